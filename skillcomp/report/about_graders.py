@@ -27,10 +27,10 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
         One result per topic, named by the topic:
 
         - ranking: :func:`skillcomp.reliability.agreement` by grader
-        - ceiling: the same function on all labels, concatenated with its results for each labeller
-          alone, which have a column ``labeller``
-        - chance: the same frame as ``ranking``; graders are compared with one that passes (or
-          fails) every item
+        - ceiling: results of the same function: one on all labels, then one for each labeller
+          alone, with the labeller in an added column ``labeller``
+        - chance: the same frame as ``ranking``; each grader is compared with a constant grader,
+          which passes (or fails) every item
         - unpaired: :func:`skillcomp.reliability.contrast_counts`
         - errors: the changes of :func:`skillcomp.reliability.drift`
         - flips: :func:`skillcomp.reliability.flip_counts`
@@ -45,8 +45,8 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
     Returns
     -------
     list of str
-        Sentences. A change counts as shown if its interval excludes zero. Where a p-value is
-        adjusted for several questions, it must be below ``1 - ci_level``. If a result is unknown,
+        Sentences. A change counts as shown if its interval excludes zero. A p-value that is
+        adjusted for several questions must also be below ``1 - ci_level``. If a result is unknown,
         a sentence gives the reason.
 
     Examples
@@ -77,7 +77,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare graders with a constant grader, and their ranks with those by kappa."""
+    """Compare each grader with a constant one, and the order by agreement with that by kappa."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -108,7 +108,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
-    """Count the pairs of graders that differ in agreement, and list those that may not."""
+    """Count the pairs of graders that differ in agreement; list those not shown to differ."""
     if pairs.empty:
         return
     ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])
@@ -186,7 +186,7 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
 
 
 def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
-    """Yield the known rows of a measure with the names of both graders and of the agent."""
+    """Yield the rows of a measure that have an interval, with the names of agent and graders."""
     rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in rows.iterrows():
         start = f"Answers by {row['agent']}: " if "agent" in row else ""
@@ -194,7 +194,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from those of the reference, and how many are right."""
+    """Count the verdicts that differ from the reference, and those of them that gold confirms."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
@@ -254,7 +254,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name the effects that are shown, those that need new data, and those not identified."""
+    """Name the effects that are shown, those shown only before adjustment, and unknown ones."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]
@@ -279,7 +279,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Compare how readily each grader passes answers of two conditions at the same gold."""
+    """Compare how readily each grader passes checks of two conditions with the same gold label."""
     rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
     by = [name for name in ("grader", "agent", "condition") if name in rows]
     for keys, part in rows.dropna(subset=["estimate", "ci_low"]).groupby(by, sort=False):
@@ -294,7 +294,7 @@ def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that changed on copies with a changed form."""
+    """Count the verdicts that changed when the form of an answer was changed."""
     if copies.empty:
         yield (
             "No copies were graded: sc.bias.perturb makes them, and grade() grades them, without "
@@ -396,7 +396,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
 
 
 def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Split a frame by those of the columns that it has; yield their values with each part."""
+    """Split a frame by those of `names` that are columns; yield the values of each part, too."""
     by = [name for name in names if name in frame]
     yield from frame.groupby(by, sort=False) if by else [((), frame)]
 
@@ -414,7 +414,7 @@ def _shown_word(row: Row, above: str, below: str, open_: str) -> str:
 
 
 def _points(row: Row) -> str:
-    """Format an estimate of the unit percentage points, such as "+3 points [−2, 8]"."""
+    """Format an estimate in percentage points, such as "+3 points [−2, 8]"."""
     ends = ("estimate", "ci_low", "ci_high")
     return say.change(pd.Series({end: row[end] / 100 for end in ends}))
 

@@ -68,9 +68,9 @@ class Answer:
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         effects, explained, controls, triggers, goals, agreement, unusable, unanswered, addressing,
-        rounds, drift, corrected, overall_corrected, labellers, needed, dimensions, price, and those
-        of the screens. A name is absent if the study does not allow the estimate. ``problems`` has
-        the problems that were found in the frames, if any.
+        rounds, drift, corrected, overall_corrected, labellers, needed, dimensions, price, and the
+        estimates of the screens. A name is absent if the study does not allow the estimate.
+        ``problems`` has the problems that were found in the frames, if any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -80,8 +80,8 @@ class Answer:
         Sizes of the study, such as the numbers of cases, graders, verdicts and gold labels. The
         keys depend on the kind of study.
     screens : tuple of StudyScreen
-        One screen each on pairs and on copies, if the study has such data. A study that compares no
-        conditions also has one on its graders.
+        A screen on pairs and a screen on copies, each if the study has the data for it. A study
+        that compares no conditions also has a screen on its graders.
     cases : pandas.DataFrame or None
         The cases behind the results of the skills, from :func:`skillcomp.skillverdicts.cases`; None
         if the study compares no conditions.
@@ -103,7 +103,7 @@ class Answer:
         return skill + [screen.kind for screen in self.screens]
 
     def with_margin(self, margin: float) -> Answer:
-        """Return the answer for another margin; only what depends on it is computed again."""
+        """Return the answer for another margin; only estimates that depend on it are recomputed."""
         return self if self._of_margin is None else self._of_margin(margin)
 
     def __repr__(self) -> str:
@@ -112,9 +112,9 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return the first dozen sentences and those on the data, as an escaped list.
+        """Return an escaped HTML list of the first 12 sentences and of those about the data.
 
-        Without a skill, return the first screens.
+        If the study compares no conditions, return its first screens instead.
         """
         if self.screens and "decided" not in self.frames:
             screens = "".join(screen.html() for screen in self.screens)
@@ -128,7 +128,7 @@ class Answer:
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def lines(self) -> list[str]:
-        """Return the sentences as lines of text; without a skill, the first screens."""
+        """Return the sentences or, if no conditions are compared, the first screens, as lines."""
         if self.screens and "decided" not in self.frames:
             return [line for screen in self.screens for line in screen.lines()]
         return list(self.findings["sentence"])
@@ -143,7 +143,7 @@ class Answer:
         return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
 
     def draw(self, skills: list[str], width: str = "text") -> Any:
-        """Draw the headline figure for skills, of a width of :func:`skillcomp.style.figure`."""
+        """Draw the headline figure of skills; `width` is as in :func:`skillcomp.style.figure`."""
         rows = self.headline()
         return draw_headline(rows[rows["skill"].isin(skills)], self.cases, width)
 
@@ -228,10 +228,10 @@ def answer(
     Raises
     ------
     StudyError
-        If the path holds no study, `order` or `grader` is unknown, there are no answers under
-        `reference`, or the study has data for no kind of report. A study without baseline that
-        records which skills fired raises no error if no `grader` is given: its answer is about
-        triggers only.
+        If the path holds no study, `grader` or `drawn_by` is unknown, `asked` names a condition
+        without attempts, there are no answers under `reference`, or the study has data for no kind
+        of report. A study without baseline that records which skills fired raises no error if no
+        `grader` is given: its answer is about triggers only.
     """
     study = opened(study)
     data = replace(study_data(study, round), tokenizer=tokenizer)
@@ -279,7 +279,7 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # a correction does not average agents: the page then says that this line is not corrected
+        # a correction cannot average agents; without rows, the page says "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:
@@ -389,7 +389,7 @@ def _add_structure(
     attempts: pd.DataFrame,
     agents: list[str],
 ) -> None:
-    """Add the effects of the factors of a factorial study, and what document scores explain."""
+    """Add, for a factorial study, the effects of its factors and the R squared of scores."""
     if design := study.manifest.get("design"):
         estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
         explain = structure.score_association
@@ -397,7 +397,7 @@ def _add_structure(
 
 
 def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
-    """Replace the words for conditions as `from_frame` does; refuse those without an attempt."""
+    """Rename the conditions in `asked` as `from_frame` does; refuse one that has no attempts."""
     if not isinstance(asked, pd.DataFrame) or "condition" not in asked.columns:
         return asked
     present = ordered(attempts["condition"])

@@ -26,8 +26,11 @@ def can_calibrate(data: StudyData) -> bool:
 def calibration_screen(
     data: StudyData, results: StudyEstimates, grader: str = "", **how: Any
 ) -> StudyScreen:
-    """Calibrate the length of shared n-grams on labelled passages; add it as ``calibration``."""
-    # on the page of a skill study, a chapter calibrates on the answers
+    """Calibrate the length of shared n-grams on labelled passages.
+
+    The estimates are added to `results` as ``calibration``.
+    """
+    # in a skill study a chapter calibrates on the answers, so the screen leaves them out
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
     about["tokenizer"] = data.tokenizer

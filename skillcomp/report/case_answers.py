@@ -148,10 +148,11 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> list[Row]:
-        """Return what to show of each answer to a case, baseline first; by default all repeats.
+        """Return the content of a panel for each answer to a case; by default of all repeats.
 
-        Each entry has id, condition, agent, repeat and name, the pieces of the text, the notes of
-        the verdicts (quote, rationale), and ``verdicts`` by grader and check.
+        The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
+        of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and
+        check.
         """
         attempts, verdicts = self._attempts.at((skill, case)), self._verdicts.at((skill, case))
         ids = {attempt["attempt_id"] for attempt in attempts}

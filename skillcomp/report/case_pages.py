@@ -80,7 +80,7 @@ def write_case_pages(
 
     Notes
     -----
-    Every text is escaped, and the pages forbid all scripts but their own, which filters cases.
+    Every text is escaped. The pages allow only their own script, which filters cases.
     A text longer than 100,000 characters is cut, with a remark.
     """
     data = _read_study(opened(study), grader, reference, round, checks)
@@ -106,13 +106,13 @@ def write_case_pages(
 
 @dataclass(frozen=True)
 class _CaseData:
-    """What the pages show, by skill and case, the worst case first."""
+    """The content of the pages by skill and case, with the worst case first."""
 
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
     lines: Mapping[Key, list[dict[str, Any]]]  # by agent: passes per condition, and the change
-    hits: Mapping[Key, list[str]]  # what the filters compare: condition.grader.state
+    hits: Mapping[Key, list[str]]  # codes that the filters search for: condition.grader.state
     graders: list[str]
     conditions: list[str]
     order: str
@@ -130,7 +130,7 @@ def _read_study(
         verdicts, gold = frames.verdicts(study, round="all"), frames.gold(study)
         described = frames.checks(study)
     of_round = verdicts["round"].fillna(1).eq(round)
-    # name the graders before a round is selected, so that their names are those of the answer
+    # name the graders before a round is selected, so that they have the same names as in the answer
     verdicts = grader_versions(verdicts)
     verdicts = verdicts[of_round] if of_round.any() else verdicts
     graders = ordered(verdicts["grader"].dropna())
@@ -157,7 +157,7 @@ def _read_study(
         notes.append(f"The data have no {' and no '.join(absent_texts)}.")
     order = "in the order of the study" if rates.empty else _order_in_words(main)
     if verdicts.empty and "answers" in absent_texts:
-        keys = []  # nothing but prompts, as in a study that records only which skills fired
+        keys = []  # there are only prompts, as in a study that records only which skills fired
     return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
 
 
@@ -193,7 +193,7 @@ def _changes(
 def _hits_by_case(
     tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
 ) -> dict[Key, list[str]]:
-    """Return by case the codes condition.grader.state that filters search for, each code once."""
+    """Return the codes of each case for the filters: condition.grader.state, each code once."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     hits: dict[Key, list[str]] = {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import nbformat
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
-# text of the button that unfolds the rest of a section, by the heading of the section
+# text of the button that unfolds the rest of a section; `_FOLDS` has those of certain headings
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
 _LONG = 7  # rows of a table that is shown at once
@@ -48,8 +48,8 @@ class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
-    markup, in which a pointer on a part shows its title; it is empty if no part has a title.
-    ``narrow`` is the same figure drawn for a phone.
+    SVG; a reader who points at a part sees the title of the part. It is empty if no part has a
+    title. ``narrow`` is the same figure drawn for a phone.
     """
 
     stem: str
@@ -171,7 +171,7 @@ def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
 
 
 def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
-    """Return whether a part is a text with which one of the sentences begins."""
+    """Return whether a part is a text, and one of the sentences begins with this text."""
     text = "" if isinstance(part, Figure) else part.striptags()
     return bool(text) and any(sentence.startswith(text) for sentence in sentences)
 
@@ -189,7 +189,7 @@ def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figur
 
 
 def _lacking_data(outputs: Sequence[Markup | Figure]) -> str:
-    """Return what the study lacks if no output shows anything else; otherwise an empty text."""
+    """Return the first message on missing data if the outputs show only such messages, or ""."""
     texts = ["" if isinstance(part, Figure) else part.striptags() for part in outputs]
     if texts and all(text.startswith(NOT_SHOWN) for text in texts):
         return texts[0].removeprefix(NOT_SHOWN)
@@ -292,7 +292,7 @@ def _svg_with_titles(file: Path) -> str:
     """Return a saved drawing as markup; empty if no part of it has a title, or it is missing.
 
     The file was written by this library, which escapes all texts. Only ids that the drawing itself
-    refers to are kept, and they begin with the name of the file.
+    refers to are kept; the name of the file is put before each of them.
     """
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     if "<title>" not in text:

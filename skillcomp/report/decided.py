@@ -33,7 +33,7 @@ def decided_skills(
     outcomes : pandas.DataFrame
         Outcomes by one grader, from :func:`skillcomp.frames.outcomes`.
     verdicts : pandas.DataFrame
-        The verdicts of this grader or, if gold was drawn by the verdicts of all graders, of all.
+        The verdicts of this grader. If gold was drawn by verdict, the verdicts of all graders.
     gold, attempts : pandas.DataFrame
         Gold labels (empty if there are none) and the attempts that were planned.
     by : sequence of str, default ("skill",)
@@ -82,9 +82,10 @@ def corrected_rates(
     reference: str,
     correct: Mapping[str, Any],
 ) -> tuple[pd.DataFrame | None, str]:
-    """Return the argument ``corrected=`` of `decide`, and the reason if it has no rows.
+    """Return the argument ``corrected=`` of `decide`, and the reason if a correction failed.
 
-    Without gold, the argument is None. The reason is empty if there is none.
+    If the correction fails, the argument has no rows; otherwise the reason is empty. Without gold,
+    the argument is None.
     """
     if gold.empty:
         return None, ""

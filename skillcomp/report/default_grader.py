@@ -67,13 +67,13 @@ def default_grader(
     how["quantities"] = "raw_agreement"
     try:
         agreement = reliability.agreement(verdicts, gold, **how, average=["agent"])
-    except SkillcompError:  # the labels cannot be used, and the analysis of them gives the reason
+    except SkillcompError:  # the labels are unusable; the report gives the reason elsewhere
         return names[0]
     return best_grader(agreement, names)
 
 
 def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
-    """Return the grader that agrees best with gold; in a tie or without any, the first."""
+    """Return the grader that agrees best with gold; in a tie or without gold, the first by name."""
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
@@ -157,7 +157,7 @@ def default_reference(
 
 
 def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Append to each grader's name the style in its version or, if needed, its version.
+    """Give each version of a grader a name of its own, such as ``g2 (forced)``.
 
     Parameters
     ----------
@@ -167,8 +167,9 @@ def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The same rows. A version ``forced@1a2b`` of g2 makes the name ``g2 (forced)``, and two
-        versions of one grader make ``g2 (version 1)`` and ``g2 (version 2)``.
+        The same rows with new names in ``grader``. The version ``forced@1a2b`` of the grader g2
+        gives ``g2 (forced)``. Two versions without an ``@`` give ``g2 (version 1)`` and
+        ``g2 (version 2)``. A grader with only one version without an ``@`` keeps its name.
     """
     if verdicts.empty:
         return verdicts
@@ -186,7 +187,7 @@ def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def grader_named(wish: str, graders: list[str]) -> str:
-    """Return the grader of this name, with its style or version; raise StudyError without one."""
+    """Return the grader with this name (the version may be left out); raise StudyError if none."""
     for name in graders:
         if wish == name or name.startswith(f"{wish} ("):
             return name
@@ -194,7 +195,7 @@ def grader_named(wish: str, graders: list[str]) -> str:
 
 
 def _grader_names(verdicts: pd.DataFrame) -> list[str]:
-    """Return the names of the graders in order; raise StudyError without any."""
+    """Return the sorted names of the graders; raise StudyError if there are none."""
     names = sorted(map(str, verdicts["grader"].dropna().unique()))
     if not names:
         raise StudyError(_NO_VERDICTS)

@@ -79,7 +79,7 @@ def text(value: Any) -> str | None:
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
     """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # where a run of blanks ends in `flat`, and the number of blanks dropped so far
+    # for each run of blanks, its end in `flat`, and the number of blanks dropped up to its end
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)
@@ -108,7 +108,9 @@ def copied_spans(
     n: int,
     tokenizer: Tokenizer | None = None,
 ) -> list[tuple[int, int]]:
-    """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
+    """Return start and end of each run of n content tokens copied from the skill.
+
+    A run that is also in the prompt does not count as copied.
 
     Tokens and runs are defined as in :func:`skillcomp.overlap.score`. The list is empty if the
     tokens do not occur literally in the answer, for example because the tokenizer stems.

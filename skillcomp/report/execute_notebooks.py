@@ -162,7 +162,7 @@ def execute_chapters(
 
 @contextmanager
 def _own_event_loop() -> Iterator[None]:
-    """Close the event loop by which a thread talks to its kernels."""
+    """Close this thread's event loop after the block; the notebook client made it."""
     try:
         yield
     finally:
@@ -238,7 +238,7 @@ def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
             data.pop("application/vnd.jupyter.widget-view+json", None)
             if "image/png" in data:
                 data["image/png"] = _small_png(data["image/png"])
-        outputs[:] = [o for o in outputs if o.get("data", o)]  # drop outputs without other data
+        outputs[:] = [o for o in outputs if o.get("data", o)]  # drop outputs that were only widgets
     return notebook
 
 

@@ -141,14 +141,14 @@ def findings(
         Answers that address their grader, one row per condition: condition, n (such answers), of_n
         (answers under the condition).
     rounds : pandas.DataFrame, optional
-        Flip rates of graders with several rounds from :func:`skillcomp.reliability.consistency`,
-        and ``round``, the round of the results.
+        Flip rates of graders with several rounds, from :func:`skillcomp.reliability.consistency`,
+        with an added column ``round``: the round that the results are based on.
     overall_corrected : pandas.DataFrame, optional
         Result of :func:`skillcomp.correction.delta` over all skills, for the same value as
         ``overall``.
     labellers : pandas.DataFrame, optional
         Gold labels, one row per kind and family of labeller: labeller_kind, labeller_family, n,
-        answered and graded (whether an agent or a grader is of the family).
+        answered (whether an agent is of the family), graded (whether a grader is of the family).
     problems : pandas.DataFrame, optional
         The ``problems`` of :func:`skillcomp.read_results` or :func:`skillcomp.from_frame`.
     dimensions : pandas.DataFrame, optional
@@ -156,7 +156,7 @@ def findings(
     price : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.price` over all skills.
     missing : mapping of str to str, optional
-        The reason for each estimate (by the name of its parameter) that could not be computed.
+        For each estimate that could not be computed, the name of its parameter and the reason.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def findings(
 
 
 def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the condition ``skill`` or, without any, of all but the placebo."""
+    """Return the rows of the condition ``skill``; if there are none, of all except the placebo."""
     for chosen in (decided["condition"].eq("skill"), decided["condition"].ne("placebo")):
         if chosen.any():
             return decided[chosen]
@@ -281,7 +281,7 @@ def _verdict_sentences(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` with the skill and condition of `row`, if it has an estimate."""
+    """Return the row of `frame` on the same skill and condition, if it has an estimate."""
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
@@ -325,7 +325,10 @@ def _summary_sentences(
 
 
 def _headline(main: pd.DataFrame) -> str:
-    """Count the verdicts, and those by the grader alone that are not confirmed; empty if none."""
+    """Return the counts of the verdicts in words; empty if there are no verdicts.
+
+    The counts of the grader's verdicts that a correction does not confirm follow at the end.
+    """
     n, by = len(main), ["skill", *(name for name in ("agent",) if name in main)]
     rows = _unit_of_rows(main)
     if n > len(main.drop_duplicates(by)):
@@ -343,7 +346,7 @@ def _headline(main: pd.DataFrame) -> str:
 
 
 def _unconfirmed_counts(main: pd.DataFrame) -> str:
-    """Count the undetermined rows by the verdict of the grader alone, if it has any."""
+    """Return in words the verdicts of the grader alone on the undetermined rows; empty if none."""
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if not alone:
@@ -365,7 +368,7 @@ def _counts_in_words(verdicts: pd.Series) -> list[str]:
 
 
 def _losses(main: pd.DataFrame, condition: Any) -> str:
-    """Name the skills with a loss under a condition, and separately those not confirmed."""
+    """Name the skills with a loss under a condition, then those with an unconfirmed loss."""
     rows = [row for _, row in main[main["condition"].eq(condition)].iterrows()]
     names = [_skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
     text = f" A loss is shown for {say.listing(names)}." if names else ""
@@ -437,7 +440,7 @@ def _skill_sentence(
 
 
 def is_unconfirmed(row: Row) -> bool:
-    """Return whether the grader alone gives a verdict that its correction does not confirm."""
+    """Return whether the grader alone gives a verdict that the correction does not confirm."""
     overturned = row.get("overturned", False) and not row.get("assume_missing", "")
     alone = row.get("verdict_uncorrected", "undetermined")
     return bool(row["verdict"] == "undetermined" != alone and not overturned)
@@ -458,7 +461,7 @@ def _labels_in_words(row: Row) -> str:
 
 
 def _shown_alone_in_words(row: Row, subject: str) -> str:
-    """Describe a gain or loss that a row shows only when it is taken alone; empty if none."""
+    """Describe a gain or loss that is shown only before p-values are adjusted; empty if none is."""
     low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
     corrected = row.get("estimator", NAIVE) != NAIVE
     if not (low > 0 or high < 0) or (is_unconfirmed(row) and not corrected):
@@ -525,7 +528,7 @@ def _missing_answers(row: Row) -> str:
 
 
 def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
-    """Describe how many answers are missing or failed because of the agent, not of the grader."""
+    """Describe how many answers are missing or failed because of the agent."""
     for condition, part in unanswered.groupby("condition", sort=False):
         n_of = part.set_index("status")["n"]
         lost, of_n = int(n_of.reindex(["error", "paused"]).sum()), part["of_n"].iloc[0]
@@ -616,7 +619,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Split a frame by agent and grader version; the text before each part names them."""
+    """Split a frame by agent and grader version; return a text that names both with each part."""
     by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
     if not by:
         return [("", frame)]

@@ -24,7 +24,7 @@ def rate_text(row: Row | None) -> str:
 
 
 def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
-    """Return the cells of a skill: name, rates, change, and change against its placebo."""
+    """Return the cells of a skill: name, rates, changes, and what is missing."""
     name = called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
     name += f" ({called(row['condition'])})" if row["condition"] != "skill" else ""
     placebo = None
@@ -38,9 +38,9 @@ def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
 
 
 def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
-    """Return the cells of each grader: agreement, errors, and the change with and without them.
+    """Return the cells of each grader: agreement, errors, and the raw and the corrected change.
 
-    Empty without gold, or if a correction is by agent.
+    The list is empty without gold. The two changes are empty if the corrections are by agent.
     """
     if "agreement" not in frames:
         return []
@@ -66,7 +66,10 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
 
 
 def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return a row of agents, then per skill its sign and change by agent; {} without agents."""
+    """Return a table by skill and agent: the sign of the verdict and the change in each cell.
+
+    The first row has the names of the agents. The table is empty if the rows are not by agent.
+    """
     if "agent" not in decided:
         return {}
     agents = list(dict.fromkeys(decided["agent"]))

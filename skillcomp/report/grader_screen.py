@@ -32,7 +32,7 @@ from skillcomp.table import Table
 _MOST = 12  # graders in the figure
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
 _GOLD = "the labels of gold"  # gold as a grader, with which the others are compared
-_UNNAMED = "unnamed condition"  # of a table without conditions
+_UNNAMED = "unnamed condition"  # the condition of all rows of a table without conditions
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
     "cohen_kappa": 0.1,
@@ -53,7 +53,7 @@ def can_judge_graders(data: StudyData) -> bool:
 
 
 def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) -> str:
-    """Return one sentence on the agreement of a grader, the best of several, with gold."""
+    """Return one sentence on how a grader, the best one if there are several, agrees with gold."""
     rows = say.by_measure(agreement[agreement["grader"].eq(grader)])
     raw = rows.get("raw_agreement")
     if not say.has_estimate(raw):
@@ -72,8 +72,9 @@ def grader_screen(
 ) -> StudyScreen:
     """Estimate what gold and other graders show about the graders of a study.
 
-    `results` has ``agreement`` if there is gold; further estimates are added to it. `grader` is
-    that of the headline, `chosen` is whether the user chose it, `design` how gold was drawn.
+    `results` has ``agreement`` if there is gold. The new estimates are added to `results`. The
+    headline is about `grader`; `chosen` is True if the user chose it. `design` states how gold was
+    drawn.
     """
     add_comparisons(data, results, grader)
     _add_errors(data, results, design)
@@ -173,7 +174,7 @@ def _agreement_of(rows: pd.DataFrame | None) -> float:
 
 
 def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Return the rank of each grader by agreement, with the ranks that the data allow."""
+    """Return the rank of each grader by agreement, with its interval, such as "1 [1, 3]"."""
     if "ranks" not in estimates:
         return {}
     rows = estimates["ranks"][estimates["ranks"]["measure"].eq("agreement_rank")]
@@ -192,7 +193,7 @@ def coefficient_text(row: Row | None) -> str:
 
 
 def _rows_of_figure(agreement: pd.DataFrame | None) -> pd.DataFrame:
-    """Return agreement, false passes and false fails of the graders that agree most."""
+    """Return agreement, false passes and false fails of the graders that agree most with gold."""
     if agreement is None:
         return pd.DataFrame()
     raw = agreement[agreement["measure"].eq("raw_agreement")]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 INJECTED = "injected-parameters"
 _OWN_DATA = ("00-", "11-")  # notebooks on data of their own: a table, and published counts
-NOT_SHOWN = "Not shown: "  # begins the sentence in place of an analysis without data
+NOT_SHOWN = "Not shown: "  # start of the sentence that replaces an analysis without data
 _EXPLORER = "sc.explore."
 
 
@@ -81,7 +81,7 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
 
 
 def blank_explorers(notebook: nbformat.NotebookNode) -> None:
-    """Empty the cells that show a widget, and the text before them, as a page has no widgets."""
+    """Empty the cells that show a widget and the text before them: a page has no widgets."""
     for before, cell in pairwise(notebook.cells):
         if cell.cell_type == "code" and _EXPLORER in cell.source:
             cell.source, cell.outputs = "", []

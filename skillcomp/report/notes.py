@@ -30,8 +30,9 @@ def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per frame, subject and note: topic (as in :func:`findings`; grader for other
-        frames), about (a skill, grader, feature or condition), text (the rows and their note).
+        One row per frame, subject and note: topic (as in :func:`findings` for the main estimates;
+        ``grader`` for all other frames), about (a skill, grader, feature or condition), text (the
+        names of the rows, and their note).
     """
     rows = []
     for name, frame in frames.items():
@@ -50,7 +51,7 @@ def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _label_of_rows(part: pd.DataFrame, key: str, frame: pd.DataFrame) -> str:
-    """Return the values of a key in `part`; empty if these are all values of the frame."""
+    """Return the values of a key in `part`; empty if `part` has all the values of the frame."""
     values = [value for value in part[key].dropna().unique() if value != ""]
     if not values or (len(values) > 1 and len(values) == frame[key].nunique()):
         return ""

@@ -56,7 +56,7 @@ from skillcomp.table import table
 ARCHIVE = "figures.zip"
 CASES = "cases"  # folder of the pages of the cases
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
-_OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
+_OWN_PARAMETERS = {"DATA", "OUT"}  # parameters that `build` sets itself
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
 _GUIDES = {"04", "08"}  # notebooks on how any study is planned and run
 _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|<[^>]*>)", re.S)
@@ -134,8 +134,8 @@ def build(
 
     Notes
     -----
-    A chapter shows what the study has. In place of an analysis that the study has no data for, it
-    has one sentence with the remedy. The chapters share a kernel for each core, and each begins
+    If the study has no data for an analysis, the chapter shows one sentence with the remedy
+    instead. There is one kernel per core. The chapters share these kernels, and each chapter begins
     with an empty namespace; each of your own `notebooks` has a kernel of its own.
     """
     study, out = opened(study), Path(out)
@@ -188,7 +188,7 @@ def build(
 def _defaults_by_notebook(
     paths: Sequence[Path], *, may_skip: bool
 ) -> dict[Path, Mapping[str, object]]:
-    """Return the parameters of each notebook; without the extra of notebooks, warn or raise."""
+    """Return the parameters of each notebook; if the extra ``lab`` is missing, warn or raise."""
     if not paths:
         return {}
     try:
@@ -368,7 +368,7 @@ def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
 def _executed_chapters(
     todo: SimpleQueue[Any], paths: Sequence[Path], *, share_kernel: bool, progress: bool
 ) -> Iterator[dict[Path, tuple[Any, str]]]:
-    """Start kernels for the notebooks of a queue; the result is complete after the block."""
+    """Run the notebooks of a queue during the block; the result is complete when the block ends."""
     books: dict[Path, tuple[Any, str]] = {}
     if not paths:
         yield books
@@ -505,7 +505,7 @@ def _page_template() -> Template:
 def _about_skill(
     name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]], notes: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the page's entry of a skill: rows with cells; its placebo and notes are folded."""
+    """Return the entry of a skill on the page; its placebo and its notes are folded."""
     sentences = {
         topic: [row for row in topics.get(topic, []) if row["about"] == name]
         for topic in ("skill", "condition", "placebo")
@@ -535,7 +535,7 @@ def _is_doubtful(row: pd.Series) -> bool:
 
 
 def _question_of(result: Answer | None) -> str:
-    """Return the question of the page: on skills or, without skills, that of the kind of study."""
+    """Return the question of the page; if no skill is compared, that of the kind of study."""
     if result is None or "decided" in result.frames or not result.screens:
         return SKILL_QUESTION
     return next(kind.question for kind in STUDY_KINDS if kind.name in result.kinds)

@@ -29,7 +29,7 @@ _SHARES = {
 }
 _CHOICES = ["winner", "winner_position"]
 _MOST = 10  # sentences on win rates
-_SIDES = 2  # items of a comparison: whether one answer is the better one, and whether the other is
+_SIDES = 2  # items of a comparison: "is the first better?" and "is the second better?"
 
 
 def can_judge_pairs(data: StudyData) -> bool:
@@ -42,7 +42,7 @@ def pairwise_screen(
 ) -> StudyScreen:
     """Estimate position bias, win rates and, for verdicts of pairs, agreement with gold.
 
-    `results` has ``agreement`` if the pairs have gold; further estimates are added to it.
+    `results` has ``agreement`` if the pairs have gold. The new estimates are added to `results`.
     """
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = dict.fromkeys(decided["grader"].dropna())
@@ -78,7 +78,7 @@ def pairwise_screen(
 
 
 def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
-    """Return one sentence on consistency, place and gold."""
+    """Return one sentence on a judge: its consistency, its preference for a place, and gold."""
     rows = say.by_measure(position[position["grader"].eq(judge)])
     same, points = rows.get("position_consistency"), rows.get("position_points")
     once = rows.get("first_wins") if same is None else None

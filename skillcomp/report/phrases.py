@@ -75,7 +75,7 @@ def signed(value: float, digits: int = 0) -> str:
 
 
 def bare(text: str) -> str:
-    """Return a number without its unit, as in a column headed by the unit."""
+    """Return a number without its unit, for a column that has the unit in its header."""
     return text.partition(" ")[0]
 
 
@@ -90,7 +90,7 @@ def _in_brackets(row: Row, form: Callable[[float], str]) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return the number of decimals of a difference: 0, or more if it would be shown as 0."""
+    """Return the number of decimals of a difference: 0, or more if it would be rounded to 0."""
     points = 0.0 if pd.isna(value) else abs(100 * value)
     return 0 if points < 1e-6 or float(f"{points:.0f}") else -math.floor(math.log10(points)) or 1
 

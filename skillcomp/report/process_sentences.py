@@ -59,8 +59,9 @@ def description_sentences(compared: pd.DataFrame, noise: pd.DataFrame | None = N
     Returns
     -------
     list of str
-        One sentence for each condition (and agent) on exact sets, and one on the noise. Empty if
-        no row is about exact sets.
+        One sentence for each row with the measure ``delta_exact`` (the change in the share of
+        prompts that invoke exactly the right skills), and one on the noise. Empty without such
+        rows.
 
     Raises
     ------

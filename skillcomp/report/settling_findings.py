@@ -21,7 +21,7 @@ _SHOWN: Mapping[Any, str] = {
     "harmful": "a loss beyond the margin",
     "ineffective": "no change beyond the margin",
 }
-_MORE_THAN = "more than "  # begins the note of a number of cases that is too large to be computed
+_MORE_THAN = "more than "  # start of the note if a number of cases is too large to be computed
 FIXED_IN_ADVANCE = (
     "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in "
     "14 % of null studies, not 5 %."
@@ -76,8 +76,8 @@ def _counts_in_words(rows: pd.DataFrame, measure: str) -> str:
 def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
     """Describe the number of cases that would settle a verdict, and what repeats would achieve.
 
-    With `corrected`, the change is the corrected one, but the numbers of cases are those by the
-    grader alone.
+    With `corrected`, the change in the text is the corrected estimate, but the numbers of cases are
+    computed from the verdicts of the grader alone.
     """
     if rows.empty:
         return "how many cases would settle it is not known."
@@ -127,7 +127,7 @@ def _repeats_in_words(rows: pd.DataFrame) -> str:
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
-    """Summarise the numbers of cases of many skills, for the first verdict sought for each."""
+    """Summarise how many cases the skills need, each for the first verdict sought for it."""
     counted = [rows for rows in parts if len(rows)]
     firsts = pd.DataFrame([rows.iloc[0] for rows in counted])
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())

@@ -96,7 +96,7 @@ def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
     Raises
     ------
     StudyError
-        If the frame has no rows; its text is `message`.
+        If the frame has no rows; `message` is the text of the error.
     """
     if frame.empty:
         raise StudyError(message)
@@ -104,7 +104,7 @@ def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
 
 
 def _escaped_markup(text: str) -> str:
-    """Escape what Markdown or HTML would read as markup; line breaks become spaces."""
+    """Escape the characters that are markup in Markdown or HTML; line breaks become spaces."""
     return re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", " ".join(text.split()))
 
 

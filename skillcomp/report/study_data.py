@@ -39,7 +39,7 @@ class StudyData:
     base_names : mapping of str to str
         The name of each grader without its version.
     tokenizer : callable, str or None
-        How texts become tokens; None for that of the package.
+        How texts become tokens; None for the default of the package.
     """
 
     cases: pd.DataFrame
@@ -66,7 +66,7 @@ class StudyData:
 
     @property
     def is_of_pairs(self) -> bool:
-        """Whether the verdicts are those of comparisons, from :func:`skillcomp.from_pairs`."""
+        """Whether the verdicts come from comparisons (:func:`skillcomp.from_pairs`)."""
         checks = self.verdicts["check_id"]
         return len(self.pairwise) > 0 and bool(checks.str.startswith("better than ").all())
 
@@ -177,7 +177,7 @@ def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> N
 
 
 def _labellers(data: StudyData) -> pd.DataFrame:
-    """Count gold labels by kind and family of labeller; mark families that answered or graded."""
+    """Count gold labels by kind and model family; mark families that also answered or graded."""
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
     counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()

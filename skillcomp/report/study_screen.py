@@ -29,22 +29,24 @@ TITLES = {
 
 @dataclass(frozen=True)
 class StudyScreen:
-    """What the first screen shows about one kind of study.
+    """The content of the first screen of one kind of study.
 
     Attributes
     ----------
     kind : str
-        Such as ``"grader study"``.
+        The kind, such as ``"grader study"``.
     headline : str
         One sentence with the main numbers.
     table : skillcomp.table.Table
         The same numbers for every grader, or for every kind of text.
     sentences : list of tuple of str
-        Topic, one of ``TITLES``, and sentence.
+        Topic (a key of ``TITLES``) and sentence.
     drawn : pandas.DataFrame
         The rows of the figure.
     caption : str
         What the figure shows.
+    draw_rows : callable
+        Draws the rows and returns the axes.
     """
 
     kind: str

@@ -29,7 +29,7 @@ def skill_sentences(
     decided, overall, placebo
         As in :func:`skillcomp.report.findings`.
     checked : bool, default True
-        Whether there are gold labels. Without any, the verdicts are called those of the grader
+        Whether there are gold labels. If not, the sentences say that the verdicts are by the grader
         alone.
 
     Returns
@@ -51,10 +51,11 @@ def repeat_sentences(
     Parameters
     ----------
     repeats, every : pandas.DataFrame
-        Results of :func:`skillcomp.deltas.paired` for one condition: a row per repeat, and one row
-        of all repeats.
+        Results of :func:`skillcomp.deltas.paired` for one condition: `repeats` has one row per
+        repeat, `every` has one row for all repeats together.
     rows : pandas.DataFrame, optional
-        The same with every repeat of a case as a case of its own, to show the error of doing so.
+        Like `every`, but with each repeat counted as a case of its own. A sentence then shows how
+        this error changes the standard error.
 
     Returns
     -------
@@ -155,8 +156,8 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
     Returns
     -------
     list of str
-        One sentence for each condition, effect, size and number of skills; it lists the numbers of
-        repeats. Without a number, the reason.
+        One sentence for each condition, effect, size and number of skills. It gives the number of
+        cases for each number of repeats, or the reason why this number is not known.
 
     Raises
     ------
