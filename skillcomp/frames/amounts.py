@@ -49,9 +49,9 @@ def amount_rows(
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return the rows of an amount: its mean difference from the reference and its ratio to it.
+    """Estimate how an amount differs from the reference: the mean difference and the ratio.
 
-    The arguments are those of :func:`skillcomp.deltas.paired`, which describes the rows.
+    The arguments and the columns of the rows are those of :func:`skillcomp.deltas.paired`.
     """
     kind = "outcomes" if value == "score" else "attempts"
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
@@ -77,9 +77,10 @@ def amount_rows(
 def _amounts_by_condition(
     checked: pd.DataFrame, amount: pd.Series, by: list[str], cluster: str
 ) -> pd.DataFrame:
-    """Return one row per ``by`` and case, with columns "amount of", "n of", "size of" a condition.
+    """Return one row per ``by`` and case, with three columns for each condition.
 
-    These are the mean amount, the number of attempts with an amount, and the number of attempts.
+    For the condition skill, ``amount of skill`` is the mean amount, ``n of skill`` the number of
+    attempts with an amount, and ``size of skill`` the number of expected attempts.
     """
     table, code = attempt_cells(checked, by, check_cluster(cluster, checked))
     sums, n = (
@@ -89,7 +90,7 @@ def _amounts_by_condition(
     table = table.assign(amount=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
     keys = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name"]))
     wide = table.pivot(index=keys, columns="condition", values=["amount", "n", "size"])
-    # one text per column, because a condition may be called like a key column
+    # prefix the names, because a condition can have the name of a key column
     wide.columns = pd.Index([" of ".join(map(str, names)) for names in wide.columns.to_list()])
     return wide.reset_index()
 
@@ -115,7 +116,10 @@ def _rows_of_group(
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return a row with the difference and one with the ratio; NaN with a note if undefined."""
+    """Return a row with the mean difference and, unless the amount is a score, one with the ratio.
+
+    An undefined estimate is NaN, with a note.
+    """
     sides = [about[name] for name in ("condition", "reference")]
     amounts, base = (group[f"amount of {name}"] for name in sides)
     entries = group.assign(amount=amounts, base=base)[amounts.notna() & base.notna()]
@@ -143,7 +147,10 @@ def _rows_of_group(
 def _interval_with_notes(
     readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
 ) -> Interval:
-    """Return an interval that covers all readings, with its notes; NaN if it supports no claim."""
+    """Combine the intervals of all readings of the clusters into one that covers them; add notes.
+
+    The estimate is NaN if there are no pairs, or if ``note`` is ``ONE_SKILL``.
+    """
     interval = reduce(covering, readings)
     how: dict[str, Any] = {"ci_level": interval.ci_level}
     if pairs.empty:
@@ -170,9 +177,9 @@ def _mean_difference(
 def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
     """Return a warning if few cases hold much of the amount of a condition.
 
-    Few cases are one case, or at most a tenth of all cases. They hold much if they have at least a
-    third of the amount, and at least three times as much as the same number of average cases would
-    have. The warning is empty if no cases hold much.
+    "Few" means one case, or at most a tenth of all cases. "Much" means at least a third of the
+    amount, and at least three times as much as the same number of average cases would have.
+    Otherwise the warning is empty.
     """
     for side in (amounts.abs(), base.abs()):
         share = side.sort_values(ascending=False).cumsum().to_numpy() / (side.sum() or 1.0)
@@ -191,7 +198,10 @@ def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
 def _missing_amounts(
     group: pd.DataFrame, sides: list[str], value: str
 ) -> tuple[dict[str, int], str]:
-    """Count the attempts without an amount at cases asked under both conditions; note them."""
+    """Count the attempts without an amount; return the counts and a note.
+
+    Only cases with attempts under both conditions are counted.
+    """
     both = group[group[[f"size of {name}" for name in sides]].notna().all(axis=1)]
     counts: list[int] = []
     for name in sides:

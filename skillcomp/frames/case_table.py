@@ -42,11 +42,11 @@ def clusters_of(
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
 
-    Two cases are linked in three ways: one names the other in ``contrast_of`` (a contrast pair
-    within a skill), they have the same ``task`` under several skills, or they have the same value
-    of ``column``. Clusters are connected components of these links, so it does not matter which
-    case of a pair names the other. Cases that name the same third case are in one cluster, even if
-    the third case is not in the frame. All rows of a case are in its cluster, whatever their agent,
+    Two cases are linked if one names the other in ``contrast_of`` (a contrast pair within a skill),
+    if they have the same ``task`` under several skills, or if they have the same value of
+    ``column``. Clusters are connected components of these links, so it does not matter which case
+    of a pair names the other. Cases that name the same third case are in one cluster, even if the
+    third case is not in the frame. All rows of a case are in its cluster, whatever their agent,
     grader, round or repeat. Clusters are numbered in the order of the sorted skills and cases, so
     resampling does not depend on the order of the rows.
 
@@ -59,7 +59,7 @@ def clusters_of(
         A cases frame; its links between cases are used, too.
     column : str, optional
         A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
-        repository that the case comes from. A missing value links a case to no other.
+        repository that the case comes from. A missing value links a case to no other case.
     by_name : bool, default False
         Whether equal case names under several skills are the same task where ``task`` is missing.
 
@@ -105,7 +105,7 @@ def clusters_of(
 
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return skill, case_id, contrast_of and ``names`` of each row, NA if there is no column."""
+    """Return skill, case_id, contrast_of and ``names`` of each row; absent columns are NA."""
     present = [name for name in ("contrast_of", *names) if name in frame.columns]
     columns = list(dict.fromkeys([*CASE, *present]))
     links = frame[columns].astype("str")
@@ -123,7 +123,11 @@ def _tasks_unknown(frame: pd.DataFrame) -> bool:
 def both_clusters(
     frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
 ) -> tuple[pd.Series, pd.Series]:
-    """Return two clusterings: equal case names are different tasks, and they are the same task."""
+    """Return the clusters of the rows twice, for two readings of equal case names.
+
+    In the first, equal names under several skills are different tasks where ``task`` is missing;
+    in the second, they are the same task.
+    """
     cluster = clusters_of(frame, cases, column=column)
     if not _tasks_unknown(frame):
         return cluster, cluster
@@ -151,10 +155,12 @@ def compared_outcomes(
     average: Sequence[str] | None = None,
     agents: bool = True,
 ) -> pd.DataFrame:
-    """Check outcomes for a comparison of conditions.
+    """Check outcomes for a comparison of conditions, and return them.
 
-    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, ``by`` names the
-    condition, graders or (with ``agents``) agents would be pooled, or the reference has no rows.
+    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` names the
+    condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
+    ``reference``, also raise it if the reference has no rows or the conditions have different
+    checks.
     """
     if value not in get_args(Value):
         words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
@@ -240,18 +246,18 @@ def attempt_cells(
     """Return a table with one row per cell, and the cell of each row of the frame.
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
-    the table. Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
+    the table. Columns: ``by``, skill, case_id, cluster (a number that linked cases share, see
     :func:`clusters_of`), cluster_by_name (the cluster if cases of the same name are the same task),
     condition, size and absent.
 
     ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
     are missing. A repeat is planned for all cases of a skill under a condition if at least two of
-    them, and at least a tenth, have it.
+    these cases, and at least a tenth of them, have it.
 
-    ``absent`` is True in rows that were added. If a case has rows under only one of baseline and
-    skill, a row is added for the other condition, provided that other cases have rows under it. If
-    ``by`` has a column, other than the agent, that differs within a case, these other cases must
-    have the same values in ``by``.
+    ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
+    baseline and skill, and other cases have rows under the other condition. Normally any other
+    cases count. If a column of ``by``, except the agent, differs within a case, only cases of the
+    same skill and with the same values in ``by`` count.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
     cluster, by_name = both_clusters(frame, None, column)
@@ -304,7 +310,7 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
             "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
         )
-    # if only few cases have a repeat, because they were tried more often, it is not planned for all
+    # a repeat that only few cases have is not planned for all: these cases were tried more often
     least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
     planned = every[n_cases >= least[every // k] - 1e-9]
     n_planned = np.bincount(planned // k, minlength=n_groups)[group]
@@ -317,7 +323,7 @@ WEIGHT = "case_weight"  # the column of a case table that holds the weights of c
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
+    """Add the weight of each case to a case table; ``weight`` names the column of the outcomes."""
     if weight is None:
         return table
     require_columns(outcomes, [weight], "weight=")
@@ -337,7 +343,7 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return the share of attempts passed or, for value ``share_passed``, of checks passed."""
+    """Return the share of attempts that passed or, for ``share_passed``, of checks that passed."""
     if value == "passed":
         return table["n_passed"] / table["n"].where(table["n"] > 0)
     return table["share"]
@@ -346,9 +352,9 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 Value = Literal["passed", "share_passed"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-# A column of repeats that has at least _SEVERAL_CASES cases holds ids of attempts, not repeats, if
-# less than the share _SHARED_REPEATS of its values occur in two or more cases. Fewer than
-# _FEWEST_IDS values cannot show this.
+# A column of repeats seems to hold ids of attempts if less than the share _SHARED_REPEATS of its
+# values occurs in two or more cases. Only skills with at least _SEVERAL_CASES cases under a
+# condition are examined, and only if they have at least _FEWEST_IDS values.
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
@@ -362,8 +368,9 @@ MISSING = [
 ]
 UNEQUAL_LOSS = 0.05  # A note warns if two shares of missing attempts differ by this much.
 MIN_SKILLS = 5  # With fewer skills, no estimate is about skills in general (STATISTICS, rule 4).
-# Smallest delta that excludes 0 in nine of ten studies of this number of skills, computed by `make
-# validate` for ten cases and three attempts per skill, if the deltas differ by 25 points (sd).
+# By number of skills: the smallest delta for which the interval excludes 0 in nine of ten studies.
+# `make validate` computes it for ten cases per skill, three attempts per case, and deltas of skills
+# with a standard deviation of 25 points.
 AVAILABLE_DELTAS = {
     5: 0.64, 6: 0.51, 7: 0.46, 8: 0.41, 9: 0.38, 10: 0.35, 12: 0.33, 15: 0.29, 20: 0.24, 25: 0.21,
     30: 0.20,
@@ -439,7 +446,7 @@ class CasePairs:
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
-        """Return one entry per case: the mean of its entries, and their smallest counts."""
+        """Return one entry per case, with the means of its entries and their smallest counts."""
         code, numbers = pd.factorize(self.case_number)
         if len(numbers) == len(code):
             return self
@@ -460,9 +467,10 @@ class CasePairs:
         return CasePairs(**means, n_dropped=n_dropped, is_share=is_share)
 
     def arms(self, *, with_reference: bool = True) -> tuple[Arm, ...]:
-        """Return the rates of the condition and, by default, of the reference as arms.
+        """Return one arm for the condition and, by default, one for the reference.
 
-        There are no arms if the number of checks behind a share is unknown.
+        Return no arms if the values are shares and no number of checks is known (see
+        :func:`arms_of`).
         """
         sides = [(self.level1, self.n1, self.checks1, 1.0, self.mixed1)]
         if with_reference:
@@ -471,19 +479,18 @@ class CasePairs:
 
 
 def n_distinct(values: Any) -> int:
-    """Return the number of distinct values; for a few numbers, faster than pandas."""
+    """Return the number of distinct values; this is faster than pandas if there are few."""
     values = np.asarray(values)
     return len(pd.unique(values) if values.dtype == object else np.unique(values))
 
 
 def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, ...]:
-    """Return the arms of a contrast.
+    """Return the arms of a contrast (see :class:`skillcomp.stats.bounded.Arm`), one per side.
 
-    Each side has rates, attempts, numbers of checks and sign and, if the rates are means over
-    agents, how mixed the outcomes are (see :class:`skillcomp.stats.bounded.Arm`). There are no arms
-    if the values are shares of unknown numbers of checks. Then nothing shows whether outcomes are
-    mixed within a case. If only some numbers are unknown, the smallest known number of the arm
-    replaces them.
+    A side is a tuple: rates, attempts, numbers of checks, sign and, if the rates are means over
+    agents, how mixed the outcomes are. If the values are shares and a side has no known number of
+    checks, the result is empty: nothing then shows whether outcomes are mixed within a case. If
+    only some numbers are unknown, the smallest known number of the side replaces them.
     """
     arms = []
     for rates, attempts, checks, sign, *mixed in sides:
@@ -498,9 +505,9 @@ def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, .
 
 
 class Pairing:
-    """Pairs: each row of a case table with the row of the same case under the reference.
+    """The pairs of a case table: the rows of a case under a condition and under the reference.
 
-    ``groups`` holds the ``by`` values of each group, in the order of the table.
+    ``groups`` holds the values of ``by`` for each group, in the order of the table.
     """
 
     def __init__(
@@ -553,7 +560,7 @@ class Pairing:
         return self._conditions[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
-        """Return a group's pairs of a condition with the reference, in the order of the table."""
+        """Return the pairs of a group, for one condition, in the order of the table."""
         combination = group * len(self._names) + self._names.index(condition)
         low, high = np.searchsorted(self._keys, np.array([combination, combination + 1]))
         rows = self._rows[low:high]
@@ -570,9 +577,9 @@ class Pairing:
 
 
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
-    """Return the clusters of the rows, and those in which cases of the same name are one task.
+    """Return the clusters of the rows, and the clusters if cases of the same name are one task.
 
-    The second clustering is left out if it equals the first.
+    The second array is left out if it has the same clusters as the first.
     """
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
@@ -582,9 +589,9 @@ def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
     """Return the interval of each sample; it is valid whether or not equal names are one task.
 
-    If several skills have cases of the same name, these may be one task, and then one cluster, or
-    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
-    the clusters of each sample if equal names are one task. ``how`` are arguments of
+    Cases of several skills that have the same name may be different tasks, or one task and then one
+    cluster. Both intervals are computed and combined by :func:`covering`. ``by_name`` has the
+    clusters of each sample if equal names are one task. ``how`` contains arguments of
     :func:`skillcomp.stats.bounded.bounded_means`.
     """
     intervals = bounded_means(samples, **how)
@@ -673,8 +680,8 @@ def missing_note(
 ) -> tuple[str, str]:
     """Return a note that counts missing attempts, and a warning if their shares differ.
 
-    ``counts`` are the missing and all attempts of each condition in ``names``. The note does not
-    name a condition without a name.
+    ``counts`` holds two numbers for each condition in ``names``: its missing attempts and all its
+    attempts. If a name is empty, the note gives only the numbers.
     """
     sides = [(int(n), int(size)) for n, size in zip(counts[::2], counts[1::2], strict=True)]
     if not any(n for n, _ in sides):
@@ -698,7 +705,7 @@ def case_labels(table: pd.DataFrame) -> pd.Series:
 
 
 def first_names(names: NDArray[Any]) -> str:
-    """Return the number of distinct cases with the labels of the first, for a note."""
+    """Return the number of distinct cases and the labels of the first few, for a note."""
     names = np.unique(names)
     more = ", ..." if len(names) > _NAMED else ""
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
@@ -718,13 +725,13 @@ def few_skills(n_skills: int) -> str:
 def claim(
     skill: Any, clusters: Any, cluster: str, *, delta: bool = False, rule: IntervalRule = "adaptive"
 ) -> tuple[NDArray[Any], str]:
-    """Return the cluster of each case, and a note on the population of an estimate over them.
+    """Return the cluster of each case, and a note on the cases or skills the estimate is about.
 
     If ``cluster`` is ``"skill"`` and there are at least five skills, each skill is a cluster;
     otherwise the clusters are ``clusters``. With ``"skill"`` and a single skill the note is
-    ``ONE_SKILL``, because an estimate about skills in general is impossible. With ``delta``, the
-    adaptive ``rule`` and up to 30 skills, the note gives the smallest delta that so many skills can
-    show (``AVAILABLE_DELTAS``).
+    ``ONE_SKILL``, because an estimate about skills in general is impossible. If each skill is a
+    cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
+    smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     if cluster != "skill" and not delta:

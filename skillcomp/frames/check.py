@@ -22,7 +22,7 @@ from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, 
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # a message names at most this many distinct bad values
-# Decimal is listed because it is not a numbers.Real
+# Decimal is listed because it is not a subclass of int or float
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
@@ -320,7 +320,11 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 
 
 def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
-    """Yield a problem if rows have equal keys: `unique` or, for rows without an id, `otherwise`."""
+    """Yield a problem if rows have equal keys.
+
+    The key is the columns ``unique`` of the contract. Rows without an id have the key
+    ``otherwise``; it is compared only among rows with a repeat.
+    """
     keys, otherwise = list(contract.unique), list(contract.otherwise)
     if not keys or not {*keys} <= {*columns}:
         return

@@ -31,9 +31,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FEW_CASES = 3  # A check id that fewer cases have is regarded as specific to its case.
-# A grader is taken to stop at the first fail if two conditions are met. Of the failed attempts that
-# have a check without a row, at least the share _ONE_FAIL has exactly one failed check. And failed
-# attempts have such a check at least _STOP_RATIO times as often as attempts without a failed check.
+# A grader is taken to stop at the first fail if two things are true of the attempts that have a
+# check without a row. Of the failed ones, at least the share _ONE_FAIL has exactly one failed
+# check. And they are at least _STOP_RATIO times as frequent among failed attempts as among others.
 _ONE_FAIL = 0.9
 _STOP_RATIO = 3.0
 _MIN_STOPPED = 3  # With fewer stopped attempts, it is not certain that the grader stops.
@@ -129,7 +129,7 @@ class _Absences:
     - ``differ``, per pair: the grader was asked about the check under some conditions of the case
       only.
     - ``designed``, per pair: the same, without the pairs that have a slot in ``never``.
-    - ``stops``, per group: under one condition or more, the grader version stops at the first fail.
+    - ``stops``, per group: the grader version stops at the first fail under at least one condition.
     """
 
     never: Bools
@@ -312,7 +312,10 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 
 
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
-    """Add a sentence to the notes of the outcomes in ``which``, made for each code of ``group``."""
+    """Add a sentence to the notes of the outcomes in ``which``.
+
+    Each code of ``group`` has its own sentence, which ``sentence`` makes from its outcomes.
+    """
     for number in np.unique(group[which]):
         chosen = which & (group == number)
         text = sentence(chosen)

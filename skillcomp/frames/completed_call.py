@@ -32,7 +32,7 @@ _COLUMN_NAMES = {
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {name: name for name in ("text", "source", "label")}
 _DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
-_FEW_WORDS = 12  # a column with more distinct values is not taken for conditions
+_FEW_WORDS = 12  # a column with more distinct values is not suggested as the conditions
 
 
 def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:
@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused column with the name of a role or, if none has it, those of usual names."""
+    """Return the unused column with the name of the role; without one, those with usual names."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:
         return [labels[role]]

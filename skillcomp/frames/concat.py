@@ -33,9 +33,9 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
     Returns
     -------
     Frames
-        All frames have a column ``study``. The name of the study and a slash precede the ids of
-        cases, tasks, attempts and passages, and the place of each problem. Skills, conditions,
-        agents and graders keep their names.
+        All frames have a column ``study``. The ids of cases, tasks, attempts and passages begin
+        with the name of the study and a slash. In ``problems``, each place begins with the name of
+        the study and a colon. Skills, conditions, agents and graders keep their names.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Deltas corrected for the grader's errors, and the reasons for the verdicts that follow."""
+"""Deltas corrected for the grader's errors, and the reasons for the verdicts based on them."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def with_corrections(
     pandas.DataFrame
         The rows of ``deltas``, in their order. ``estimator`` is the recommended estimator or, if
         none is recommended, ``naive``. The estimates columns and ``reference_low`` are those of
-        this estimator (``reference_low`` is NaN without rows of ``correction.rate``), and
-        ``correction_reason`` is why the estimator is recommended or none is. ``n_gold`` counts the
-        labelled cases. ``labels_needed`` is the number of further labelled cases after which a
-        verdict is expected (NaN if unknown, infinite if labels on all cases are too few). The
-        columns ``moved_`` hold the differences to the uncorrected values that
-        :class:`skillcomp.frames.worst_case.Claim` needs.
+        this estimator (``reference_low`` is NaN without rows of ``correction.rate``).
+        ``correction_reason`` explains why this estimator, or none, is recommended. ``n_gold``
+        counts the labelled cases. ``labels_needed`` is the number of further labelled cases after
+        which a verdict is expected (NaN if unknown, infinite if labels on all cases are too few).
+        The columns with the prefix ``moved_`` are the corrected minus the uncorrected values;
+        :class:`skillcomp.frames.worst_case.Claim` needs them.
     """
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]
@@ -91,7 +91,7 @@ def with_corrections(
 def _checked_rows(
     deltas: pd.DataFrame, corrected: pd.DataFrame, by: Sequence[str], value: str
 ) -> pd.DataFrame:
-    """Return the rows; raise if they are of another value, ``by``, reference or level."""
+    """Return ``corrected``; raise FrameError if its value, ``by``, reference or level differ."""
     call = f"correction.delta(verdicts, gold, by={list(by)}, value='{value}')"
     require_columns(corrected, [*by, *NEEDED], WHAT)
     measures = [f"delta_{value}", f"rate_{value}"]
@@ -245,7 +245,7 @@ def _labels_needed(
     if base is not None and base["ci_low"] >= 1.0 - margin and to_loss > 0:
         claims.append({"low": to_loss})
     if delta["verdict_uncorrected"] in ("helps", "hurts"):
-        # p-values are adjusted for several rows: 0 must be outside a wider interval
+        # p-values are adjusted for several rows, so a wider interval must exclude 0
         reach = norm.isf(delta["p_limit"] / 2) / norm.isf((1.0 - delta["ci_level"]) / 2)
         claims.append({"low" if estimate > 0 else "high": abs(estimate) / reach})
     sizes = [
@@ -256,7 +256,7 @@ def _labels_needed(
         for claim in claims
     ]
     size = max(min(sizes), FEWEST_GOLD)
-    if size > n:  # with very few labels, it is unknown if all would be enough
+    if size > n:  # with very few labels, it is unknown whether labels on all cases would be enough
         return math.inf if n_gold >= FEWEST_GOLD else math.nan
     return float(max(math.ceil(size - n_gold), 1))
 
@@ -268,10 +268,11 @@ def _distance(row: pd.Series, end: str) -> float:
 def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:
     """Return the number of labelled cases at which the distance to a limit is ``target``.
 
-    The distance is that from the estimate to a limit of its interval. Its square is taken as a
-    constant plus a part proportional to 1 / n_gold. ``now`` is the distance with n_gold labelled
-    cases, and ``alone`` the distance if only the gold labels are used. With labels on all n cases,
-    the distance is the smaller of the two, multiplied by sqrt(n_gold / n).
+    The distance is that from the estimate to a limit of its interval. Its square is assumed to be a
+    constant plus a part proportional to 1 / (number of labelled cases). ``now`` is the distance
+    with ``n_gold`` labelled cases, and ``alone`` the distance if only the gold labels are used.
+    With labels on all ``n`` cases, the distance is assumed to be the smaller of the two, multiplied
+    by sqrt(n_gold / n).
     """
     if n_gold >= n:
         return n_gold if now <= target else math.inf
@@ -282,7 +283,7 @@ def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: flo
 
 
 def reasons_of_verdict(row: pd.Series) -> str:
-    """Return one line on the interval, the missing attempts and the correction."""
+    """Explain a verdict in one line: its interval, the missing attempts and the correction."""
     if pd.isna(row["ci_low"]):
         return join_notes("no interval", row["note"])
     limits = f"[{_points_text(row['ci_low'])}, {_points_text(row['ci_high'])}]"

@@ -29,7 +29,8 @@ RESERVED = frozenset(
     ]
 )
 GRADER = ("grader", "grader_version", "round")
-SOME_STOPPED = 0.05  # largest share of stopped attempts for a comparison of shares of checks
+# Shares of checks are not compared if the grader stopped early in more than this share of attempts.
+SOME_STOPPED = 0.05
 # the start of the note of an outcome if its conditions have different checks
 DIFFERENT_CHECKS = "conditions were asked different checks"
 _SHARED_REMEDY = (
@@ -454,7 +455,7 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
         **columns,
         "measure": measure,
         "unit": unit,
-        # differences of equal rates leave about 1e-17
+        # subtracting equal rates can leave a rounding error of about 1e-17
         "estimate": 0.0 if abs(interval.estimate) < _ROUNDING else interval.estimate,
         "ci_low": interval.low,
         "ci_high": interval.high,
@@ -490,8 +491,9 @@ def estimates(
         Names of the last columns; further keys of the rows are left out.
     outcomes : pandas.DataFrame, optional
         The outcomes from which the rows were computed. Their notes are appended to the notes of
-        the rows. An outcome belongs to a row if both have the same values in all columns that both
-        frames have; its condition may also be ``reference``.
+        the rows. An outcome belongs to a row if both have the same values in the columns of ``by``
+        that outcomes have. If these include ``condition``, outcomes of ``reference`` belong to
+        every row.
     reference : str, optional
         The condition that others are compared with.
 
@@ -538,10 +540,10 @@ def with_notes_of(
 def means_of_cases(
     rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
 ) -> tuple[pd.DataFrame, str]:
-    """Return one row per case with the means of ``columns`` over ``average``, and a note.
+    """Average ``columns`` within each case, over the values of ``average``; also return a note.
 
-    ``n`` and ``n_checks`` are the smallest of the case, so that copies of rows change no interval.
-    The note is empty if ``average`` is.
+    ``n`` and ``n_checks`` are the smallest of the case, so that copied rows do not change an
+    interval. If ``average`` is empty, the rows are unchanged and the note is empty.
     """
     if not average:
         return rows, ""
@@ -554,10 +556,10 @@ def means_of_cases(
 
 
 def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
-    """Return a note on averaging within cases, with the number of cases without some values.
+    """Return a note on averaging within cases; it counts the cases that lack some of the values.
 
-    ``case`` and ``combination`` (of the averaged values) have one number per entry. The note is
-    empty if there is only one combination.
+    ``case`` and ``combination`` have one number per entry: its case, and its combination of values
+    in ``average``. The note is empty if there is only one combination.
     """
     n_values, counts = len(pd.unique(combination)), np.bincount(case)
     n_short = int((counts[counts > 0] < n_values).sum())

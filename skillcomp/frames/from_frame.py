@@ -61,9 +61,9 @@ class Frames:
     pairwise, passages : pandas.DataFrame
         Comparisons of two answers and labelled passages; empty unless a reader adds them.
     problems : pandas.DataFrame
-        One row per kind of value that was converted or dropped, or known distortion: ``place``
-        (column, field and argument), ``found``, ``done`` (what became of it, or the consequence)
-        and ``n`` (number of rows; 0 if it concerns the whole study).
+        One row per kind of value that was converted or dropped, and per known distortion of the
+        results: ``place`` (column, field and argument), ``found``, ``done`` (what became of it, or
+        the consequence) and ``n`` (number of rows; 0 if it concerns the whole study).
     gold_drawn, drawn_by : str
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     columns : mapping of str to str
@@ -90,7 +90,7 @@ class Frames:
         return iter((self.cases, self.attempts, self.verdicts, self.outcomes, self.gold))
 
     def __repr__(self) -> str:
-        """Return one line with what the frames hold."""
+        """Return one line with the numbers of skills, cases, attempts, verdicts and labels."""
         return f"Frames({', '.join(self._row_counts())})"
 
     def _repr_html_(self) -> str:
@@ -130,8 +130,8 @@ class Frames:
         folder : str or path
             A new or empty folder.
         overwrite : bool, default False
-            Whether to replace frames that were saved in this folder before. A recorded study and
-            a folder that holds your own files, too, are never replaced.
+            Whether to replace frames that were saved in this folder before. A recorded study is
+            never replaced, nor is a folder that also holds other files.
 
         Returns
         -------
@@ -300,14 +300,14 @@ def from_frame(
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
     missing : sequence, optional
-        Literal values of passed, gold and score that mean no value, such as ``[-1]``: a code of a
-        judge that failed. They are removed before words are read, and counted in ``problems``. A
-        number also matches its text. Without `missing`, such a code in ``passed`` or ``gold`` is
-        refused.
+        Literal values of passed, gold and score that mean no value, such as ``[-1]`` if a judge
+        that failed writes -1. They are removed before words are read, and counted in ``problems``.
+        A number also matches its text. Without ``missing``, such a code in ``passed`` or ``gold``
+        is refused.
     keep : {"last"}, optional
         With "last", only the last of several rows with the same keys counts, as after a retry. By
-        default such rows are repeats; if ``repeat``, ``attempt`` or ``check`` is given, they are
-        refused.
+        default, rows with the same keys are repeats; if ``repeat``, ``attempt`` or ``check`` is
+        given, they are refused.
     name : str, optional
         Name of the table in messages, such as the name of its file.
     shared_cases : bool, optional
@@ -449,7 +449,7 @@ def from_frame(
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
-    """Return the verdicts without those on answers that ended in an error or a pause."""
+    """Return the verdicts; those on answers that ended in an error or a pause become missing."""
     crashed = rows["status"].isin(UNANSWERED)
     if crashed.any():
         role = "error" if "error" in reader.names else "status"
@@ -458,9 +458,9 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
 
 
 def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
-    """Return the verdicts, with fails for timeouts, truncations and refusals.
+    """Return the verdicts; timeouts, truncations and refusals become fails.
 
-    Only answers that have a score but no verdict get such a fail.
+    This concerns only answers that have a score but no verdict.
     """
     if "passed" not in columns:
         return rows["passed"]

@@ -25,8 +25,8 @@ from skillcomp.frames.table_reader import (
 from skillcomp.frames.words import NO_VALUE, as_literal, distinct_words, plain_word
 
 WHAT = "from_pairs"
-# Words before the letter or number of a side in the names of columns: _SYSTEMS for columns with the
-# names of systems, _TEXTS for columns with texts
+# Names of columns such as model_a and output_1 consist of a word and a side. The words in _SYSTEMS
+# mean that the column holds names of systems, those in _TEXTS that it holds texts.
 _SYSTEMS = ("model", "system", "agent")
 _TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
 _SIDES = (("a", "b"), ("1", "2"), ("first", "second"), ("left", "right"))
@@ -86,26 +86,26 @@ def from_pairs(
     first, second : hashable, optional
         Columns with the two answers: names of systems (model_a, model_1, system_a) or texts
         (output_1, response_a). Columns with other names hold texts if a value has a line break or
-        more than 100 characters, or if none occurs in two cases. Without ``order``, the answer in
-        ``first`` was shown first. With ``order``, both may be left out: the answers are then called
-        A and B.
+        more than 100 characters, or if no value occurs in two cases. Without ``order``, the answer
+        in ``first`` was shown first. With ``order``, both arguments may be left out: the answers
+        are then called A and B.
     winner : hashable, optional
         Column with the verdict: a value of the two columns, the name of a column, or a word: A and
         B, 1 and 2, model_a and model_b, ``A>B``, ``A=B``, ``[[A]]``, first and second, tie. A
         missing value or a word for it ("na", "error") is no verdict.
     winner_names : {"answer", "position"} or mapping, optional
         Needed with ``order`` if winners are words such as A or 1. ``"answer"``: A is the answer in
-        ``first``, in both orders. ``"position"``: A is the answer shown first. Or the meaning of
-        words that are not known, such as ``{"left": "first", "same": "tie", "?": None}``:
-        ``"first"`` and ``"second"`` are places as shown, ``"A"`` and ``"B"`` the columns ``first``
-        and ``second``.
+        ``first``, in both orders. ``"position"``: A is the answer shown first. A mapping gives the
+        meaning of other words, such as ``{"left": "first", "same": "tie", "?": None}``. In it,
+        ``"first"`` and ``"second"`` are the answers shown first and second; ``"A"`` and ``"B"`` are
+        the answers in the columns ``first`` and ``second``.
     order : hashable, optional
         Column with the order of presentation: AB and BA, 1 and 2, original and swapped, or truth
         values in a column called swap or swapped. In order 2 the answer in ``second`` was shown
         first.
     gold : hashable, optional
-        Column with the better answer of the pair, in the same words as ``winner``. A and B are
-        always the columns ``first`` and ``second``. It needs a value in one row of a pair only.
+        Column with the better answer of the pair, in the same words as ``winner``. A and B always
+        mean the columns ``first`` and ``second``. A value in one row of each pair is enough.
     grader : hashable, optional
         Column with the grader. The default grader is "unnamed grader".
 
@@ -117,9 +117,10 @@ def from_pairs(
           ``order`` is 1 in the first order of a pair in the table and 2 in the other.
         - ``attempts``: one row per case and answer. Names of systems are in ``agent``, texts in
           ``answer``.
-        - ``verdicts``: two rows per row of the table, one for each answer: ``passed`` is whether
-          the answer won. In a tie neither did. The check names the other answer and the order.
-        - ``gold``: for each of these checks whether the answer is the better one.
+        - ``verdicts``: two rows per row of the table, one for each answer. ``passed`` is True if
+          the answer won, and False for both answers of a tie. The check names the other answer and
+          the order.
+        - ``gold``: for each of these checks, whether the answer is the better one.
         - ``cases``; ``outcomes`` is empty.
 
     Raises
@@ -211,7 +212,10 @@ def _require_meanings(winner_names: Any) -> None:
 
 
 def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
-    """Add columns with usual names to those of the call; report an argument that fits several."""
+    """Find columns by their usual names for arguments that are not given.
+
+    If several columns fit an argument, record a problem.
+    """
     if not {"first", "second"} & set(reader.names):
         _add_columns_of_answers(reader, table)
     for role in ("case", "winner", "gold", "grader", "order"):
@@ -228,7 +232,7 @@ def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
 
 
 def _add_columns_of_answers(reader: TableReader, table: pd.DataFrame) -> None:
-    """Add the two columns of answers; names of systems come before texts."""
+    """Find the two columns of answers; columns with names of systems are preferred to texts."""
     labels = {re.sub(r"[\s_.-]", "", str(label).casefold()): label for label in table.columns}
     sides = [("first", "second")]
     for nouns in (("",), _SYSTEMS, _TEXTS):
@@ -258,7 +262,11 @@ def _order_words(label: Hashable) -> dict[str, int]:
 
 
 def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> pd.DataFrame:
-    """Return the pairs as shown, with whether the first won (1, 0, or .5) and the gold winner."""
+    """Return the pairs in the order shown.
+
+    ``winner`` and ``gold`` are 1 if the answer shown first is the better one, 0 if the second is,
+    and .5 for a tie.
+    """
     n = len(reader.frame)
     pairs = pd.DataFrame({"case_id": reader.as_texts(columns["case"], "case")})
     pairs["grader"] = (
@@ -350,7 +358,7 @@ def _winner_meanings(
             words.setdefault(plain_word(reader.names[side]), name)
     plain = {_verdict_word(word) for word in distinct_words(others)}
     if "0" in plain and "2" not in plain:
-        words.pop("1")  # 0 and 1 may number the answers, or 1 and 0 may be yes and no
+        words.pop("1")  # unclear next to 0: the second of two answers, or "yes, the first won"
     words |= {_verdict_word(word): meaning for word, meaning in own_words.items()}
     meanings = _read_words(others, role, words, _ALLOWED, reader)
     tied = others[meanings.eq("tie").to_numpy(dtype=bool, na_value=False)]
@@ -516,7 +524,7 @@ def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:
 def _remedy_for_copies(
     frame: pd.DataFrame, pairs: pd.DataFrame, twice: pd.Series, used: list[Any]
 ) -> str:
-    """Return how to keep one row per pair, order and grader."""
+    """Return a sentence that explains how to keep one row per pair, order and grader."""
     place = pairs.loc[twice].groupby(_KEY, dropna=False).ngroup()
     others = frame.loc[twice].drop(columns=used)
     texts = others.astype("str")

@@ -58,7 +58,8 @@ def from_passages(
         Column with what makes texts related, such as a topic or a writer. By default all texts
         about one source are related.
     question : hashable, optional
-        Column with the question that a text answers. What a text repeats from it does not count.
+        Column with the question that a text answers. Words that a text repeats from its question
+        do not count as copied.
     sources : mapping of str to str or Skill, optional
         The texts of the sources by name.
     label_names : mapping, optional
@@ -224,12 +225,15 @@ def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series,
 
 
 def _is_short(text: str) -> bool:
-    """Return whether a text of few words is short, even in a script without spaces."""
+    """Return whether a text of few words is short.
+
+    A text in a script without spaces, such as Chinese, is short only if it has few letters.
+    """
     return text.isascii() or len(text) < _FEWEST_LETTERS
 
 
 def _labelled_rows(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
-    """Return the rows with a text and a label, without sources; note incomplete rows."""
+    """Return the rows with a text and a label, except rows of sources; note incomplete rows."""
     rows = rows[~rows["level"].eq(SOURCE).fillna(False)]
     for role, column in (("text", "text"), ("label", "level")):
         lacking = rows[column].isna() | rows[column].eq("").fillna(False)

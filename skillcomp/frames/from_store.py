@@ -429,7 +429,10 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
 
 
 def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Fill in kind and family of the labellers, ``{labeller: {"kind": ..., "family": ...}}``."""
+    """Fill in the kind and family of labellers from a JSON file.
+
+    The file has the form ``{labeller: {"kind": ..., "family": ...}}``.
+    """
     if not file.is_file():
         return gold
     try:
@@ -559,7 +562,10 @@ def _rows_of_facts(store: RunStore | Frames) -> Iterable[Sequence[Any]]:
 
 
 def _skills_in(value: Any) -> list[str] | None:
-    """Return the skills of a list, or of a text with commas or 'none'; None if unknown."""
+    """Return skills as a list, from a list or a text such as "tea, coffee"; None if unknown.
+
+    The text "none" means no skill.
+    """
     if isinstance(value, str):
         return [] if value == PLAIN else value.split(", ")
     return list(value) if isinstance(value, Sequence | np.ndarray) else None

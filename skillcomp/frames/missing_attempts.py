@@ -97,9 +97,9 @@ def unanswered_outcomes(
 ) -> pd.DataFrame:
     """Return outcomes of the attempts that ended without an answer and have no verdict.
 
-    ``passed`` is NA after an error or a pause, and False if the agent reached its time limit, its
-    answer was cut off or it refused: these are results. Each grader of the skill gets a row, or all
-    graders if no attempt of the skill was graded.
+    ``passed`` is NA after an error or a pause. It is False if the agent reached its time limit, if
+    its answer was cut off or if it refused, because these are results. Each attempt has one row per
+    grader of its skill; if no attempt of the skill was graded, one row per grader of any skill.
     """
     ended = attempts["status"].isin([*UNANSWERED, *RESULTS]) & attempts["perturbation"].isna()
     if not ended.any():
@@ -135,5 +135,5 @@ def unanswered_outcomes(
 
 
 def _no_answer(status: str) -> str:
-    """Say that attempts with this status have no answer."""
+    """Return the note that attempts with this status have no answer."""
     return f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"

@@ -170,9 +170,10 @@ def outcomes(
 def _weighted_shares(
     rows: pd.DataFrame, code: Ints, sets: CheckSets, decided: Bools, passed: Bools
 ) -> tuple[Floats, dict[str, Floats]]:
-    """Return the weighted share of checks passed by outcome and, if weights differ, its limits.
+    """Return the weighted share of checks that passed, for each outcome, and its limits.
 
     The limits are the shares if the checks without a verdict had failed, and if they had passed.
+    There are no limits if all weights are equal.
     """
     weights, n = _check_weights(rows), len(sets.n_checks)
     n_rows, whole, total, met = (

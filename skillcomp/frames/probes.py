@@ -42,7 +42,10 @@ def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
-    """Return whether any grader shows a fault in each check, and whether it has a verdict."""
+    """Return whether a grader shows a fault in each check, and whether the check was tested.
+
+    A check was tested if there is a verdict on it for at least one answer of the probe.
+    """
     rows = probed.assign(at_fault=probed["finding"].ne(""))
     rows["tested"] = probed[list(ANSWERS)].notna().any(axis=1)
     return rows.groupby(["case_id", "check_id"])[["at_fault", "tested"]].any()

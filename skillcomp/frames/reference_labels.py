@@ -1,4 +1,4 @@
-"""Reference labels: combine several to one, join them to verdicts, and see how they were drawn."""
+"""Reference labels: combine several into one, join them to verdicts, test how they were drawn."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
       ignored, because adjudicators usually leave undisputed items blank;
     - ``agreed``: there is no adjudicated label, and all labels of the item are equal;
     - ``disputed``: there is no adjudicated label, and labels of the item differ; ``passed`` is NA;
-    - a name: the only labeller with a label or, if ``passed`` is NA, one labeller without a label.
+    - a name: the only labeller with a label. If nobody gave a label, ``passed`` is NA, and the name
+      is that of one of the labellers.
 
     An agreed label is by a ``person`` if one of its labellers is. ``inclusion_probability`` comes
     from the chosen row or, if it is missing there, from another row of the item. ``borderline`` of
@@ -158,7 +159,7 @@ def clustered_verdicts(
         reasons["by= names it, too"] = names
         if why := [reason for reason, columns in reasons.items() if name in columns]:
             raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
-    # graders that would be pooled get no advice to average them
+    # without average=, so that an error about several graders does not advise to average them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     # loaded here, because scipy takes half of the time of `skillcomp check`
     from skillcomp.frames.case_table import both_clusters, with_case_facts
@@ -250,8 +251,9 @@ def without_checks(
 Drawn = Literal["random", "chosen", "verdict"]
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
-# Level of the test of the stated draw, over all groups together. If the statement is true, this
-# share of the results gets a note. It is low, because a table of results can have many rows.
+# Level of the test whether gold was drawn as `gold_drawn` and `drawn_by` state, over all groups
+# together. If it was, this share of the results has a note nevertheless. The level is low, because
+# a table of results can have many rows.
 DOUBTED = 0.001
 
 
@@ -280,13 +282,14 @@ def draw_words(gold_drawn: str, drawn_by: str | None) -> str:
 def drawn_strata(
     rows: pd.DataFrame, drawn_by: str | None, *, of_attempts: bool = False
 ) -> pd.Series:
-    """Return the stratum of each verdict within its condition, if gold was drawn by verdict.
+    """Return the stratum of each verdict within its condition, for gold that was drawn by verdict.
 
     A stratum is a pattern of verdicts, such as "g1 pass, g2 fail". It has the verdicts of all
     graders or, with ``drawn_by``, of one grader. If every attempt with gold has gold on all its
-    checks, gold was drawn by attempt, and the verdicts are on whole attempts. Otherwise they are on
-    single checks; with ``of_attempts``, the pattern has the number of checks passed instead. The
-    stratum is NA for an item that has neither a verdict nor gold.
+    checks, gold was drawn by attempt, and the pattern consists of verdicts on whole attempts.
+    Otherwise it consists of verdicts on single checks or, with ``of_attempts``, of the number of
+    checks that the attempt passed. The stratum is NA for an item that has neither a verdict nor
+    gold.
 
     ``rows`` has the columns of verdicts, ``verdict`` (1, 0 or NaN) and ``gold``.
     """
@@ -327,7 +330,7 @@ def drawn_strata(
 
 
 def _grader_names(graders: pd.DataFrame) -> list[str]:
-    """Name the graders; a version or round is named if a grader has several."""
+    """Return the names of the graders, with the version or round if a grader has several."""
     names = graders["grader"].astype("str").fillna("the grader")
     for column in ("grader_version", "round"):
         several = graders.groupby("grader", dropna=False)[column].transform("nunique").gt(1)
@@ -380,11 +383,11 @@ def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) 
 
 
 def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Give all graders the same shares, because their verdicts share one draw of gold.
+    """Give all graders the same shares, because there is one draw of gold for all of them.
 
-    ``shares`` has the rows of :func:`labelled_shares` for ``keys``. All graders get the shares of
-    the grader with the smallest p-value, which is multiplied by the number of graders. ``by`` names
-    this grader.
+    ``shares`` has the rows of :func:`labelled_shares` for ``keys``. All graders get the shares and
+    the p-value of the grader with the smallest p-value. This p-value is multiplied by the number of
+    graders, and ``by`` names the grader.
     """
     graders = [name for name in GRADER if name in keys]
     others = [name for name in keys if name not in graders]
@@ -420,10 +423,10 @@ def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) 
 
 
 def unequal_shares(shares: Mapping[str, Any]) -> str:
-    """Return a note on the conditions in which passes and fails are labelled at unequal shares.
+    """Return a note on the conditions in which the labelled shares of passes and fails differ.
 
-    ``shares`` has the row of :func:`labelled_shares` of each condition. Over all conditions
-    together, one random draw in a thousand gets a note.
+    ``shares`` maps each condition to its row of :func:`labelled_shares`. If gold was drawn at
+    random, one study in a thousand has a note nevertheless.
     """
     unequal = [
         f"{100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the fails"

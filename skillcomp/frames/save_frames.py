@@ -70,7 +70,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
 
 
 def saved_facts(store: RunStore) -> dict[str, Any]:
-    """Return what `save_frames` recorded about the frames; empty for a study that was recorded."""
+    """Return the facts about its frames that `save_frames` stored; empty for other stores."""
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
     return {**about, "problems": changes_frame(rows)} if about else {}

@@ -22,7 +22,7 @@ from skillcomp.frames.table_reader import (
 
 
 def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
-    """Return the labels of a column of the table, once per item and labeller."""
+    """Return the labels in the gold column of the table, one row per item and labeller."""
     if "gold" not in columns:
         return empty("gold")
     labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")

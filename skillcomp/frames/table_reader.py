@@ -227,7 +227,7 @@ class TableReader:
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
         """Convert names to text; whole numbers of any dtype are names, too.
 
-        In a text that names no row (`needed` is false), half of a surrogate pair is replaced.
+        If ``needed`` is False, the texts are not keys, and half of a surrogate pair is replaced.
         """
         if not needed:
             n = sum(whole_content(value) != value for value in values[values.notna()])
@@ -279,7 +279,7 @@ class TableReader:
         return values.map(meanings, na_action="ignore")
 
     def _add_codes(self, codes: list[Any], has_fails: bool) -> None:
-        """Add to the last problem how to read codes for missing values, such as -1 or "n.a."."""
+        """Extend the last problem: explain how to read missing values such as -1 or "n.a."."""
         listed = f"[{', '.join(map(as_literal, codes))}]"
         self.problems[-1] += f" If no value is meant: missing={listed}."
         if not has_fails:
@@ -358,7 +358,8 @@ class TableReader:
         if "repeat" in columns:
             rows["repeat"] = other.as_tries(columns["repeat"], again=True)
         self.problems += [f"asked: {problem}" for problem in other.problems]
-        made = {"skill"} - set(self.names)  # the table is about one skill, which has a name by now
+        # without a column of skills, `keys` has given all rows the same skill
+        made = {"skill"} - set(self.names)
         return rows[[column for role, column in _OF_ASKED.items() if role in {*names, *made}]]
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
@@ -415,7 +416,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return how to distinguish rows with equal keys; add this to the completed call."""
+        """Return a hint how to distinguish rows with equal keys; add it to the completed call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"
@@ -463,8 +464,8 @@ class TableReader:
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
 
-        Numbers from 0 are raised by 1; names are numbered in alphabetical order. With ``again``,
-        the numbering of the first column is used for a second one.
+        If the numbers start at 0, 1 is added; names are numbered in alphabetical order. With
+        ``again``, a second column is numbered in the same way as the first.
         """
         if values.isna().any():
             self.as_texts(values, "repeat")

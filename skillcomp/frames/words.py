@@ -30,7 +30,7 @@ TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(NO_VALUE),
 }
-# codes of tables for a missing value that have no meaning here until `missing=` lists them
+# values that often mean "missing" in tables; they are read so only if `missing=` lists them
 _NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
 _TEXT_CODES = ("-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending")
 _ENDS = {

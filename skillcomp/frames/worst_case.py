@@ -1,7 +1,7 @@
 """Effect of missing attempts on a verdict: the worst case, and the number that changes the verdict.
 
-A missing attempt is set against a verdict if it is given the result that speaks most against the
-verdict: a fail under the condition, or a pass under the reference, if the verdict is a gain.
+To set a missing attempt against a verdict means to assume the result that contradicts the verdict
+most. If the verdict is a gain, this is a fail under the condition, or a pass under the reference.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class Claim:
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _opposed_values(self) -> Floats:
-        """Return the value of one missing attempt set against the claim, shaped as `_lost`."""
+        """Return the value of a missing attempt set against the claim, in the shape of `_lost`."""
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
     def _shifted_estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
-        """Return estimate and lower limit with each number of attempts set against the claim."""
+        """Return the estimate and lower limit if ``counts`` attempts are set against the claim."""
         order, lost, against = self._order_of_influence(), self._lost(), self._opposed_values()
         sets = []
         for count in counts:
@@ -153,7 +153,7 @@ def with_missing_attempts(
     value : str
         ``passed`` or ``share_passed``.
     assume_missing : str or None
-        The assumption that keeps a verdict.
+        The assumption, such as ``at random``, under which a verdict is kept.
     cluster, interval : str
         The arguments of :func:`skillcomp.deltas.paired` with which the rows were made.
 
@@ -161,8 +161,9 @@ def with_missing_attempts(
     -------
     pandas.DataFrame
         The rows with a remark in ``note`` and two more columns. ``overturned`` is True if missing
-        attempts could change the verdict; ``verdict`` is then ``undetermined``, unless an
-        assumption keeps it, which ``assume_missing`` names (otherwise empty).
+        attempts could change the verdict. The verdict of these rows is ``undetermined`` or, if
+        there is an assumption, unchanged; ``assume_missing`` then names the assumption. It is empty
+        in all other rows.
     """
     how: dict[str, Any] = {"value": value, "cluster": cluster, "interval": interval}
     rows = [
@@ -212,7 +213,7 @@ def _claims_of_row(
     )
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
-    # a gain or loss among several rows is shown at a higher level
+    # if there are several rows, a gain or loss has to be shown at a higher level
     family: dict[str, Any] = {
         "bound": 0.0,
         "ci_level": 1.0 - row.get("p_limit", 1.0 - row["ci_level"]),
@@ -225,7 +226,7 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # words of `compare`
+    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # the verdicts of `compare`
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
 
