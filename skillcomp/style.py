@@ -112,8 +112,8 @@ _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesiz
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
 # This font comes with matplotlib, so figures are the same on every machine.
 _FONT = "DejaVu Sans"
-# Fonts with Chinese, Japanese, Korean and other scripts. Matplotlib takes a character from the
-# first of them that is installed and has it, if `_FONT` does not.
+# Fonts with Chinese, Japanese, Korean and other scripts. If `_FONT` lacks a character, matplotlib
+# takes it from the first of these fonts that is installed and has it.
 _WIDE_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Heiti TC"),
@@ -272,10 +272,11 @@ def grow(fig: Figure, height: float) -> None:
 def looks(levels: Iterable[object]) -> dict[Any, Look]:
     """Assign a colour and a marker to each level of a hue.
 
-    Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. Other
-    levels get further looks, among them the triangle if there is no placebo. Verdicts on skills
-    have looks of their own. Otherwise, without any of the three conditions, levels get `CATEGORIES`
-    in order. More than six levels raise FrameError, because seven colours cannot be distinguished.
+    Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. The
+    other levels of such a hue get further looks, among them the triangle if there is no placebo.
+    Verdicts on skills have looks of their own. A hue with neither conditions nor verdicts gets
+    `CATEGORIES` in order. More than six levels raise FrameError, because seven colours cannot be
+    distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
@@ -417,7 +418,7 @@ def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
 
 
 def name_artist(artist: Any, kind: str, title: str) -> None:
-    """Give an artist a title, which a pointer on it shows in the svg."""
+    """Give an artist a title; in the svg, pointing at the artist shows the title."""
     artist.set_gid(kind)
     _TITLES[artist] = title
 
@@ -443,14 +444,14 @@ def _titled_svg(fig: Figure, stem: str) -> bytes:
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Return `lead`, the number of cases or other units of each row, and the level of intervals."""
+    """Return a caption: `lead`, the range of n over all rows, and the level of the intervals."""
     facts = dict.fromkeys(fact for frame in data.values() for fact in _frame_facts(frame))
     parts = [lead.strip()] if lead.strip() else []
     return " ".join([*parts, f"{', '.join(facts)}."] if facts else parts)
 
 
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
-    """List n and the level of a frame, as far as it has these columns and estimates."""
+    """List the range of n and the interval levels of a frame, if it has these columns."""
     facts: list[str] = []
     # in a calibration, the column n is the length of the n-grams
     units = "n_texts" if "n_texts" in frame.columns else "n"

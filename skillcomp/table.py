@@ -19,7 +19,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.latex_text import escape_latex, latex_label
 from skillcomp.style import called, interval, quantity
 
-MOST_ROWS = 30  # rows of a table that has a file with all of them
+MOST_ROWS = 30  # rows that a table shows if it links a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
@@ -47,7 +47,7 @@ _HEADS = {
     "cost_usd": "Cost (US$)",
     "lam": "Lambda",
 }
-# details that a table shows only where columns= names them
+# details that a table shows only if `columns=` names them
 _DETAILS: tuple[str, ...] = (
     "se",
     "df",
@@ -210,9 +210,9 @@ def table(
         the row (rates in percent, points times 100). Values shared by all rows move to the
         caption. Methods and notes are listed once each below the table.
     columns : sequence of str, optional
-        The columns to show, in this order. By default, a table of estimates shows what identifies
-        a row, the estimate with its interval, n, p-values and verdicts, and the numbers of missing
-        attempts if there are any; other tables show all columns that are not empty.
+        The columns to show, in this order. By default, a table of estimates shows the columns that
+        identify a row, the estimate with its interval, n, p-values and verdicts, and the numbers of
+        missing attempts if there are any; other tables show all columns that are not empty.
     csv : str or path, optional
         File for the frame if it has more than 30 rows. A notebook then shows the first 30 and a
         link. No file is written for a shorter frame.
@@ -338,11 +338,11 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return by column the units of its rows, for a table in which measures are a level.
+    """Return for each column the units of its rows, for a table that was pivoted by measure.
 
-    Measures can be a level of the columns or of the index; the result is empty for other tables.
-    Only rates get a unit, which the percent sign shows. All other units are None, because they
-    would have to be in the head.
+    The measures are then a level of the columns or of the index; the result is empty for other
+    tables. Only rates get a unit, because a percent sign shows it. All other units are None,
+    because they would have to be in the head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}
@@ -453,7 +453,7 @@ _MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape signs of Markdown, and all that a renderer turns into a link or an image."""
+    """Escape the signs of Markdown, and everything that a renderer turns into a link or image."""
     line = re.sub(r"\s*\n\s*", " ", text)
     return re.sub(_MARKDOWN, r"\\\g<0>", line)
 

@@ -165,7 +165,7 @@ class StaticCopy(widgets.VBox):  # type: ignore[misc]
             self._copy.update(self._mime_bundle(), raw=True)
 
     def _ipython_display_(self) -> None:
-        # There are two outputs, because nbconvert shows only the widget of an output that has one.
+        # There are two outputs, because nbconvert drops the HTML of an output that has a widget.
         # explore.css hides the copy next to a widget.
         show: Any = display
         self._copy = show(self._mime_bundle(), raw=True, display_id=True)
@@ -307,7 +307,10 @@ class Explorer(StaticCopy):
             self._control_changed(name)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Run a command from the browser; ignore malformed commands and labels of earlier items."""
+        """Run a command from the browser; ignore malformed commands and late labels.
+
+        A label is late if its item is no longer in view.
+        """
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
         if content["do"] == "label" and content.get("token") != self.page.token:
@@ -346,7 +349,7 @@ class Explorer(StaticCopy):
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a PNG for the browser, and where its axes and data are within it.
+    """A figure as a PNG for the browser, with the positions of its axes and of its data.
 
     Attributes
     ----------

@@ -164,8 +164,9 @@ class LabelEditor(ui.Explorer):
     def _update_agreement(self) -> None:
         """Estimate the agreement of graders with labels.
 
-        Until every item has a label, the estimate is updated only after every tenth label. If it
-        changed after a single label, the change would reveal whether the grader agrees with it.
+        Until every item has a label, the estimate is updated only after every tenth label. If the
+        estimate changed after each label, it would reveal whether the grader agrees with that
+        label.
         """
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]

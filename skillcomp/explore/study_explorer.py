@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # its tab has the reason
+            except SkillcompError:  # the tab of this table shows the reason
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
@@ -288,7 +288,10 @@ class StudyExplorer(ui.StaticCopy):
         self._update_copy()
 
     def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
-        """Return the HTML of a tab and, for the cases, a widget; `_` is only for the cache."""
+        """Return the HTML of a tab and, for the cases, a widget.
+
+        The arguments `_` (margin and choices) only serve as keys of the cache.
+        """
         try:
             if tab == "cases":
                 explorer = self._cases_explorer()
@@ -359,7 +362,7 @@ def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
     try:
         return default_grader(own)
-    except SkillcompError:  # the tab of the graders has the reason
+    except SkillcompError:  # the tab of the graders shows the reason
         return graders[0]
 
 

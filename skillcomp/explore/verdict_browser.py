@@ -44,7 +44,7 @@ def verdicts(
     store: RunStore | None = None,
     labeller: str | None = None,
 ) -> VerdictBrowser | LabelEditor:
-    """Read verdicts next to the answers they are on, or give gold labels blind.
+    """Read verdicts next to the answers that they judge, or give gold labels blind.
 
     Parameters
     ----------

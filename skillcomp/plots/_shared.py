@@ -265,7 +265,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """If all values are whole, put a tick on each value; if they are many, on whole numbers."""
+    """If all values are whole, put a tick on each value or, if there are many, on round numbers."""
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return
@@ -415,7 +415,7 @@ def ring(x: Any = (), y: Any = ()) -> Line2D:
 
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
-    """Draw a ring around each of the chosen points, of which there may be none."""
+    """Draw a ring around each chosen point, if there are any."""
     # draw nothing without points, because an empty artist without clipping has an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
@@ -488,7 +488,7 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # Set the texts again, because matplotlib drops a text that begins with an underscore, as the
-    # name of a level may do.
+    # Set the texts again: matplotlib drops a text that begins with an underscore, and the name of a
+    # level may begin with one.
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

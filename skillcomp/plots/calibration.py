@@ -1,4 +1,4 @@
-"""Plots of the copy check and its calibration: strips, thresholds, ROC, precision-recall."""
+"""Plots of the copy check and its calibration: strips of scores, thresholds, ROC curves."""
 
 from __future__ import annotations
 
@@ -289,8 +289,8 @@ def roc(
 
     Notes
     -----
-    Points are joined by straight lines, so the area under the curve is that of
-    ``roc_auc_score`` of scikit-learn, also if texts are tied.
+    Points are joined by straight lines, so the area under the curve equals ``roc_auc_score`` of
+    scikit-learn, even if texts are tied.
     """
     ax, entries = _draw_curves(frame, hue, ax)
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)

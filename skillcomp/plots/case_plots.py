@@ -69,7 +69,7 @@ def cases(
     Returns
     -------
     matplotlib.axes.Axes
-        In an svg written by ``sc.style.save``, a pointer on a case shows its id and its rates.
+        In an svg written by ``sc.style.save``, pointing at a case shows its id and its rates.
 
     Raises
     ------

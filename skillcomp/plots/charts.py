@@ -107,7 +107,7 @@ def power(
     frame : pandas.DataFrame
         Columns `x` and `y` (a proportion) and, for simulated power, ``ci_low`` and ``ci_high``. The
         rows of a curve must be in the order of `x`. Optional: ``effect`` and ``size`` (named in the
-        label of the y axis, if all rows have the same).
+        label of the y axis, if each has a single value).
     x, y : str
         Columns of size and power.
     hue : str, optional

@@ -229,7 +229,7 @@ def severity(
     Raises
     ------
     FrameError
-        If the estimates are in another unit than logits.
+        If the estimates are in a unit other than logits.
 
     See Also
     --------
@@ -312,7 +312,7 @@ def corrected(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw naive and corrected estimates side by side; points of recommended ones are filled.
+    """Draw naive and corrected estimates side by side; recommended estimates have filled points.
 
     Parameters
     ----------

@@ -44,16 +44,16 @@ def dimensions(
     ----------
     frame : pandas.DataFrame
         Columns `x`, `y` and `value`, with one row per cell. Optional: ``ci_low`` and ``ci_high``
-        (shown below the value if that is ``estimate``) and ``n`` (shown in the row label, or in
-        the cell where it differs within the row; a cell with fewer than 10 cases is pale).
+        (shown below the value if `value` is ``estimate``) and ``n`` (shown in the row label and, if
+        it differs within the row, also in the cells; a cell with fewer than 10 cases is pale).
     value : str, default "estimate"
         Column of rates or differences.
     x, y : str
         Columns of the two axes; dimensions are in the order C1 to C9.
     null : float or "auto", optional
         Value of no effect, from which colours diverge. With None, colours run from the smallest to
-        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 for the unit points
-        and None for all others.
+        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 for the units points
+        and percentage points, and None for all others.
     percent : bool, optional
         Whether the values are proportions. The default is true for the units rate and points.
     label : str, optional
