@@ -21,12 +21,15 @@ __all__ = [
 ]
 
 
-# Matches control characters, which a terminal would obey, and lone surrogates.
+# Match control characters, because a terminal would obey them, and lone surrogates, because they
+# cannot be printed.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-_SHOWN = 20  # problems in a message: it should fit on a screen
-# most lines of a message, and the number of characters that they share (at least 400 for a line)
+_SHOWN = 20  # maximum number of problems that a message lists, so that it fits on a screen
+
+# Maximum number of lines of a message, and of the characters that the lines share equally (but a
+# line can always have 400).
 _LINES, _LETTERS = 24, 2400
 
 
@@ -81,7 +84,7 @@ class ExtraError(SkillcompError, ImportError):
 
 @contextmanager
 def extra_imports(extra: str, purpose: str) -> Iterator[None]:
-    """Raise ExtraError, with the command to run, if the block imports a missing package."""
+    """Raise ExtraError, with the install command, if the block imports a missing package."""
     try:
         yield
     except ModuleNotFoundError as cause:
@@ -135,7 +138,7 @@ def require_known(
     *,
     label: str = "allowed",
 ) -> None:
-    """Raise ``error`` (default: FrameError) if ``found`` is not a known word; list these words."""
+    """Raise ``error`` (default: FrameError) if ``found`` is not in ``known``, and list ``known``."""
     words = list(known)
     if found not in words:
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
@@ -144,7 +147,7 @@ def require_known(
 def require_type(
     what: str, value: object, kind: type, source: str, error: type[SkillcompError]
 ) -> None:
-    """Raise ``error`` if ``value`` is not a ``kind``; ``source`` is a call that returns one."""
+    """Raise ``error`` unless ``value`` is a ``kind``; the message names the call in ``source``."""
     if not isinstance(value, kind):
         other = f"{type(value).__name__} {literal(value)}"
         raise error(f"{what}: expected a {kind.__name__} ({source}), found {other}.")
@@ -160,7 +163,7 @@ def literal(value: object) -> str:
 
 
 def screenful(message: str) -> str:
-    """Return a message that fits on a screen: the middle of long lines and the last lines are cut.
+    """Shorten a message to fit on a screen: cut long lines in the middle, and drop the last lines.
 
     Examples
     --------

@@ -24,7 +24,9 @@ READ_ON = date(2026, 11, 21)  # day on which the table was last compared with it
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
-_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot of a model has the price of the model
+
+# Match the date at the end of the name of a snapshot, which has the price of its model.
+_SNAPSHOT = re.compile(r"-\d{8}$")
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,15 @@ class Price:
     model : str
         Name of the model without the date of a snapshot.
     input, output : float
-        USD per million uncached prompt tokens, and per million tokens of the reply (thinking
-        included).
+        USD per million uncached prompt tokens, and per million reply tokens (including thinking).
     cache_write_5m, cache_write_1h, cache_read : float
         USD per million tokens written to a cache that lasts five minutes, written to one that
         lasts one hour, and read from a cache. NaN if unknown.
     batch : float
         Factor that multiplies all prices of a call in a batch; NaN if the model has no batches.
     above : int
-        The row applies to prompts with more tokens than this, and then to all tokens of the call; 0
-        for the lowest tier.
+        The row applies only to calls with a longer prompt (in tokens) than this. Its prices then
+        hold for all tokens of the call. 0 for the lowest tier.
     since : datetime.date or None
         First day of these prices; None if unknown.
     source : str
@@ -67,7 +68,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return a row per name; `prices` are in the order of the fields of `Price`."""
+    """Return one row for each name; `prices` are in the order of the fields of `Price`."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -171,7 +172,7 @@ def price(
     Returns
     -------
     Price or None
-        None if the model is unknown or was not on sale on that day.
+        None if the model is unknown or has no price on that day or for a prompt of that length.
 
     Examples
     --------
@@ -182,7 +183,8 @@ def price(
     True
     """
     day = on or date.today()
-    # A price tier is for prompts longer than its bound; only the lowest includes its bound, 0.
+    # A tier applies to prompts longer than its bound. The lowest tier also applies to a prompt of
+    # 0 tokens.
     rows = _rows_of(model, prices)
     tier = [row for row in rows if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]
@@ -211,7 +213,8 @@ def cost(
     Parameters
     ----------
     usage : Usage
-        Tokens of one call. Sums over calls are valid only for models without tiers by length.
+        Tokens of one call. Sums over several calls give the right cost only if the prices of the
+        model do not depend on the length of the prompt.
     model : str
         Name of the model in the reply.
     batch : bool, default False

@@ -1,6 +1,7 @@
 """The command line of skillcomp: its main program, and the commands that ask no model.
 
-Their exit status is 0 on success, 1 if a check found problems, and 2 if the input cannot be used.
+These commands exit with status 0 on success, 1 if a check found problems, and 2 if the input
+cannot be used.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# models do not know this invented topic, so its skill can improve their answers
+# Models do not know this invented topic, so a skill about it can improve their answers.
 SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
 _Checks = Literal["all", "shared"]
@@ -140,7 +141,7 @@ def notebooks(folder: _Folder) -> None:
 
 
 def _with_whole_paths(notebook: Path, folder: Path) -> str:
-    """Return a notebook that runs from anywhere, because its parameters name places in `folder`."""
+    """Return a notebook that runs from anywhere: its parameters get absolute paths in `folder`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in content["cells"]:
         if "parameters" in cell["metadata"].get("tags", []):
@@ -162,7 +163,7 @@ def _new_folder(folder: Path, command: str) -> Iterator[None]:
         yield
     except (OSError, StoreError) as cause:
         shutil.rmtree(folder, ignore_errors=True)
-        # shutil.Error holds a list with one entry for each file; its last item is the reason
+        # shutil.Error holds a list with one entry per file; the last item of an entry is the reason
         why = cause.args[0][0][-1] if isinstance(cause, shutil.Error) else cause
         raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause
 
@@ -206,7 +207,7 @@ def check(
     if not evals and is_study_file(path):
         from skillcomp.live.study_file import read_study
 
-        # This checks the keys of the study file; the lint then checks its skills and suites.
+        # Check the keys of the study file here; the lint then checks the skills and suites in it.
         read_study(path)
     frames = []
     for linted in lint_places(path, evals=evals):
@@ -422,7 +423,7 @@ def deltas(
 
 
 def _chosen_grader(grader: str | None, graders: list[str]) -> str:
-    """Return the grader of the option or the only one; raise if it is unknown or not named."""
+    """Return the grader named by the option, else the only one; raise if unknown or several."""
     if grader is None and len(graders) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
     chosen = graders[0] if grader is None else grader
@@ -467,7 +468,7 @@ def _print_tables(
         if len(tables) > 1:
             say(f"{name}:")
         printed = table[columns].round(3).astype(object)
-        if "unit" in columns:  # dollars are small, tokens are many
+        if "unit" in columns:  # round to 4 digits, because dollars are small and tokens are many
             printed = table[columns].map(lambda x: float(f"{x:.4g}") if isinstance(x, float) else x)
             printed = printed.astype(object)
         for name in [column for column in columns if column == "n" or column.startswith("n_")]:

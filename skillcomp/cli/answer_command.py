@@ -1,4 +1,4 @@
-"""The command ``skillcomp answer``: print the sentences about any results, and write the page.
+"""The command ``skillcomp answer``: print sentences about results, and write a page about them.
 
 Its exit status is 0 on success and 2 if the input cannot be used or the baseline is unknown.
 """
@@ -55,7 +55,7 @@ def answer(
     ] = None,
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
 ) -> None:
-    """Print what a study found, and write its page: from a table, a study or another tool."""
+    """Print the findings of a study, a table or another tool's results, and write their page."""
     import skillcomp as sc
     from skillcomp.report.page import write_answer
 
@@ -64,7 +64,7 @@ def answer(
     facts |= {} if iteration is None else {"iteration": iteration}
     source = _source_of(path)
     with warnings_as_notes(None):
-        # the printed sentences already contain what this warning would report
+        # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
         if column:
             facts["columns"] = _meanings(column, "--column", "NAME=ROLE, as task=case")
@@ -84,7 +84,7 @@ def answer(
 
 
 def _source_of(paths: list[str]) -> Path | dict[str, str]:
-    """Return the path of results, or the path of each arm if arguments are NAME=PATH."""
+    """Return the path of the results; for arguments NAME=PATH, the path of each arm by name."""
     if len(paths) == 1 and (Path(paths[0]).exists() or "=" not in paths[0]):
         return Path(paths[0])
     arms = {arm: file for arm, _, file in (p.partition("=") for p in paths) if arm and file}
@@ -126,7 +126,7 @@ def _frames_at(
 def _meanings(
     settings: list[str], option: str = "--condition", form: str = "WORD=NAME, as a=baseline"
 ) -> dict[str, str]:
-    """Parse settings WORD=NAME."""
+    """Parse settings WORD=NAME; return the names by word."""
     meanings: dict[str, str] = {}
     for setting in settings:
         word, _, name = setting.rpartition("=")
@@ -137,7 +137,7 @@ def _meanings(
 
 
 def _chosen_baseline(words: list[str], options: list[str]) -> str:
-    """Ask in a terminal which word is the baseline; raise with all options otherwise."""
+    """In a terminal, ask which word is the baseline; otherwise raise and list the options."""
     question = f"Which of these is the baseline: {', '.join(words)}?"
     if not in_terminal():
         listed = "".join(f"\n- {option}" for option in options)

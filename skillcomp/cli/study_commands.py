@@ -1,7 +1,7 @@
 """The commands of live studies: ``skillcomp run``, ``grade``, ``compare`` and ``status``.
 
-The exit status is 0 if all work is done, 1 if some is left open, 2 if the input cannot be used, and
-130 after Ctrl-C or SIGTERM.
+The exit status is 0 if all work is done, 1 if some work is left open, 2 if the input cannot be
+used, and 130 after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def status(
 
 
 def print_coverage(path: Path) -> None:
-    """Print the table of `skillcomp.frames.coverage` of the suites at a path."""
+    """Print the table that `skillcomp.frames.coverage` returns for the suites at a path."""
     from skillcomp.frames.from_store import cases_of, coverage
     from skillcomp.lint.lint_path import suites_at
 
@@ -205,7 +205,7 @@ def _study_file_at(path: Path) -> Path:
 
 
 def check_judges(study: Path, *, ask: bool) -> None:
-    """Print the checks that a probe of a study finds at fault; exit with 1 if there are any."""
+    """Probe the checks of a study and print those at fault; exit with 1 if there are any."""
     from skillcomp.frames.probes import probed_checks
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study
@@ -244,7 +244,7 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
 
 
 def _lint_first(study: Path, *, force: bool) -> None:
-    """Print what the lint finds to stderr; raise StudyError on errors unless `force`."""
+    """Print the findings of the lint to stderr; raise StudyError on errors, unless `force`."""
     from skillcomp.lint.lint_path import lint_places
 
     n_errors = 0
@@ -274,7 +274,7 @@ def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
 def warnings_as_notes(store: RunStore | None, again: str = "The same command") -> Iterator[None]:
     """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit.
 
-    Without a store there is nothing to resume.
+    Without a store there is nothing to resume, so the message is only "interrupted".
     """
     from tqdm.auto import tqdm
 

@@ -45,7 +45,8 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# matches problems that readers report as well as the lint; only the finding of the lint is kept
+# Match problems that the reader of a file reports and the lint reports too. Only the finding of the
+# lint is kept.
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -171,7 +172,7 @@ def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
             files = _files_below(path, FILE_NAME)
-            # a suite may have mock skills
+            # skip folders below evals, because a suite may have mock skills there
             skills = [f.parent for f in files if "evals" not in f.relative_to(path).parts]
         if skills:
             places = [place for skill in skills for place in (skill, *suites_of_skill(skill))]
@@ -332,7 +333,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn problems that a reader noted into findings; omit those that a lint also finds."""
+    """Turn problems that a reader noted into findings; omit those that the lint reports, too."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -388,7 +389,7 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
 
 
 def _files_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the files called `name` below a folder, without links that lead out of it."""
+    """Yield the files called `name` below a folder; skip hidden folders, studies and links out."""
     whole = root.resolve()
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]
@@ -402,7 +403,7 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 def _read_files(
     files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
 ) -> Iterator[tuple[Path, Readable]]:
-    """Yield each file with what it contains; if it cannot be read, add a finding instead."""
+    """Yield each file with its skill or suite; if a file cannot be read, add a finding instead."""
     for file in files:
         try:
             yield file, read(file)
@@ -417,10 +418,10 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             continue
         place = file.parent / PurePosixPath(target)
         where = f"line {line_with(skill, name)}: '{name}'"
-        # realpath, unlike resolve, accepts a link to itself
+        # use realpath, because Path.resolve would raise an error for a link to itself
         if "\0" not in target and not Path(realpath(place)).is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        # a name that is invalid, for example too long, also counts as missing
+        # an invalid name, such as one that is too long, also counts as missing
         elif not exists(place):
             yield "link_missing", f"{where} is not there."
 
@@ -511,7 +512,7 @@ def store_problems(store: RunStore) -> list[str]:
 
 
 def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """If ``rows`` has faulty rows, yield a sentence with their number and the keys of the first."""
+    """If there are faulty rows, yield a sentence with their number and the keys of the first."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
         yield f"{what}: {len(rows)}; the first: {first}."

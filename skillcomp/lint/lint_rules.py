@@ -174,7 +174,7 @@ def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return findings as a frame, in order; the fields of `Finding` are its text columns."""
+    """Return a frame with one row per finding, in order; the fields of `Finding` become columns."""
     rows = [entry.model_dump() for entry in findings]
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)

@@ -1,7 +1,8 @@
-"""Find what a skill lacks: concept fields and sections for graders, and what tests need.
+"""Find missing parts of a skill: concept fields and sections for graders, and parts for tests.
 
 The rules follow the source documents: the comprehension report (5.1 to 5.12) and the trigger
-document's guidance for skill authors. Rules about words are heuristics for a person to judge.
+document's guidance for skill authors. Rules that search for words are heuristics, so a person
+should judge their findings.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_f
 from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
-MOST = 20  # the largest number of links, and of downloads, that are checked in a file
+MOST = 20  # maximum number of links that are checked in a file, and of downloads
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
 # dimension C8 of the rubric asks for at least three items in the checklist (comprehension report,
 # 5.9)
@@ -50,27 +51,28 @@ _DOWNLOAD = re.compile(
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
 _REFERENCES = ".references/"  # the folder in which the trigger document expects large downloads
-# headings of a body with the shape of a concept (comprehension report, B.5)
+
+# Match headings that belong in a concept block (comprehension report, B.5).
 _CONCEPT_HEADING = re.compile(
     r"coverage|philosophy|definition|mental model|primitives|purpose|boundar(?:y|ies)|taxonomy"
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-FEWEST_HEADINGS = 3  # smallest number of such headings that is reported
-COPIED = 6  # concept blocks must not share a run of this many content tokens
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
+FEWEST_HEADINGS = 3  # Fewer headings that belong in a concept block are not reported.
+COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # Matches the ends of a code block.
 
 
 def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
-    """List the parts that a skill lacks and that grading its comprehension requires.
+    """List the parts that are missing from a skill and needed to grade its comprehension.
 
     Parameters
     ----------
     skill : Skill
         The skill, as read from its SKILL.md.
     suites : iterable of Suite
-        Suites of the skill. Advice on a missing concept block and missing sections appears only for
-        the dimensions C1 to C9 of their cases.
+        Suites of the skill. If a skill need not have a concept block (see Notes), a missing block
+        or section is reported only if a case of these suites needs it.
 
     Returns
     -------
@@ -94,7 +96,9 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     missing, empty or not text, and a section ``Verification`` or ``Do NOT Use When`` that is
     missing or empty. For all other skills, a missing block or section is only a warning, and it
     depends on the cases of `suites`: the block is reported if a case has a dimension from C1 to C7
-    or a concept field, a section if a case has the dimension that is graded against it (C8, C9).
+    or a concept field; a section is reported if a case has the dimension that is graded against it
+    (C8 or C9).
+
     Two more findings are warnings: a section ``Verification`` with fewer than three items, and a
     skill without a concept block but with three headings that belong in one (such as ``Coverage``,
     ``Philosophy``, ``Misconceptions``).
@@ -141,7 +145,7 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
 
 
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
-    """Return by slug a finding about each concept block that repeats words of an earlier one."""
+    """Return a finding for each skill that repeats words of an earlier concept block, by slug."""
     first: dict[tuple[str, ...], str] = {}
     findings: dict[str, Finding] = {}
     for skill in skills:
@@ -157,7 +161,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block, given its text fields and its other entries."""
+    """Yield the faults of a concept block; `concept` has its text fields, `entries` all."""
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]
@@ -199,11 +203,11 @@ def _text_with_subsections(skill: Skill, section: Section) -> str:
 
 
 def primitives(mental_model: str) -> tuple[str, ...]:
-    r"""Return the primitives that a mental model names, as written, in order, each once.
+    r"""Return the primitives (basic terms) that a mental model names, in order and without repeats.
 
-    They are the heads of lines (``Name: what it is``). If no line has a head, they are the words in
-    bold and, without bold words, the code spans. In a text with heads, bold words and code are mere
-    examples.
+    A primitive is the head of a line (``Name: what it is``). If no line has a head, the primitives
+    are the words in bold or, if there are none either, the code spans. If lines have heads, bold
+    words and code are taken to be examples.
 
     Examples
     --------
@@ -255,6 +259,6 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
 
 
 def line_with(skill: Skill, text: str) -> int:
-    """Return the number of the first line of the skill's file in which a text begins."""
+    """Return the line of a skill's file on which a text first begins; 1 if it is not there."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

@@ -1,4 +1,4 @@
-"""Find what weakens a suite or spoils what it measures, before money is spent.
+"""Find faults that weaken a suite or spoil its measurements, before money is spent.
 
 The rules are those of the comprehension report (5.1 to 5.12, 7.4, 8.2, 8.4, 8.8). A lint reads
 files; it changes nothing and calls no model.
@@ -36,8 +36,8 @@ from skillcomp.records import (
     dimension_family,
 )
 
-FEWEST = 7  # the smallest number of cases that a suite should have (comprehension report, 6.3)
-TASKS = (5, 10)  # the fewest and the most tasks that the format of a task suite advises
+FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
+TASKS = (5, 10)  # Fewest and most tasks in a suite, by the advice of the format of task suites.
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 # the example in the comprehension report (6.3) has no far case for these dimensions
 NEAR_IN_REPORT = ("C1", "C3", "C4")
@@ -54,8 +54,8 @@ WITH_PRIMITIVES = ("C2", "C7")
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
-_MOST_SHOWN = 80  # maximum number of characters that a finding quotes
-MAX_BYTES = 1 << 22  # maximum size in bytes; a truth source is meant for people to read
+_MOST_SHOWN = 80  # Maximum number of characters that a finding quotes.
+MAX_BYTES = 1 << 22  # Maximum size of a truth source in bytes; people should be able to read it.
 _PARTS = re.compile(
     r"(?P<path>[^#]*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?(?:#(?P<anchor>.*))?"
 )
@@ -63,9 +63,10 @@ _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MARKDOWN = (".md", ".markdown")
-FEWEST_C2 = 3  # comprehension report, 5.3
-SKILLS = 3  # a prompt with this many names of skills asks for several at once
-# the role of the outsider in a prompt such as "Explain it to a product manager."
+FEWEST_C2 = 3  # A suite should have this many cases of C2 (comprehension report, 5.3).
+SKILLS = 3  # A prompt with this many names of skills asks for several skills at once.
+
+# Match the role of the outsider in a prompt such as "Explain it to a product manager."
 _ROLE = re.compile(
     r"\b(?:to|for) (?:an?|the|your|my|our) ([\w' -]{3,40}?)(?=[^\w' -]|\s(?:who|that)\b|$)", re.I
 )
@@ -74,7 +75,7 @@ _ROLE = re.compile(
 def lint_suite(
     suite: Suite, skill: Skill | None = None, *, root: str | PathLike[str] | None = None
 ) -> pd.DataFrame:
-    """List what weakens a suite or spoils what it measures.
+    """List the faults that weaken a suite or spoil its measurements.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def lint_suite(
 
     A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
 
-    Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
+    Errors spoil the measurements: a case with no or several dimensions; a case without behaviours;
     duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
     truth sources that do not resolve; a contrast case that refers to a missing case or to one
     that does not differ from it.
@@ -133,14 +134,14 @@ def lint_suite(
     expected_behaviors, the suite has the older format, which remains valid: its only errors are
     truth sources that do not resolve.
 
-    Other warnings are heuristics for a person to judge. A prompt may not name three skills (the
-    suite's, its ``adjacent_concepts``, or a ``$name``). Texts are compared by the content tokens
-    of the comprehension report (A.3): a far prompt may share no run of four tokens with the skill
-    (R4), and no prompt may share such a run with its expected reasoning, positive behaviours or
-    concept field. A shared run can be a mere name, and a leak in other words is not detected.
-    Primitives are read from the mental model (``Name: what it is``, bold or code). The behaviours
-    of C2 and C7 are searched for the word stems of the primitives; a behaviour that asks for a
-    primitive in other words is not recognized.
+    Other warnings are heuristics, so a person should judge them. A prompt should name fewer than
+    three skills (the suite's skill, its ``adjacent_concepts``, or a ``$name``). Texts are compared
+    by the content tokens of the comprehension report (A.3): a far prompt should share no run of
+    four tokens with the skill (R4), and no prompt should share such a run with its expected
+    reasoning, positive behaviours or concept field. A shared run can be a mere name, and a leak in
+    other words is not detected. Primitives are the basic terms of the mental model (``Name: what it
+    is``, bold or code). The behaviours of C2 and C7 are searched for their word stems; a behaviour
+    that asks for a primitive in other words is not recognized.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def suite_findings(
     if suite.kind == "tasks":
         return [finding(rule, place, message) for rule, message in _task_messages(suite)]
     if suite.kind != "comprehension":
-        return []  # all other rules concern comprehension
+        return []  # all other rules are about comprehension suites
     folder = _sources_root(suite) if root is None else Path(root)
     by_id = {case.case_id: case for case in suite.cases}
     skills = (suite.skill, *suite.adjacent_concepts)
@@ -203,7 +204,7 @@ def _is_extended(case: Case) -> bool:
 
 
 def _as_advice(entry: Finding) -> Finding:
-    """Turn an error about a suite in the older format into a warning, since that format is valid.
+    """Turn an error about a suite in the older format into a warning, as that format is valid.
 
     The format is described in the comprehension report (6.1). Findings about truth sources stay
     errors.
@@ -324,8 +325,8 @@ class CaseLint:
     names : tuple of str
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
-        A behaviour must name at least one of these primitives. Words of the skill's own name are
-        left out, unless there are no others.
+        Primitives of which a behaviour must name at least one: those in `names` that are not words
+        of the skill's own name, or all of `names` if there are no others.
     text : str
         The skill's text, with which prompts are compared.
     """
@@ -344,8 +345,8 @@ class CaseLint:
             return
         concept = self.skill.concept
         self.names = primitives(concept.get("mental_model", ""))
-        # The name of the skill occurs in many behaviours, so a primitive that is a word of this
-        # name does not show that a behaviour asks for the primitive.
+        # Many behaviours contain the name of the skill. If a primitive is a word of this name, its
+        # occurrence does not show that a behaviour asks for the primitive.
         own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names
@@ -370,7 +371,7 @@ class CaseLint:
         dimension = case.comprehension_dimension
         covered = {c.comprehension_dimension for c in self.cases.values()}
         if covered == {None}:
-            return  # `_coverage_messages` reports this once for the whole suite
+            return  # `_coverage_messages` reports once that no case has a dimension
         family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
@@ -392,7 +393,7 @@ class CaseLint:
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
 
     def _check_number_of_skills(self, case: Case) -> RuleMessages:
-        text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)  # $ begins variables in code
+        text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)  # in code, $ begins a variable
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
         for name in map(str.lower, self.skills):
             if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text.lower()):
@@ -521,7 +522,7 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a file; None if there is no folder in which to look for it."""
+        """Return the text of a source; None if it is not the skill and no folder is known."""
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text

@@ -1,4 +1,4 @@
-"""Find code in the test files of task suites that executes an answer in the process of the test."""
+"""Search test files of task suites for code that executes an answer in the test's own process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillcomp.records import Suite
 
 _MAX_BYTES = 1 << 20
 _BUILTINS = frozenset(["exec", "eval", "__import__"])
-# functions that execute a file, a module or code, by the module that has them
+# functions that execute a file, a module or code, by the module that contains them
 _FUNCTIONS = {
     "builtins": _BUILTINS,
     "runpy": frozenset(["run_path", "run_module"]),
@@ -25,10 +25,10 @@ _FUNCTIONS = {
 
 
 def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
-    """Yield rule and message for each line of a test file that executes the answer in its process.
+    """Yield rule and message for each call that can execute the answer in the process of a test.
 
     A test file that never names ``AI_OUTPUT_FILE`` is searched too, because a ``conftest.py`` or a
-    helper can read the variable. A file that is not Python is left to pytest.
+    helper can read the variable. A file that is not Python is skipped; pytest reports it.
     """
     judges = (check.judge for case in suite.cases for check in case.checks)
     names = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
@@ -38,7 +38,8 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
             data = read_bytes(
                 folder / name, root=folder, max_bytes=_MAX_BYTES, what=what, error=SuiteError
             )
-            with warnings.catch_warnings(action="ignore"):  # such as an invalid escape sequence
+            # parsing can warn, for example about an invalid escape sequence
+            with warnings.catch_warnings(action="ignore"):
                 tree = ast.parse(data)
         except (SuiteError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
@@ -47,7 +48,7 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
 
 
 def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each call or import that can execute the answer in this process."""
+    """Yield line and name of each call that can execute the answer in this process."""
     modules = {name: name for name in _FUNCTIONS}
     functions = {name: name for name in _BUILTINS}
     for node in ast.walk(tree):
@@ -68,7 +69,7 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, functions[name]
         elif module in modules and function in _FUNCTIONS[modules[module]]:
             yield node.lineno, f"{modules[module]}.{function}"
-        elif function == "exec_module":  # a method of every loader
+        elif function == "exec_module":  # every loader has this method
             yield node.lineno, name
 
 
