@@ -1,4 +1,4 @@
-"""Search for the patterns of a suite, and check JSON Schemas, within one time limit."""
+"""Search texts for the patterns of a suite, and apply JSON Schemas, within one time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# for unevaluatedProperties, jsonschema itself searches for these patterns, without a time limit
+# for unevaluatedProperties, jsonschema would search for these patterns without our time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 
@@ -25,7 +25,7 @@ class PatternSearch:
     Parameters
     ----------
     seconds : float
-        The time limit in seconds, from now on.
+        The time limit in seconds; the time starts when the object is made.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -38,7 +38,7 @@ class PatternSearch:
         Raises
         ------
         PatternError
-            If the time or the memory does not suffice, or the pattern cannot be read.
+            If the search runs out of time or memory, or the pattern cannot be read.
         """
         self._last = pattern
         left = self.require_time()
@@ -111,7 +111,8 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
     kind: Any = extend(validator_for(schema), _bounded_keywords(patterns))
 
     def evolve(self: Any, **changes: Any) -> Any:
-        # jsonschema would take an unlimited class here if the part of the schema has a `$schema`
+        # if this part of the schema has a `$schema`, jsonschema itself would continue with a class
+        # that has no time limit
         patterns.require_time()
         same = {"schema": self.schema, "registry": self._registry, "_resolver": self._resolver}
         return kind(**same | changes)

@@ -1,10 +1,10 @@
 """Read the event stream in which a command-line agent reports its work.
 
 Two formats are read, ``claude -p --output-format stream-json`` and ``codex exec --json``; any other
-output counts as the answer itself. Unknown events are skipped, since every release adds some, and
-so are lines that are not JSON. An answer can contain lines that look like events, so the format is
-recognised only by the command, by the first line of the output, or by an output that consists of
-one result of ``claude -p --output-format json``.
+output counts as the answer itself. Every release adds events, so an unknown event becomes a step of
+the kind ``other``; lines that are not JSON are skipped. An answer can contain lines that look like
+events, so the format is recognised only by the command, by the first line of the output, or by an
+output that consists of one result of ``claude -p --output-format json``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Step:
     exit_code : int or None
         The exit code of a command, if reported.
     read_only : bool or None
-        Whether the command or tool can only have read; None if the question does not apply.
+        Whether the command or tool is known to write nothing; None if this is unknown or if the
+        step is neither a command nor a tool.
     in_subagent : bool
         Whether a subagent took the step.
     input_tokens, cached_tokens, output_tokens : int or None
@@ -173,7 +174,7 @@ def kind_of(command: Sequence[str]) -> Kind | None:
 
 
 def read_trace(output: str, kind: Kind | None = None) -> Trace:
-    """Read the output of a program.
+    """Read the output of a program into a `Trace`; without ``kind``, recognise the format.
 
     Examples
     --------

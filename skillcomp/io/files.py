@@ -41,7 +41,7 @@ def shipped(name: str) -> Path:
 
 
 def whole_text(text: str) -> str:
-    """Replace every lone surrogate by U+FFFD, since UTF-8 cannot encode lone surrogates.
+    """Replace every lone surrogate by U+FFFD, because UTF-8 cannot encode lone surrogates.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def read_bytes(
 
 
 def entry_problem(entry: Path, folder: Path) -> str | None:
-    """Return why an entry of a folder cannot be read; None for a regular file and for a folder."""
+    """Return why an entry of a folder cannot be read; None if it is a regular file or a folder."""
     try:
         name = str(entry.relative_to(folder.parent))
         name.encode("utf-8")
@@ -170,7 +170,7 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return the path of a name in the first of `bases` that contains it; None if none does.
+    """Return the path of a name in the first of `bases` that contains it; None if no base does.
 
     The last base is the widest. A name or link that leads out of it gives None.
     """
@@ -281,7 +281,7 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # a node may contain itself and then counts as infinite
+        sizes[id(part)] = math.inf  # a node that contains itself counts as infinite
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)

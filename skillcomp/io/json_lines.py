@@ -284,8 +284,8 @@ def validated(line: bytes, name: str, place: str) -> Record:
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
     """Return a record as a JSON line; for a known table, validate it and leave out empty fields.
 
-    Records are validated again, since pydantic does not check copies with changed fields. Times are
-    written in UTC; a time without a zone counts as UTC.
+    Records are validated again, because pydantic does not check copies with changed fields. Times
+    are written in UTC; a time without a zone counts as UTC.
     """
     place = f"{name}, record {index + 1}"
     if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):

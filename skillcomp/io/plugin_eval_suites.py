@@ -2,8 +2,9 @@
 
 The fields come from code.claude.com/docs/en/plugin-evals, read in November 2026. A suite has many
 files; they are read into one JSON text, the bundle, from which a store reads the suite back. A
-grader that a program decides becomes a check with a `Rule`, a rubric becomes a check for a grader.
-Anything else stays in the ``extra`` of its case and is listed in ``Suite.problems``.
+grader such as ``regex``, which a program can decide, becomes a check with a `Rule`. A rubric
+becomes a check that one of skillcomp's graders judges. Anything else stays in the ``extra`` of its
+case and is listed in ``Suite.problems``.
 """
 
 from __future__ import annotations
@@ -259,7 +260,7 @@ class _CaseReader:
         """
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
-        if most == 0:  # a limit of no calls also applies to the skill under test
+        if most == 0:  # without a pattern, this forbids all skills, also the skill under test
             is_about = pattern is None or self.matches_skill(pattern)
             return False if is_about else None
         is_about = self.is_alone if pattern is None else self.matches_skill(pattern)
@@ -306,7 +307,7 @@ class _CaseReader:
 
 
 def _fault_of(kind: str, settings: Mapping[str, Any]) -> str | None:
-    """Return why a grader cannot be decided here; None if it can."""
+    """Return why a grader has no counterpart in skillcomp; None if it has one."""
     if kind == "llm":
         focus = settings.get("focus", "last_message")
         if not str(settings.get("criteria") or "").strip():

@@ -44,7 +44,7 @@ def is_evals(content: Any) -> bool:
 
 
 def is_trigger_set(content: Any) -> bool:
-    """Return whether parsed JSON is a set of queries that say whether a skill should trigger."""
+    """Return whether parsed JSON is a list of queries, each with whether a skill should trigger."""
     rows = _rows_of(content, "queries")
     return bool(rows) and all("query" in row for row in rows) and "should_trigger" in rows[0]
 
@@ -58,7 +58,7 @@ def trigger_set_in(folder: Path) -> Path | None:
 
 
 def suites_of_skill(folder: Path) -> list[Path]:
-    """Return the suites that a skill's folder holds in its folder ``evals``."""
+    """Return the files of suites in the subfolder ``evals`` of a skill's folder."""
     evals = folder / "evals"
     files = [evals / "evals.json", trigger_set_in(evals)]
     return [file for file in files if file is not None and file.is_file()]
@@ -197,7 +197,7 @@ class _Reader:
         return tuple(checks), unmapped
 
     def check(self, item: Any, number: int) -> Check | None:
-        """Return the check of an expectation; None if it is not one that a grader can judge."""
+        """Return the check of an expectation; None if a grader cannot judge it."""
         row = {"text": item} if isinstance(item, str) else item
         if not isinstance(row, dict) or row.get("type") not in _JUDGED:
             return None

@@ -1,7 +1,7 @@
 """Read a SKILL.md into a Skill: front matter, concept block, sections and the whole text.
 
-Files are read leniently: deviations are listed in ``Skill.problems``, and only an unreadable file
-raises. The front matter is plain YAML, as ``safe_load`` reads it.
+Files are read leniently: deviations from the format are listed in ``Skill.problems``, and only an
+unreadable file raises an error. The front matter is plain YAML, as ``safe_load`` reads it.
 """
 
 from __future__ import annotations
@@ -415,10 +415,10 @@ def _is_suite(file: Path) -> bool:
 
 
 def skill_texts(path: Path) -> dict[str, str]:
-    """Return the texts of a skill's folder by relative name, SKILL.md first; of a file, its text.
+    """Return the texts of a skill by relative name: those in a folder (SKILL.md first), or a file.
 
-    Files that are not text in UTF-8, or in UTF-16 with a byte order mark, are left out, as are
-    those that `skill_files` leaves out.
+    Of a folder, the files that `skill_files` leaves out are left out, and files that are not text
+    in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises
     ------

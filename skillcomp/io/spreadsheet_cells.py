@@ -40,7 +40,7 @@ def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
 def _without_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    # the csv module does not quote a carriage return, which would begin a row of its own
+    # the csv module does not quote a carriage return, which would begin a new row
     text = _with_line_feeds(value)
     return f"'{text}" if _ESCAPED.match(text) else text
 

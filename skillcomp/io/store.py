@@ -70,7 +70,7 @@ class RunStore:
     A process that dies while writing can leave a torn last line. Reading leaves it out, warns, and
     lists it in ``problems``; it never changes a file. The next process that writes moves its bytes
     to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is an
-    error, since this class cannot cause one.
+    error, because this class cannot cause one.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class RunStore:
         file = self._table_file(name)
         state = (size, file.stat().st_mtime_ns if size else 0)
         if self._tables.get(name, (None,))[0] != state:
-            # frames may lack a status; in other stores a missing key means the default
+            # saved frames may lack a status; in other stores a missing key means the default
             defaults = SAVED_FRAMES not in self.manifest
             table, self._extras[name] = read_lines(file, name, size, defaults=defaults)
             self._tables[name] = (state, table)
@@ -203,7 +203,7 @@ class RunStore:
     def records(self, name: str) -> Iterator[Any]:
         """Yield the rows of a table one by one: validated records, or dicts for a user's own table.
 
-        Much slower than :meth:`table`, this is meant for small tables and for resuming a study.
+        This is much slower than :meth:`table`. Use it for small tables and to resume a study.
 
         Parameters
         ----------
@@ -237,9 +237,9 @@ class RunStore:
     def problems(self) -> tuple[str, ...]:
         """Faults of the store, one sentence each; empty if there are none.
 
-        Faults are skills and suites that were edited, are missing or are not in the manifest,
-        deviations inside them, torn lines (also repaired ones), and unknown keys in the tables read
-        so far.
+        Faults are skills and suites that were edited, are missing, are not in the manifest or
+        deviate from their format, torn lines (also repaired ones), and unknown keys in the tables
+        read so far.
         """
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)

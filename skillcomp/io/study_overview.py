@@ -67,16 +67,17 @@ def _counts_by(values: pd.Series) -> str:
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
-    """Describe changed values, with their number of rows unless the whole study changed."""
+    """Describe changed values, with their number of rows unless they concern the whole study."""
     value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
     return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")
 
 
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return a sentence for each place, with its changes: mappings with place, found, done and n.
+    """Return one sentence per place, which lists the changes of values there.
 
-    Changes of the whole study (n is 0) come first.
+    Each change is a mapping with place, found, done and n. Changes of the whole study (n is 0) come
+    first.
     """
     lines = []
     in_order = sorted(changes, key=lambda change: bool(change["n"]))

@@ -87,7 +87,7 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
-# such keys of a case; live.graders.gold_answers, `suite_files` and live.probe read them
+# the same for the keys of a case; live.graders.gold_answers, `suite_files` and live.probe read them
 _CASE_OURS = ("gold_answers", "files", "refusal")
 # the files of a suite in its folder, in the order in which they are looked for
 _IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
