@@ -52,7 +52,8 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# The only non-ASCII character of normalised texts that has an ASCII letter in lower case.
+# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter (and a
+# combining dot).
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
 _LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
@@ -104,8 +105,8 @@ def normalise(text: str) -> tuple[str, Ints | None]:
     -------
     text : str
         The text in Unicode form NFKC, with plain quotation marks. Characters without width are
-        removed, words broken at the end of a line are joined, and HTML tags and entities other
-        than letters become blanks.
+        removed, and words broken at the end of a line are joined. HTML tags become blanks, and so
+        do HTML entities that mean neither a letter nor a digit.
     edges : ndarray of int64, shape (n_characters, 2), or None
         Start and end, in the original text, of each character; None if no position has changed.
 
@@ -279,7 +280,7 @@ _ALL_BUT_ASCII_LETTERS = bytes(c for c in range(256) if c >= 128 or not chr(c).i
 
 
 def share_not_ascii(text: str) -> float:
-    """Return the share of the letters of a text that are not ASCII; 0 for a text without any."""
+    """Return the share of the letters of a text that are not ASCII; 0 if it has no letters."""
     if text.isascii():
         return 0.0
     encoded = text.encode("utf-8", "surrogatepass")
@@ -869,7 +870,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
-    # Packing value and position into one number makes a plain sort, which is fast, stable.
+    # Value and position are packed into one number: a plain sort is fast, and thus also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -951,7 +952,10 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """Return, for each position, the length of the longest run starting there in the source."""
+    """For each position of ``piece``, return the longest run from there that ``source`` contains.
+
+    The result holds the lengths of these runs.
+    """
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
@@ -967,7 +971,8 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # Among sorted suffixes, each has its longest match with one of its two neighbours.
+    # In the sorted order of all suffixes, the longest match of a suffix is the nearest suffix of
+    # the source before it or after it.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

@@ -283,8 +283,8 @@ class Case(Record):
     ``should_trigger`` is whether the skill should be invoked for the prompt. ``prompt_kind`` states
     whether the prompt names the skill (explicit), needs the skill without naming it (implicit),
     does not need the skill (negative), or tests the instrument (control); a control has no checks.
-    Both are None outside trigger suites. ``right_skills`` lists
-    all skills on offer that should be invoked, if they are known.
+    ``should_trigger`` and ``prompt_kind`` are None if the suite does not test triggers.
+    ``right_skills`` lists all skills on offer that should be invoked, if they are known.
     """
 
     case_id: str

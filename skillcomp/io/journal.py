@@ -225,7 +225,7 @@ def time_now() -> str:
 
 
 def active_writer(folder: Path) -> str | None:
-    """Describe the process that is writing to a store, from its .writer.json; None if idle."""
+    """Describe the process that writes to a store, from its .writer.json; None if there is none."""
     who = json_or_none(folder / WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

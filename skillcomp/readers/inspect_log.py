@@ -18,7 +18,7 @@ _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
 # scorers of inspect-ai that compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
 _MEMBERS = ("header.json", "_journal/start.json")
-# facts of a case and its condition that a task of skillcomp leaves in the log
+# facts about a case and its condition that a task of skillcomp writes into the log
 _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
@@ -33,7 +33,11 @@ _OF_VERDICT = {
 
 
 class InspectReader(Reader):
-    """Reader of one log of Inspect; the arm is a field that ``conditions=`` or the path names."""
+    """Reader of one log of Inspect.
+
+    A field of the log names the arm, and the keys of ``conditions=`` select this field. If each log
+    is one arm, a mapping of paths names the arm instead.
+    """
 
     name = "inspect"
 
@@ -122,7 +126,7 @@ def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
 
 
 def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return facts that a task of skillcomp left in the metadata of a log."""
+    """Return the facts that a task of skillcomp wrote into the metadata of a log."""
     own = as_object(as_object(metadata).get("skillcomp"))
     texts = {name: as_text(own.get(name)) for name in names}
     present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
@@ -188,7 +192,7 @@ def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[di
 
 
 def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | None, float | None]:
-    """Return whether a score passes, and the score as a number; None if either is unknown."""
+    """Return whether a score passes, and the score as a number; each is None if unknown."""
     if isinstance(value, bool):
         return value, None
     if isinstance(value, str) and value.upper() in _LETTERS:

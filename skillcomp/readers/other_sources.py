@@ -1,4 +1,4 @@
-"""A store and a table file, read as frames."""
+"""Read a store, or a file with a table, as frames."""
 
 from __future__ import annotations
 

@@ -44,8 +44,9 @@ class PromptfooReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and assertion.
 
-        `prompt_label`, `provider` and `provider_label` are columns that may name the arms; the one
-        that varies is `condition`. Each variable of a test is a column, too.
+        `prompt_label`, `provider` and `provider_label` are columns that may name the arms. If only
+        the prompt or only the provider varies, its label is also the column `condition`. Each
+        variable of a test is a column, too.
         """
         results = list_of_objects(read_json(path)["results"]["results"])
         # results are in the order of completion
@@ -185,7 +186,8 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
     """Return the table with a condition, unless several fields could name the arm.
 
     If only the provider varies, it names the arm and not the agent. If neither the provider nor the
-    prompt varies, a variable of the tests could name the arm, provided that variables are crossed.
+    prompt varies, a variable of the tests could name the arm, provided that some tests differ in
+    this variable only.
     """
     prompts = {prompt for prompt, _, _ in labels}
     providers = {label for _, label, _ in labels}

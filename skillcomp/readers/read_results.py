@@ -120,8 +120,8 @@ def read_results(
     iteration : int or "last", default "last"
         Which version of the skill to read, if there are several. Versions are never repeats.
     checks : {"shared", "all"}, optional
-        What to do with a check that was graded in some arms of a case only. Default: an error;
-        ``"shared"`` leaves it out, ``"all"`` keeps it.
+        What to do with a check that was graded only in some arms of a case. Default: raise an
+        error; ``"shared"`` leaves the check out, ``"all"`` keeps it.
     strict : bool, default False
         Raise one error that lists every problem.
 

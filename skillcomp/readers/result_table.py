@@ -249,7 +249,7 @@ def with_ids(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def frames_of(table: pd.DataFrame, place: str) -> Frames:
-    """Convert a completed table to frames, with the columns that `from_frame` does not take."""
+    """Convert a completed table to frames; add the columns that `from_frame` does not take."""
     empty = [name for name in table if name not in _NEEDED and table[name].isna().all()]
     table = table.drop(columns=empty)
     names: dict[str, Any] = {role: role if role in table.columns else None for role in ROLES}

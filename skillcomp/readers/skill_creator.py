@@ -1,4 +1,4 @@
-"""Workspaces, gradings and trigger results of skill-creator and of tools that write the same."""
+"""Workspaces, gradings and trigger results of skill-creator, also if other tools wrote them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
 def expectations_of(grading: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the graded expectations of a grading, under either of their keys."""
+    """Return the graded expectations of a grading; files have one of two keys for them."""
     return list_of_objects(grading.get("expectations", grading.get("assertion_results")))
 
 
@@ -89,7 +89,7 @@ class WorkspaceReader(Reader):
 
 
 def _report_tool(path: Path, problems: Problems) -> None:
-    """Report that agent-skills-eval, which writes the same folders, treats the arms differently."""
+    """Report if agent-skills-eval wrote the folders, because it treats the arms differently."""
     for file in files_below(path, "meta.json"):
         if {"target", "judge", "modes"} <= json_object(file, path).keys():
             done = "the delta is that of these too, and not of the skill alone"
@@ -157,7 +157,7 @@ _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
 def _grading_files(path: Path) -> list[Path]:
-    """Return the gradings, of a workspace or a part of it, that are in the folder of an arm."""
+    """Return the files grading.json below a path that are in the folder of an arm."""
     files = [file for file in files_below(path, "grading.json") if file.parent != path]
     return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]
 
@@ -186,7 +186,7 @@ def _iteration_of(file: Path, path: Path) -> int:
 
 
 def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
-    """Return name and prompt of a case from its metadata; without a name, that of the folder."""
+    """Return name and prompt of a case from its metadata; the folder gives a missing name."""
     about = json_object(folder / "eval_metadata.json", root)
     match = _EVAL.fullmatch(folder.name)
     name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
@@ -204,7 +204,7 @@ def _cell_of(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _skill_name(path: Path) -> str | None:
-    """Return the skill that a benchmark.json or the name of a folder `<skill>-workspace` names."""
+    """Return the name of the skill from a benchmark.json or from a folder `<skill>-workspace`."""
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
         content = json_object(folder / "benchmark.json", path)
         metadata = as_object(content.get("metadata"))

@@ -65,7 +65,7 @@ class BenchmarkReader(Reader):
 
 
 def _runs_of(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the runs of a file as the official form has them, each with its arm."""
+    """Yield the runs of a file in the official form, each with its arm."""
     yield from list_of_objects(content.get("runs"))
     for key, inner in (("configs", "results"), ("configurations", "evals")):
         for config in list_of_objects(content.get(key)):
@@ -103,7 +103,11 @@ def _case_name(run: dict[str, Any]) -> str | None:
 def _rows_of_run(
     run: dict[str, Any], facts: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield the expectations of a run, else its counts, else its share as a score."""
+    """Yield a row per expectation of a run.
+
+    Without expectations, yield one row with the counts of the run or, without counts, with its pass
+    rate as a score.
+    """
     result = {**run, **as_object(run.get("result"))}
     seconds, duration = as_number(result.get("time_seconds")), as_number(result.get("duration_ms"))
     failed = result.get("exit_code") not in (None, 0, "0")
@@ -155,7 +159,11 @@ def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
 
 
 def _report_delta(content: dict[str, Any], runs: list[dict[str, Any]], problems: Problems) -> None:
-    """Report a delta in the file that is the first minus the second arm in alphabetical order."""
+    """Report the file's own delta if its sign is reversed.
+
+    The tool subtracts the second arm in alphabetical order from the first, which may be the
+    baseline.
+    """
     arms = sorted({str(_value(run, *_ARM_KEYS)) for run in runs})
     summary = as_object(content.get("run_summary"))
     if "delta" in summary and len(arms) == 2 and ARM_WORDS.get(arms[0]) in ("baseline", "previous"):

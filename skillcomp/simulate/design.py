@@ -118,8 +118,8 @@ def intercept_for(
 def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floats:
     """Return for each logit the chance that all ``n_checks`` checks of an attempt pass.
 
-    The first axis of `logits` is the case. The chance is averaged over attempts, between which the
-    logits have the standard deviation `attempt`.
+    The first axis of `logits` is the case. The chance is averaged over attempts; `attempt` is the
+    standard deviation of the logit between them.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
@@ -135,8 +135,8 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
 class Layout:
     """The cases of a study in order: skill, transfer, number of checks and contrast partner.
 
-    Every array has one entry per case. `skill` is the index of the case's skill. `partner` is
-    the index of the first case of its contrast pair, or its own index if it is in no pair.
+    Every array has one entry per case. `skill` is the index of the case's skill. `partner` is the
+    index of the first case of the contrast pair or, for a case in no pair, of the case itself.
     """
 
     skill: Ints

@@ -18,7 +18,7 @@ from skillcomp.simulate import text
 from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
 from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
-_QUALITY = 3.0  # log odds of an answer that meets all checks, relative to one that meets none
+_QUALITY = 3.0  # log odds that an answer that meets all checks wins against one that meets none
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
 # matches the hedge words of simulated answers and of their perturbed copies
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"

@@ -203,8 +203,8 @@ def passages(
     Parameters
     ----------
     skills : mapping of str to Skill or str
-        By slug, the texts to copy from, or skills such as ``Study.skills``. The text of a skill is
-        its last section.
+        The texts to copy from, or skills such as ``Study.skills``, with slugs as keys. Of a skill,
+        the last section is used.
     topics : int, default 6
         Documents per skill. Each has one passage of every level.
     n_words : int, default 60
