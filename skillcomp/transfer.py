@@ -165,7 +165,7 @@ class _GapSettings:
     interval: IntervalRule
 
     def gaps(self, pairs: pd.DataFrame, far: Any, levels: Any) -> list[StandardisedGap]:
-        """Compare far with near cases, for each reading of the clusters."""
+        """Compare far with near cases, once for each possible clustering of the cases."""
         sides: list[Any] = [
             (*(pairs[f"{name}{end}"].to_numpy() for name in ("rate", "n", "n_checks")), sign)
             for end, sign in (("", 1.0), ("_of_reference", -1.0))
@@ -383,7 +383,10 @@ def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) 
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per pair, condition and repeat; `passed_of` is for the case `contrast_of`."""
+    """Return one row per pair, condition and repeat, with the outcomes of both of its cases.
+
+    ``passed_of`` is the outcome of the case that ``contrast_of`` names.
+    """
     cluster, by_name = both_clusters(outcomes, None, None)
     outcomes = outcomes.assign(cluster=cluster, cluster_by_name=by_name)
     cases = outcomes.drop_duplicates(CASE)

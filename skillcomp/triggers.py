@@ -41,7 +41,7 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # kind of a prompt that belongs to the suite of another skill
 NOTHING = "none"  # the word for no skill in a table
-CONTROL = "control"  # kind of a prompt that tests the instrument, as in every run of `trigger run`
+CONTROL = "control"  # kind of a prompt that tests the instrument; `trigger run` adds such prompts
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
@@ -115,12 +115,12 @@ def detection(
     -----
     Recall and specificity are bounded means over prompts. Precision is the number of right
     invocations divided by the number of invocations. F1 is ``2 TP / (2 TP + FP + FN)``. Both are
-    means of bounded values with weights that depend on how often the skill fired, so the same
-    interval applies to their cluster sums (``S_g - t m_g``). The conjecture behind that interval
-    does not cover random weights; a simulation in ``tests/test_triggers.py`` measures its coverage.
-    All skills at one prompt are one cluster, and so are the prompts of a contrast pair. The
-    interval never has zero width. If everything is right, only its lower limit is informative, as
-    ``note`` states.
+    weighted means of bounded values, with weights that depend on how often the skill fired. They
+    have the interval of a bounded mean for clusters of different sizes; the size of a cluster is
+    its sum of weights. The conjecture behind that interval does not cover random weights; a
+    simulation in ``tests/test_triggers.py`` measures its coverage. All skills at one prompt are one
+    cluster, and so are the prompts of a contrast pair. The interval never has zero width. If
+    everything is right, only its lower limit is informative, as ``note`` states.
 
     Precision, F1 and specificity depend on the choice of prompts. Easy prompts of other suites
     raise specificity, so read it by kind. A prompt does not count for a skill if it is unknown
@@ -128,8 +128,9 @@ def detection(
 
     Prompts of the kind ``control`` test the instrument and count for no measure. If the explicit
     call of a skill did not fire it, the instrument is dead for this skill: all its invocations
-    count as unknown, and ``note`` says so. ``note`` also names a skill that fired at the prompt for
-    no skill, as happens if a program fires every skill. See :func:`controls`.
+    count as unknown, and ``note`` says so. ``note`` also names a skill that fired at a control
+    prompt that no skill should answer; this happens if a program fires every skill. See
+    :func:`controls`.
 
     Examples
     --------
@@ -239,9 +240,9 @@ def confusion(
     pandas.DataFrame
         One row per ``by``, condition, and pair of ``expected`` and ``fired`` that occurred, with
         the estimates columns. ``expected`` lists the skills that should fire at a prompt, joined by
-        a comma. It is ``none`` if no skill on offer should, and ``not <skill>`` if it is only known
-        that the skill of the prompt's own suite should not. ``fired`` is a skill, or ``none`` if no
-        skill fired. The measure ``fired_share`` is the share of the attempts at such prompts in
+        a comma. It is ``none`` if no skill on offer should fire, and ``not <skill>`` if it is only
+        known that the skill of the prompt's own suite should not fire. ``fired`` is a skill, or
+        ``none`` if no skill fired. ``fired_share`` is the share of the attempts at such prompts in
         which this skill fired, averaged by case. The shares of one ``expected`` add up to more than
         1 if attempts fire several skills. ``n_attempts`` counts the attempts in which the skill
         fired, ``n_asked`` all attempts at such prompts. Attempts with unknown invocations are left
@@ -311,7 +312,7 @@ def compare(
         One row per ``by``, condition other than the reference, kind of prompt and measure. The
         measures are ``delta_recall``, ``delta_specificity`` and, unless ``by`` contains
         ``offered``, ``delta_exact``. Each is the mean difference of rates, from -1 to 1, over the
-        prompts with a rate under both conditions. The p-value is that of no difference.
+        prompts with a rate under both conditions. The p-value tests that there is no difference.
         ``reference`` is the reference condition. ``rate`` and ``reference_rate`` are the means of
         the two conditions over these prompts. ``n_dropped`` counts the prompts with a rate under
         only one of the two.
@@ -479,7 +480,7 @@ def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Count, by ``by``, case and skill on offer, all attempts and those that fired the skill."""
+    """Count all attempts, and those that fired the skill, per group, case and skill on offer."""
     facts = ("offered", "cluster", "should", "kind", "dead", "alarm")
     keys = list(dict.fromkeys([*names, *CASE, *facts]))
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")

@@ -74,9 +74,9 @@ def rates(
     pandas.DataFrame
         One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``
         or ``rate_share_passed``; the estimate, from 0 to 1, is NaN with a note if no attempt has an
-        outcome. ``n_missing`` of ``n_attempts`` are missing, as in
-        :func:`skillcomp.deltas.paired`; ``worst_low`` and ``worst_high`` are the rates if all of
-        these had failed or passed.
+        outcome. ``n_missing`` of ``n_attempts`` attempts are missing, as in
+        :func:`skillcomp.deltas.paired`. ``worst_low`` is the rate if all missing attempts had
+        failed, ``worst_high`` the rate if all had passed.
 
     Notes
     -----
@@ -131,11 +131,11 @@ def in_own_words(
 ) -> pd.DataFrame:
     """Estimate a rate or delta of ``passed_own_words``.
 
-    A pass for which ``passed_own_words`` is missing is too short to tell whether it copies, or was
-    not scored. The estimate uses the other attempts; it is clipped to the two estimates in which
-    all such passes copy or none does. The interval reaches from the lower limit if all such passes
-    copy to the upper limit if none does. For a delta, the passes of the reference do not copy at
-    the lower limit, and copy at the upper limit.
+    A pass without a value of ``passed_own_words`` is *open*: it is too short to tell whether it
+    copies, or it was not scored. The estimate uses all other attempts. It is clipped so that it
+    lies between two extremes: all open passes copy, or none does. The lower limit of the interval
+    is the one for "all copy", the upper limit the one for "none copies". For a delta, the open
+    passes of the reference are read the other way round.
     """
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))

@@ -56,7 +56,7 @@ _WHAT = "deltas.contrast"
 # numbers of each cell of a case table; the first four are averaged within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
-# level, condition and sign of each rate of a contrast; the two levels take turns
+# level, condition and sign of each rate of a contrast; the two levels alternate
 Arms = list[tuple[Any, str, float]]
 Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of cases by arms
 
@@ -115,11 +115,11 @@ def contrast(
         measures are ``difference_share_passed`` and ``delta_share_passed``. ``rate`` and
         ``reference_rate`` are the deltas or rates of the two levels. ``p_adjusted`` is adjusted by
         Holm for all pairs of levels of the same ``by`` and condition that have a p-value.
-        ``reference_condition`` is ``reference``; it is missing with ``condition``. ``n_dropped``
-        counts the cases without an outcome in some of the compared cells. The columns about missing
-        attempts are those of :func:`skillcomp.deltas.paired`, for the level and the reference
-        level. The estimate is NaN with a note if one of the levels has no attempts under the
-        condition.
+        ``reference_condition`` is ``reference``; it is missing if ``condition`` is given.
+        ``n_dropped`` counts the cases that lack an outcome in at least one compared cell (a level
+        under a condition). The columns about missing attempts are those of
+        :func:`skillcomp.deltas.paired`, for the level and the reference level. The estimate is NaN
+        with a note if one of the levels has no attempts under the condition.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def _compared_column(between: By) -> str:
 def _checked_outcomes(
     outcomes: pd.DataFrame, between: str, names: list[str], averaged: list[str]
 ) -> pd.DataFrame:
-    """Check the outcomes and the column of the levels; raise FrameError if it has no levels."""
+    """Return the checked outcomes; raise FrameError if the column of levels cannot be compared."""
     if between == "condition":
         raise FrameError(
             f"{_WHAT}: between='condition': conditions, such as versions of a skill, are compared "
@@ -261,7 +261,7 @@ def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
 
 
 def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Add the rate of each row of a case table, its attempts, and its lowest and highest rate."""
+    """Add to each row of a case table its rate, its attempts, and the bounds of its rate."""
     met, n, name = table["n_passed"], table["n"], "passed"
     if value != "passed":
         met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"
@@ -405,7 +405,7 @@ def _refuse_different_cases(
 def _missing_attempts(
     facts: pd.DataFrame, complete: NDArray[np.bool_], cells: Cells, arms: Arms
 ) -> tuple[dict[str, Any], str]:
-    """Count the missing attempts of both levels, bound the contrast, and note them."""
+    """Return the counts of missing attempts, the resulting bounds of the contrast, and a note."""
     size, low, high = (cells[name][complete] for name in ("size", "low", "high"))
     lost = size - cells["attempts"][complete]
     counts = [int(part[:, j::2].sum()) for j in (0, 1) for part in (lost, size)]

@@ -64,7 +64,8 @@ def paired(
         attempts frame if ``value`` is one of its amounts and ``attempts`` is omitted.
     attempts : pandas.DataFrame, optional
         An attempts frame with the amounts. Its rows with the cases, conditions and agents of the
-        outcomes are used, with the facts of these cases, such as ``contrast_of``.
+        outcomes are used. They take the facts of a case, such as ``contrast_of``, from the
+        outcomes.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
@@ -138,14 +139,13 @@ def paired(
     -----
     The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the differences of the
     cases, both for attempts passed and for shares. Shares of an unknown number of checks have the
-    ``"bounded"`` interval; ``method`` names the rule. Copying all rows under another agent changes
-    no result with ``average=["agent"]``. Shares of checks assume that the checks of a case do not
-    agree in blocks: if half of ten checks always pass and the others always agree with each other,
-    coverage fell to 87-92 % in simulations (``"bounded"``: 99 %). The two cases of a contrast pair
-    have nearly the same prompt and form one cluster. Attempts without an outcome (a failed grader)
-    are left out of the mean of their case; a case without any outcome under a condition is dropped
-    and counted. ``se`` and ``df`` (CR2) serve to combine results. They are NaN if there is no
-    spread; results are then combined by their limits.
+    ``"bounded"`` interval; ``method`` names the rule. The interval for shares of checks assumes
+    that the checks of a case do not agree in blocks: if half of ten checks always pass and the
+    others always agree with each other, coverage fell to 87-92 % in simulations (``"bounded"``:
+    99 %). The two cases of a contrast pair have nearly the same prompt and form one cluster.
+    Attempts without an outcome (a failed grader) are left out of the mean of their case; a case
+    without any outcome under a condition is dropped and counted. ``se`` and ``df`` (CR2) serve to
+    combine results. They are NaN if there is no spread; results are then combined by their limits.
 
     An attempt is missing if its row has no outcome, or if it has no row although other cases of the
     skill have that repeat under the condition. A case with rows under only one of baseline and
@@ -158,7 +158,7 @@ def paired(
     error. The note counts the missing attempts, and warns if their shares under the two conditions
     differ by five points or more.
 
-    Amounts without a ``limit`` have no bound and therefore another interval. They have two
+    Amounts without a ``limit`` have no bound and therefore a different interval. They have two
     rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval
     (:func:`skillcomp.stats.clusters.cr2_mean`). A t interval covers the truth too seldom if a
     few cases hold most of the amount. In a simulation in which the agent loops in 5 % of the

@@ -46,7 +46,7 @@ def pass_at_k(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame. Cases with fewer than ``k`` attempts that have an outcome are left out;
-        the note names them and the largest ``k`` for all cases.
+        the note names them, and the largest ``k`` that all cases allow.
     k : int
         Number of attempts.
     by : str or sequence of str
@@ -71,9 +71,9 @@ def pass_at_k(
 
     Notes
     -----
-    The estimates of a case are unbiased for any number of attempts that is at least ``k``. Their
-    mean and the mean of their differences on the same cases have the interval of
-    :func:`skillcomp.stats.bounded.bounded_mean` that assumes nothing about unseen cases.
+    The estimate of a case is unbiased for any number of attempts that is at least ``k``. The mean
+    over cases, and the mean of the differences on the same cases, have the ``"bounded"`` interval
+    of :func:`skillcomp.stats.bounded.bounded_mean`, which assumes nothing about unseen cases.
 
     Examples
     --------

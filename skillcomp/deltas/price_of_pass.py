@@ -68,8 +68,8 @@ def price(
         An outcomes frame.
     attempts : pandas.DataFrame
         An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
-        were recorded. Its rows with the attempt_id of the outcomes are used; if the outcomes have
-        none, those with the same case, condition, repeat and agent.
+        were recorded. Its rows with the attempt_id of the outcomes are used. If the outcomes have
+        no attempt_id, the rows with the same case, condition, repeat and agent are used.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     reference : str, default "baseline"
@@ -91,12 +91,12 @@ def price(
         rows, ``cost_usd_per_added_pass``, ``tokens_per_added_pass`` and
         ``minutes_per_added_pass``: the change in the amount divided by the change in the pass rate,
         over the same cases. ``amount`` and ``rate`` are the mean amount of an attempt and the pass
-        rate, or the changes of both. ``n`` counts the cases with an amount and an outcome,
-        ``n_dropped`` those without. ``n_missing`` of ``n_attempts`` attempts at the cases asked
-        have no outcome or no amount; the columns that end in ``_reference`` count those of the
-        reference. Amounts and passes are those of the same attempts, with an outcome and an amount.
-        The row is NaN with a note if 5 % or more of the attempts with an outcome lack the amount,
-        under the condition or the reference: they may be the failed ones.
+        rate, or the changes of both. They use only attempts with an outcome and an amount. ``n``
+        counts the cases with such attempts, ``n_dropped`` the other cases. ``n_missing`` of
+        ``n_attempts`` attempts at the cases asked have no outcome or no amount; the columns that
+        end in ``_reference`` count those of the reference. The estimate is NaN with a note if 5 %
+        or more of the attempts with an outcome lack the amount, under the condition or the
+        reference, because these may be the failed attempts.
 
         An additional pass has no price, and its row is NaN with a note, if the interval of the
         change in the pass rate includes 0 or is below it. Limits are NaN with a note if the ratio
@@ -120,8 +120,9 @@ def price(
     interval is Fieller's (:func:`skillcomp.stats.ratios.ratio_of_means`). In simulated studies of
     14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75 to 94 %. Both cover
     too seldom if few cases hold most of an amount (72 % with 20 cases, if one case in twenty costs
-    20 times as much); ``note`` warns of such cases, but a sample may hold none. Attempts that ended
-    in an error or a pause have no amount, as in :func:`skillcomp.deltas.paired`.
+    20 times as much). ``note`` warns if the sample has such a case, but it may have none by chance.
+    Attempts that ended in an error or a pause have no amount, as in
+    :func:`skillcomp.deltas.paired`.
 
     Examples
     --------
@@ -217,7 +218,10 @@ def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
 def _reason_without_price(
     pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
 ) -> str:
-    """Return why an additional pass has no price; "" if the pass rate rises or no case is known."""
+    """Return the reason why an additional pass has no price; "" if the pass rate clearly rises.
+
+    It is also "" if no case has a change in the amount and in the pass rate.
+    """
     cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
     if cases.empty:
         return ""
@@ -269,10 +273,10 @@ def _price_row(
 def _missing_counts(
     cases: pd.DataFrame, amount: str, ends: Sequence[str]
 ) -> tuple[list[int], str, str]:
-    """Count the attempts without an outcome or amount; return a note, and why there is no price.
+    """Return the counts of attempts without outcome or amount, a note, and a reason for no price.
 
-    The cases are those asked under each condition. There is no price if, under one of them, many of
-    the attempts with an outcome lack the amount, because these may be the failed ones.
+    Only cases asked under each of the conditions count. If many of the attempts with an outcome
+    lack the amount under one condition, there is no price, because these may be the failed ones.
     """
     complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
     size, n, n_priced = (

@@ -59,7 +59,7 @@ def over_time(
         p-value. With ``value="share_passed"`` the measures are ``rate_share_passed`` and
         ``delta_share_passed``. ``reference`` is the run before. ``n_dropped`` counts the cases with
         an outcome in only one of the two runs. ``changed`` lists the properties that changed; it is
-        empty without ``changes``, or if none did.
+        empty without ``changes``, or if no property changed.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def over_time(
     Each delta is computed by :func:`skillcomp.deltas.paired`. A second run in which nothing was
     changed (A/A) shows the differences due to chance. If its interval excludes 0, the attempts of a
     run are related in ways that an interval by case does not capture. Deltas are not adjusted for
-    the number of comparisons. Different checks are recognised by ``n_checks``; checks that were
-    replaced by as many others are not.
+    the number of comparisons. Checks are compared only by their number (``n_checks``): a check that
+    was replaced by another check is not noticed.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def over_time(
 def note_on_checks(
     outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
 ) -> str:
-    """Return a note on cases with different numbers of checks at two levels; refuse too many."""
+    """Return a note on cases with different numbers of checks at two levels; raise if too many."""
     counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
     common = counts.reindex(columns=list(levels)).astype("float64").dropna()
     differ = common[common[levels[0]].ne(common[levels[1]])]

@@ -172,10 +172,10 @@ def aggregate(
     exceptions : sequence of str
         Dimensions with documented deficiencies; only for ``strict``.
     weights : {"schema", "rubric"} or mapping of str to float, default "schema"
-        Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema, which
-        gives none to C7 to C9, so that these count 0. ``rubric``: C7, C8 and C9 weigh 1.0 each. The
-        report recommends this for C7 (9.2); C8 and C9 get the same weight. Both give a study's own
-        dimensions equal weights.
+        Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema; C7 to
+        C9 have no weight there and count 0. ``rubric``: the same, but C7, C8 and C9 have weight 1
+        each. The report recommends this for C7 (9.2); C8 and C9 get the same weight. Both give the
+        dimensions of a study's own equal weights.
     threshold : float, optional
         The least share or number of passed dimensions; see ``policy``.
 

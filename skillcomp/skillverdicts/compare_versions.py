@@ -87,12 +87,12 @@ def compare(
         ``as good and cheaper``
             The interval is above ``-margin``, and ``saved_low`` is above 0 with a ``limit``.
         ``as good and cheaper for a typical answer, total not bounded``
-            The same without a ``limit``: ``ratio_high`` is below 1, and the total over the cases
-            is lower.
+            The interval is above ``-margin``, there is no ``limit``, ``ratio_high`` is below 1, and
+            the total over the cases is lower.
         ``better``
             The interval is above 0.
         ``as good``
-            It is above ``-margin``.
+            The interval is above ``-margin``.
         ``not shown``
             Anything else: the data do not decide, or too many attempts are missing.
 
@@ -160,7 +160,7 @@ def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> p
 
 
 def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str]) -> pd.DataFrame:
-    """Return the attempts of the cases, agents and conditions of the outcomes, with their facts."""
+    """Return the attempts with cases, agents and conditions of the outcomes; add facts of cases."""
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
     return attempts_of_outcomes(outcomes, matched, facts, WHAT)

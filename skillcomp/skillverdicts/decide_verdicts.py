@@ -86,8 +86,8 @@ def decide(
         placebo, over the cases that have both; ``over_placebo_low`` and ``over_placebo_high`` are
         its limits. All three are NaN without a placebo. A note states if the delta and
         ``over_placebo`` have different cases. ``overturned`` is True if missing attempts could
-        change the verdict (see Notes), and ``assume_missing`` is then the assumption that keeps it,
-        otherwise empty. ``verdict`` is the first of these that applies:
+        change the verdict (see Notes). ``assume_missing`` is then the assumption that keeps the
+        verdict; it is empty if there is none. ``verdict`` is the first of these that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -106,22 +106,22 @@ def decide(
 
         ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call, without those of a
         placebo (skills x agents x conditions); ``method`` names their number. ``p_limit`` is the
-        value below which ``p_value`` shows a gain or loss, given those of the other rows. Both
-        are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
+        value below which ``p_value`` shows a gain or loss, given the p-values of the other rows.
+        Both are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
 
         With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
         of ``over_placebo`` is not above zero. Any other text of the same length might then have the
         same effect.
 
-        ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` is the one behind
-        ``verdict`` and the estimates columns: ``naive`` for the grader as it is, otherwise the one
-        that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected`` and
-        ``ci_high_uncorrected`` are by the grader alone, as are ``rate``, ``reference_rate`` and
-        ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict by the grader alone is
-        not confirmed, ``labels_needed`` is the approximate number of further labelled cases after
-        which a verdict is expected: infinite if labels on all cases would not be enough, NaN if it
-        is unknown. ``why`` gives the reasons for the verdict: interval, missing attempts and
-        correction.
+        ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` names the source
+        of ``verdict`` and of the estimates columns: ``naive`` for the grader alone, otherwise the
+        estimator that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected``
+        and ``ci_high_uncorrected`` are by the grader alone, and so are ``rate``,
+        ``reference_rate`` and ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict
+        by the grader alone is not confirmed, ``labels_needed`` is the approximate number of further
+        labelled cases after which a verdict is expected. It is infinite if labels on all cases
+        would not be enough, and NaN if it is unknown. ``why`` gives the reasons for the verdict:
+        interval, missing attempts and correction.
 
     Raises
     ------
@@ -135,16 +135,16 @@ def decide(
 
     Notes
     -----
-    ``helps`` and ``hurts`` rest on the exclusion of zero. Of ten skills without an effect, one or
-    more would have such a verdict in up to 40 % of studies (1 - 0.95^10); the adjustment keeps this
-    to at most 5 %. It is over the rows of one call: splitting the call into several, such as one
-    for each skill, changes the adjusted p-values and these two verdicts, and gives up the
-    protection. Decide in advance what one call holds. ``teaching`` and ``harmful`` rest on the
-    margin and are not adjusted. Among ten skills without an effect, one or more had such a verdict
-    in at most 6 % of simulated studies at a margin of 10 points, but in up to 14 % at 5 points and
-    26 % at 2 points; among fifty, in up to 17 % at 10 points. With smaller margins or more rows,
-    require ``p_adjusted`` below ``1 - ci_level`` as well. With ``corrected``, the p-values are
-    those of the recommended intervals.
+    ``helps`` and ``hurts`` state that the delta is not zero. Of ten skills without an effect, one
+    or more would have such a verdict in up to 40 % of studies (1 - 0.95^10); the adjustment of
+    p-values keeps this to at most 5 %. The adjustment is over the rows of one call. If you split
+    the call into several, such as one for each skill, the adjusted p-values and these two verdicts
+    change, and the protection is lost. Decide in advance which rows belong to one call.
+    ``teaching`` and ``harmful`` rest on the margin and are not adjusted. Among ten skills without
+    an effect, one or more had such a verdict in at most 6 % of simulated studies at a margin of 10
+    points, but in up to 14 % at 5 points and 26 % at 2 points; among fifty, in up to 17 % at 10
+    points. With smaller margins or more rows, require ``p_adjusted`` below ``1 - ci_level`` as
+    well. With ``corrected``, the p-values are those of the recommended intervals.
 
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are counted against the verdict. If the estimate is then
@@ -156,7 +156,7 @@ def decide(
     With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
     the corrected rate of the reference. If no correction is recommended for a row, because labels
     are too few or not a random draw, the verdict is ``undetermined``: fewer labels never give a
-    stronger verdict. Missing attempts are assumed to be corrected as the others are. A recommended
+    stronger verdict. The correction is assumed to be the same for missing attempts. A recommended
     interval follows none of the three rules: ``interval`` then decides ``verdict_uncorrected``
     only, and no note compares the rules. Without ``corrected``, all verdicts are by the grader
     alone.
@@ -217,7 +217,7 @@ def check_margin(margin: float, assume_missing: str | None) -> None:
 
 
 def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
-    """Make the verdicts undetermined for which no correction is recommended."""
+    """Make a verdict undetermined if no correction is recommended for its row."""
     claimed = judged["verdict_uncorrected"].ne("undetermined")
     verdict = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
     overturned = judged["overturned"] & judged["assume_missing"].eq("")
@@ -262,10 +262,9 @@ def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
 def _verdicts_by_other_rules(
     deltas: pd.DataFrame, sets: Sequence[CasePairs], how: Mapping[str, Any]
 ) -> list[str]:
-    """Remark where the bounded or the t interval of the delta would give another verdict.
+    """Return a note per row on the verdict by the bounded or t interval, if it is a different one.
 
-    The limit of the rate under the reference, which decides on ``redundant``, stays that of the
-    adaptive rule.
+    ``reference_low``, which decides on ``redundant``, remains the limit by the adaptive rule.
     """
     verdict = _verdicts_of_limits(_with_adjusted_p_values(deltas))
     remarks = [""] * len(deltas)
@@ -325,7 +324,7 @@ def _over_placebo(
 
 
 def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str]) -> list[str]:
-    """Remark, per row, how many repeats of the condition have no counterpart under the placebo."""
+    """Return a note per row: how many repeats of the condition the placebo lacks; "" if none."""
     keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
     attempts = outcomes[[*keys, "condition"]].drop_duplicates()
     placebo = attempts.loc[attempts["condition"].eq(PLACEBO), keys]
@@ -345,7 +344,7 @@ def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[s
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Remark, per condition, if its deltas to placebo and to reference are over different cases."""
+    """Return a note per condition if its deltas from placebo and reference have different cases."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = run[[*names, "condition"]]
@@ -363,7 +362,7 @@ def _other_cases(
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Note what a row shows without adjustment, and skills that do not clearly beat a placebo."""
+    """Add notes on changes shown only before adjustment, and on placebos not clearly beaten."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)

@@ -41,12 +41,11 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         ``n_reference`` count the attempts with an outcome. ``rate`` and ``reference_rate`` are the
         shares of these that passed, and ``delta`` is their difference. Rows are sorted by
         ``delta``, the largest loss first. A condition passes a case if more than half of these
-        attempts pass.
-        ``discriminates`` is True if only one of the two conditions passes the case, and NA if one
-        of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition passes),
-        ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference passes),
-        or ``undetermined`` where ``discriminates`` is NA. A case that was not asked under the
-        condition has n 0. ``note`` has the notes of its outcomes.
+        attempts pass. ``discriminates`` is True if only one of the two conditions passes the case,
+        and NA if one of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition
+        passes), ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference
+        passes), or ``undetermined`` where ``discriminates`` is NA. ``n`` is 0 for a case that was
+        not asked under the condition. ``note`` has the notes of the outcomes.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:

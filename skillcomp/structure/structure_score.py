@@ -244,13 +244,14 @@ def score_by_document(
     outcomes : pandas.DataFrame
         An outcomes frame.
     skills : mapping of str to Skill or str, optional
-        The documents by slug, which :func:`score` scores.
+        The documents by slug; :func:`score` is called on them.
     scores : pandas.DataFrame, optional
         Scores of any document grader, instead of `skills`: document, value and, if there are
         several features, feature.
     attempts : pandas.DataFrame, optional
         An attempts frame; its ``loaded_skill`` is the document of each attempt. Without this frame,
-        an attempt under the condition ``skill`` has the document that is named like its skill.
+        the document of an attempt under the condition ``skill`` is the one with the slug of its
+        skill.
     by : str or sequence of str
         Columns that group the rows.
     features : str or sequence of str, default "total"
@@ -413,8 +414,8 @@ def score_association(
 
         ``n`` counts documents and ``n_clusters`` skills. ``n_dropped`` counts documents without a
         score or an outcome, ``n_missing`` the missing attempts (the note counts them by condition).
-        ``p_adjusted`` is by Holm over the features. An undefined estimate is
-        NaN with a note. There are no limits with fewer than ten skills.
+        ``p_adjusted`` is adjusted by Holm for the number of features. An undefined estimate is NaN
+        with a note. There are no limits with fewer than ten skills.
 
     Raises
     ------
