@@ -15,11 +15,11 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
     ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
-    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity; setting of its limits.
 
 bounded_studies: bounded means of many studies
     ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.
-    ``sides_of_null``: on which side of a value the interval of each study is, without limits.
+    ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
@@ -28,23 +28,23 @@ clusters: cases in clusters
 
 cusum: a control chart of the errors in single checks
     ``bernoulli_cusum``, ``BernoulliCusum``: the chart.
-    ``cusum_limit``, ``cusum_steps``: the alarm limit of the chart, and its steps up and down.
+    ``cusum_limit``, ``cusum_steps``: value at which the chart alarms, and its steps up and down.
 
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.
     ``clean_needed``: negatives needed to bound the false-flag rate.
 
 gaps: two groups of different cases
-    ``bounded_slope``: slope of bounded values, such as the difference of two groups within levels.
+    ``bounded_slope``: slope within levels, such as the difference of near and far cases.
 
 grader_errors: a grader compared with gold
-    ``sensitivity``, ``specificity``: shares of gold passes and of gold fails that are judged right.
+    ``sensitivity``, ``specificity``: share of gold passes, or gold fails, that are judged right.
     ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
     ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
 
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.
-    ``weighted_rate``: a rate from gold drawn at different shares in several strata.
+    ``weighted_rate``: a rate from gold that covers different shares of several strata.
 
 passk: several attempts per case
     ``pass_at_k``: chance that at least one of k attempts passes.
@@ -63,7 +63,7 @@ ratios: amounts without an upper bound
     ``log_ratio``: geometric mean of the ratios of two paired amounts.
     ``ratio_of_means``: ratio of two means over the same cases, with Fieller's interval.
 
-results: the two result types, and the units that a width needs
+results: the two result types, and the number of units for a target width
     ``Interval``: an estimate with its interval.
     ``HypothesisTest``: a test of one hypothesis.
     ``units_needed``: number of units at which an interval has a given half width.

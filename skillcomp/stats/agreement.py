@@ -2,8 +2,8 @@
 
 Every coefficient is ``1 - (1 - observed) / (1 - expected)``, where ``observed`` is the observed
 agreement and ``expected`` the agreement expected by chance. Both are functions of sums over units.
-A bootstrap over cases is therefore one matrix product: how often each case is drawn, times the sums
-of each case.
+A bootstrap over cases therefore needs only one matrix product: the matrix of how often each case is
+drawn is multiplied by the matrix of the sums of each case.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 FEWEST_EVENTS = 5
 # If a larger share of the resamples is undefined, the defined ones do not represent the sample.
 _MOST_UNDEFINED = 0.05
-# maximum number of resampling counts in memory at a time; 10,000 cases then need below 100 MB
+# maximum number of resampling counts in memory at a time; 10,000 cases then need less than 100 MB
 _BLOCK = 1_000_000
 # relative step of the central-difference derivative; the error is of the order of the step squared
 _STEP = 1e-5
@@ -501,7 +501,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
-    """Coincidences of each unit, and the disagreement when categories differ by their ranks."""
+    """Return the pairs of ratings of each unit, and a function that computes ordinal agreement."""
     raters = counts.sum(axis=1)
     n = counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(n)
@@ -521,7 +521,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_distances(totals: Floats) -> Floats:
-    """Squared differences of the mean ranks of categories, relative to the number of ratings."""
+    """Return squared differences of mean ranks, with ranks divided by the number of ratings."""
     total = totals.sum(axis=-1)
     ranks = np.cumsum(totals, axis=-1) - totals / 2.0
     span = np.where(total > 0, total, 1.0)[..., None, None]

@@ -1,4 +1,4 @@
-"""Association of two numbers per unit, with units in clusters.
+"""Association between two numbers that each unit has, with units in clusters.
 
 Estimates R squared (plain, adjusted and cross-validated) and Spearman's correlation, with limits by
 a jackknife over clusters. Also computes the smallest R squared that a given number of units can
@@ -68,8 +68,8 @@ def association(
     -------
     Association
         ``n`` counts units. All values are NaN with a note if there are fewer than three units, or
-        if ``x`` or ``y`` is constant. There are no limits with fewer than ten clusters or if the
-        fit is perfect, nor if it becomes perfect or undefined when a cluster is left out.
+        if ``x`` or ``y`` is constant. There are no limits if there are fewer than ten clusters, if
+        the fit is perfect, or if it becomes perfect or undefined when a cluster is left out.
 
     Raises
     ------
@@ -80,11 +80,12 @@ def association(
     -----
     The limits of the correlation are computed on the scale of Fisher's z. They use the standard
     error of a jackknife over the G clusters and a t quantile with G - 1 degrees of freedom. The
-    limits of R squared are the squared limits of the correlation; the lower one is 0 if those of
-    the correlation have different signs. This assumes neither a normal distribution nor equal
-    spread. In 600 studies per design with 12 to 40 clusters, coverage was 93-96 % for normal
-    values, 92-94 % for skewed values, and 89-93 % if the spread grows with ``x``. In the last
-    situation, coverage of Fisher's formula fell to 74 %, and that of the BCa bootstrap to 84 %.
+    limits of R squared are the squared limits of the correlation. If the limits of the correlation
+    have different signs, the lower limit of R squared is 0. The method assumes neither a normal
+    distribution nor equal spread. In 600 studies per design with 12 to 40 clusters, coverage was
+    93-96 % for normal values, 92-94 % for skewed values, and 89-93 % if the spread grows with
+    ``x``. In the last situation, coverage of Fisher's formula fell to 74 %, and that of the BCa
+    bootstrap to 84 %.
 
     Adjusted R squared is ``1 - (1 - R2) (n - 1) / (n - 2)``. For cross-validated R squared, each
     cluster is predicted twice: by the line through the other clusters, and by their mean. It is one
@@ -191,7 +192,7 @@ def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
 
 
 def detectable_r_squared(n: float) -> float:
-    """Compute the smallest true R squared that ``n`` units show at 5 % with a power of .80.
+    """Compute the smallest R squared that ``n`` units detect at the 5 % level with power .80.
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
 """Interval for the mean of a bounded quantity over cases or clusters.
 
-The interval is Gaffke's bound with a pseudo-case of weight ``c``. It is computed exactly from a sum
-of chi-squares, without random numbers, and by the same method for all data. All analyses use it for
-rates, paired differences and shares of checks. For quantities without bounds, such as dollars,
-seconds or tokens, see :func:`skillcomp.stats.clusters.cr2_mean` and
-:func:`skillcomp.stats.ratios.log_ratio`.
+The interval is Gaffke's bound with a pseudo-case of weight ``c``. A pseudo-case is an imagined case
+that is added to the sample: one with a low value for the lower limit, and one with a high value for
+the upper limit. Limits are computed exactly from the distribution of a sum of chi-squares, without
+random numbers, and by the same method for all data. All analyses use the interval for rates, paired
+differences and shares of checks. For quantities without bounds, such as dollars, seconds or tokens,
+see :func:`skillcomp.stats.clusters.cr2_mean` and :func:`skillcomp.stats.ratios.log_ratio`.
 """
 
 from __future__ import annotations
@@ -47,16 +48,18 @@ class Arm:
         Share of the attempts at each case that passed, or share of its checks.
     attempts : array_like, optional
         Number of attempts behind each rate. If several agents, graders or rounds repeat a case,
-        ``rates`` are means over them, and this is the smallest of their numbers.
+        ``rates`` are means over them, and ``attempts`` is the smallest of their numbers of
+        attempts.
     sign : float, default 1
         Coefficient of the arm.
     checks : array_like, optional
         For shares of checks, the number of different checks of each case, given instead of
         ``attempts``. If both are omitted, differences between attempts are ignored.
     mixed : array_like, optional
-        If ``rates`` are means over several agents, graders or rounds: the mean over them of
-        ``mixed_of_case``. By default it is computed from ``rates`` and ``attempts``; two agents
-        that always give different answers then count as mixed outcomes.
+        How mixed the outcomes of each case are. By default, ``mixed_of_case`` computes this from
+        ``rates`` and ``attempts``. If ``rates`` are means over several agents, graders or rounds,
+        give the mean of their values of ``mixed_of_case``. Otherwise one agent that always passes
+        and another that always fails would count as mixed outcomes.
     """
 
     rates: Any
@@ -74,7 +77,7 @@ class Arm:
 
     @property
     def mixed_cases(self) -> Floats:
-        """How mixed the outcomes of each case are."""
+        """How mixed the outcomes of each case are, as in `mixed_of_case`."""
         if self.mixed is not None:
             return np.asarray(self.mixed, float)
         return mixed_of_case(self.rates, self.attempts)
@@ -82,7 +85,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Values of the two pseudo-cases of each study: for the lower and for the upper limit.
+    """Values of the two pseudo-cases of each study: one for the lower limit, one for the upper.
 
     Attributes
     ----------
@@ -102,13 +105,13 @@ class Positions:
 
     @classmethod
     def at_bounds(cls, quantity: Quantity, n_studies: int) -> Positions:
-        """Return the positions of the rule that assumes nothing about unseen cases."""
+        """Return positions at the bounds, as for the rule ``"bounded"``."""
         low, high = (np.full(n_studies, bound) for bound in (quantity.low, quantity.high))
         return cls(low, high, np.tile([0.0, 1.0], (n_studies, 1)))
 
 
 class Sample(NamedTuple):
-    """Cases of one mean.
+    """The cases from which one mean is computed.
 
     ``values``, ``clusters`` and ``weights`` are as in :func:`bounded_mean`. ``arms`` are the rates
     behind the values; without them, the adaptive rule places the pseudo-case at the bound.
@@ -153,7 +156,7 @@ class Quantity:
     largest: bool = False
 
     def lowest(self, turned: Any) -> Floats:
-        """Return the smallest possible value or, where ``turned``, minus the largest one."""
+        """Return the smallest possible value; where ``turned`` is True, minus the largest one."""
         return np.where(turned, -self.high, self.low)
 
     def weight_at(self, error_rate: Any) -> Floats:
@@ -173,8 +176,8 @@ class Quantity:
 # coverage is only 93.0 % for the delta if every case flips, up or down with equal probability, and
 # for the rate if every case has one attempt that passes with probability 1/2.
 _C = 0.75
-# c holds at the error rate _ALPHA. At twice this rate or more the weight is 1. At _SMALL or less it
-# is also higher than c: with 0.75, coverage at 99 % falls to 98.4 %.
+# The weight is c at the error rate _ALPHA, and 1 at twice this rate or more. At _SMALL or less it
+# is also larger than c: with a weight of 0.75, coverage of 99 % intervals falls to 98.4 %.
 _ALPHA, _SMALL = 0.05, 0.02
 _SURE = 1.0 - _ALPHA / 2
 RATES = Quantity(0.0, 1.0, _C)
@@ -186,14 +189,15 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
-_SMALL_SAMPLE = 15  # Samples with up to one distinct value more than this are solved together.
+_SMALL_SAMPLE = 15  # Samples with at most 16 distinct values (one more) are solved together.
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
-# Both constants were chosen on one half of the designs of `make validate` and checked on the other.
+# _PHI and _KAPPA were chosen on one half of the designs of `make validate`, checked on the other.
 _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
-# Distance in standard deviations of a case, for many cases and up to a level of 95 %. Above, it
-# grows with the t quantile: without this, coverage at 99 % falls to 97.1 % (two attempts per case).
+# Distance of a pseudo-case from the mean, in standard deviations of a case, for many cases and a
+# level of up to 95 %. At higher levels the distance grows with the t quantile; otherwise coverage
+# of 99 % intervals falls to 97.1 % (with two attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
 _TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
@@ -207,8 +211,8 @@ _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is b
 class CaseCounts:
     """Numbers of cases (or clusters) with each value and weight, for each of S studies.
 
-    ``value``, ``weight`` and ``count`` have the shape (S, m). Entries with a count of 0 only fill
-    up the shape. ``start`` and ``end``, of the shape (S,), are the positions of the pseudo-case for
+    ``value``, ``weight`` and ``count`` have the shape (S, m). Entries with a count of 0 only pad
+    the arrays. ``start`` and ``end``, of the shape (S,), are the positions of the pseudo-case for
     the lower and the upper limit up to a level of 95 %; ``reach`` is as in :class:`Positions`.
     """
 
@@ -230,7 +234,7 @@ class CaseCounts:
         return CaseCounts(*(part[keep] for part in parts))
 
     def turned(self, which: Any) -> CaseCounts:
-        """Return all studies, with reversed signs in the studies ``which``."""
+        """Return all studies; where ``which`` is True, the signs of the values are reversed."""
         value = np.where(which[:, None], -self.value, self.value)
         start, end = np.where(which, [-self.end, -self.start], [self.start, self.end])
         return CaseCounts(value, self.weight, self.count, start, end, self.reach)
@@ -238,7 +242,7 @@ class CaseCounts:
     def with_pseudo_case(
         self, quantity: Quantity, error_rate: Any, bound: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Return value, weight and count; the last column is the pseudo-case of lower limits.
+        """Return value, weight and count, each with a last column for the lower pseudo-case.
 
         ``bound`` is the lowest possible value of each study.
         """
@@ -327,7 +331,7 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
 def _path_integral(
     lam: Floats, count: Floats, shift: Floats, slope: bool, near: tuple[float, float] | None
 ) -> tuple[Floats, Floats]:
-    """Return the probability that ``sum lam g > 0``, and its slope along ``shift``.
+    """Return the probability that ``sum lam g > 0``, and its derivative in direction ``shift``.
 
     The largest ``lam`` must be 1.
     """
@@ -375,7 +379,8 @@ def _path_integral(
 def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float, turned: Any) -> Floats:
     """Return the lower limit of each study, a quantile of the randomly weighted mean.
 
-    ``samples`` have the opposite sign where ``turned``; there, the limit is minus the upper limit.
+    Where ``turned`` is True, the values have reversed signs, and the result is minus the upper
+    limit of the original values.
 
     The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
     normal quantiles. The first value is a quantile of the beta distribution that has the same mean
@@ -470,8 +475,9 @@ def solved_limits(
 def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     """Return the smallest error rates at which the limits exclude the null.
 
-    ``chance`` depends on the error rate, because the pseudo-case does. The p-value is the rate that
-    equals its chance. It is found by the Illinois method, on the scale of logarithms.
+    ``chance`` returns a two-sided probability that depends on the error rate, because the
+    pseudo-case does. The p-value is the error rate at which this probability equals the error rate.
+    It is found by the Illinois method, on the scale of logarithms.
     """
     p_value = chance(samples, error_rate=_ALPHA)
     small = p_value <= _ALPHA
@@ -484,7 +490,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
     live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
     a, b, over, under = (part[live] for part in (*ends, *excess))
-    before = np.full(len(live), 0.5)  # 0.5: no end was replaced in the step before
+    before = np.full(len(live), 0.5)  # 0.5: no end has been replaced yet
     for _ in range(60):
         if not len(live):
             break
@@ -506,9 +512,8 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
 def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate: Any) -> Floats:
     """Return twice the smaller of two probabilities: that the mean is below or above the null.
 
-    Each is computed with a pseudo-case at its own position, so they add up to 1 or more. If the
-    first one computed is at most 1/2, it is the smaller one. The pseudo-cases are those of
-    ``error_rate``.
+    Each probability is computed with its own pseudo-case, which depends on ``error_rate``.
+    Therefore the two add up to 1 or more, and a first one of at most 1/2 is the smaller one.
     """
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
@@ -529,9 +534,9 @@ def chance_beyond(
     above: Any,
     near: tuple[float, float] | None = None,
 ) -> Floats:
-    """Return P(mean is below the null) for each study, or P(mean is above it) where ``above``.
+    """Return for each study P(mean < null) or, where ``above`` is True, P(mean > null).
 
-    ``near`` as in :func:`chance_below`.
+    ``near`` is as in :func:`chance_below`.
     """
     side = samples.turned(above)
     whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
@@ -572,7 +577,7 @@ def bounded_mean(
         The rates behind the values: one arm for a rate, two for a difference, four for an
         interaction. The adaptive rule needs them.
     null : float, optional
-        Mean to test, such as 0 for a difference; must be inside the bounds.
+        Mean under the null hypothesis, such as 0 for a difference; must be inside the bounds.
     ci_level : float, default 0.95
         Confidence level.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
@@ -602,28 +607,29 @@ def bounded_mean(
 
     Notes
     -----
-    The lower limit L solves ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with
-    independent g_i (chi-square with 2 df) and e (chi-square with 2c df). The upper limit is the
-    mirror image. In words, this is a Bayesian bootstrap with a pseudo-case of weight c at the
-    bound. For c = 1 it is Gaffke's bound, which is Clopper-Pearson for yes/no data. The probability
-    is computed as an integral along a contour through the saddlepoint, precise to 1e-10. The
-    interval does not depend on the order of cases, is mirrored if all signs change, and is
-    continuous in the data.
+    The lower limit L solves ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2``. Here
+    x_i is the value of case i, ``low`` is the lower bound, and the g_i (chi-square with 2 df) and e
+    (chi-square with 2c df) are independent. The upper limit is the mirror image. In words, this is
+    a Bayesian bootstrap with a pseudo-case of weight c at the bound. For c = 1 it is Gaffke's
+    bound, which is Clopper-Pearson for yes/no data. The probability is computed as an integral
+    along a contour through the saddlepoint, precise to 1e-10. The interval does not depend on the
+    order of cases, is mirrored if all signs change, and is continuous in the data.
 
-    With ``arms``, ``adaptive_positions`` replaces the bounds by positions nearer to the mean, as
-    far as outcomes are mixed within cases. With one attempt per case nothing changes. Coverage was
-    at least 94.7 % in the designs that docs/intervals.md reports, except where a few cases or
-    skills are unlike all others: it fell to 91 % if some cases never pass and the others are of
-    middling difficulty, and to 90 % if few skills have an effect (``"bounded"``: 96 %). The weight
-    c of the pseudo-case rises to 1 at a level of 90 %, and to 0.8 at a level of 98 %.
+    With ``arms``, ``adaptive_positions`` replaces the bounds by positions nearer to the mean. The
+    more the outcomes are mixed within cases, the nearer these positions are. With one attempt per
+    case nothing changes. Coverage was at least 94.7 % in the designs that docs/intervals.md
+    reports, except where a few cases or skills are unlike all others: it fell to 91 % if some cases
+    never pass and the others are of middling difficulty, and to 90 % if few skills have an effect
+    (``"bounded"``: 96 %). The weight c of the pseudo-case rises to 1 at a level of 90 %, and to 0.8
+    at a level of 98 %.
 
     A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
-    is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``. If only a few larger
-    clusters had the effect, coverage was at least 86 % with this size, but only 69 % with Kish's
-    effective size ``sum m_g^2 / sum m_g``. With the size of the largest cluster, coverage would be
-    complete, but the interval would be a third wider whenever a few clusters are larger. A note is
-    added if the effective number of clusters (or weighted cases) by Kish, ``(sum m)^2 / sum m^2``,
-    is below five. ``make validate`` repeats the studies of coverage.
+    is the mean cluster size weighted by the squared sizes, ``sum m_g^3 / sum m_g^2``. If only a few
+    larger clusters had the effect, coverage was at least 86 % with this size, but only 69 % with
+    Kish's effective size ``sum m_g^2 / sum m_g``. With the size of the largest cluster, coverage
+    would be complete, but the interval would be a third wider whenever a few clusters are larger. A
+    note is added if Kish's effective number of clusters (or weighted cases), ``(sum m)^2 / sum
+    m^2``, is below five. ``make validate`` repeats the simulations of coverage.
 
     References
     ----------
@@ -668,8 +674,8 @@ def bounded_means(
     quantity, null, ci_level, interval
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Whether each value is an estimate plus a residual. Such values may be outside the bounds;
-        the limits of the interval are inside them nevertheless.
+        Whether each value is an estimate plus a residual. Such values may be outside the bounds,
+        and then the limits can be outside, too; the caller has to clip them.
 
     Returns
     -------
@@ -684,8 +690,8 @@ def bounded_means(
         return [_t_interval(bare, null) for _, bare in read]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # Samples that are solved together are padded to the same number of distinct values, so large
-    # samples are grouped with others of a similar number.
+    # Samples that are solved together are padded to the same number of distinct values, so group
+    # samples with similar numbers of distinct values.
     sizes = np.array([-1 if c is None else max(c.value.shape[1] - 1, _SMALL_SAMPLE).bit_length()
                       for c in compact])  # fmt: skip
     for size in np.unique(sizes[sizes >= 0]):
@@ -715,7 +721,7 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
 def _read_sample(
     sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
 ) -> tuple[CaseCounts | None, Interval]:
-    """Return a sample in compact form (None without cases) and its interval without limits."""
+    """Return a sample in compact form (None if it has no cases) and its interval without limits."""
     adaptive = rule == "adaptive" and (bool(sample.arms) or sample.places is not None)
     label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
     numbers = np.asarray(sample.values, dtype=np.float64)
@@ -767,7 +773,7 @@ def adaptive_positions(
     mixed_cases: Sequence[Any] | None = None,
     scale: Floats | float = 1.0,
 ) -> Positions:
-    """Return where the adaptive rule places the pseudo-cases.
+    """Return the positions of the pseudo-cases under the adaptive rule.
 
     Parameters
     ----------
@@ -783,7 +789,7 @@ def adaptive_positions(
     n_cases : ndarray, shape (m,), default 1
         Number of cases in each cluster.
     mixed_cases : sequence of ndarray, optional
-        :func:`mixed_outcomes` of the cases of each arm. Required if a cluster has several cases.
+        For each arm, :func:`mixed_outcomes` of its cases. Required if a cluster has several cases.
     scale : ndarray, shape (m,), default 1
         Factor by which the value of a cluster exceeds the contrast of its arms.
 
@@ -802,7 +808,8 @@ class ContrastTerms(NamedTuple):
     """Sums over the arms of a contrast, one per study.
 
     ``noise`` is the variance of the mean if the attempts are independent. ``down`` and ``up`` are
-    the distances of the pseudo-cases from the mean without regard to the spread of the clusters.
+    the parts of the pseudo-cases' distances from the mean that do not depend on the spread of the
+    clusters.
     """
 
     noise: Any
@@ -846,7 +853,7 @@ def placed_cases(
     *,
     count: Floats | float = 1.0,
 ) -> Positions:
-    """Return the positions of the pseudo-cases from the terms and from the clusters."""
+    """Return the positions of the pseudo-cases, from the terms of a contrast and its clusters."""
     low, high = bounds
     square = (count * share**2).sum(-1)
     mean = (count * share * value).sum(-1)
@@ -882,10 +889,10 @@ def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
 
 
 def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
-    """Return how mixed the outcomes of each case are: 4 p (1 - p), corrected for attempts.
+    """Return how mixed the outcomes of each case are: 4 p (1 - p) for a pass rate p.
 
-    0 if the case always has the same outcome, about 1 if it passes half the time. Cases with one
-    attempt count as 0.
+    The result is corrected for the number of attempts. It is 0 if the case always has the same
+    outcome or has only one attempt, and about 1 if it passes half the time.
     """
     rate = np.asarray(rates, float)
     mixed = 4.0 * rate * (1.0 - rate)
@@ -926,7 +933,7 @@ def cluster_positions(
 
 
 def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> ContrastTerms:
-    """Return the terms of a contrast from the arms of the cases, of the shape (n,) or (S, n)."""
+    """Return the terms of a contrast from arms with one entry per case, shape (n,) or (S, n)."""
     sizes = groups.totals(weights)
     share = sizes[None] / sizes.sum()
     if groups.single:

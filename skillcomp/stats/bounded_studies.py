@@ -79,7 +79,7 @@ def bounded_mean_counts(
     counts : array_like of int, shape (S, m)
         Number of cases with each value in each study; at least one case per study.
     weights : array_like of float, shape (m,), optional
-        Weight of each case that has the value; equal if omitted.
+        Weight of a case with each value; equal if omitted.
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the
         shape (m,) or (S, m).
@@ -153,7 +153,7 @@ def sides_of_null(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Floats:
-    """Return on which side of the null the interval of each study is.
+    """Return whether the interval of each study is above or below the null, or includes it.
 
     This is much faster than limits, because the exact probability is computed only for studies with
     a limit near the null.
@@ -161,8 +161,8 @@ def sides_of_null(
     Parameters
     ----------
     samples : CaseCounts
-        Cases or clusters of each study. The positions of their pseudo-cases are those of
-        ``"adaptive"`` or of ``"bounded"``.
+        Cases or clusters of each study, with the positions of the pseudo-cases under the rule
+        ``"adaptive"`` or ``"bounded"``.
     quantity, null, ci_level, interval
         As in :func:`skillcomp.stats.bounded.bounded_mean`.
 

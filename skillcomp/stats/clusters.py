@@ -1,9 +1,9 @@
 """Estimates and tests for cases in clusters: CR2 standard errors and sign flips.
 
-What the clusters are depends on the claim. For a claim about skills in general they are skills. For
-a claim about the skills studied they are cases, or contrast pairs, which have nearly the same
-prompt. For the mean of bounded values, such as pass rates or differences of pass rates, use
-:func:`skillcomp.stats.bounded.bounded_mean`.
+The right clusters depend on the claim. For a claim about skills in general, each skill is a
+cluster. For a claim about the skills studied, each case is a cluster, or each contrast pair (two
+cases with nearly the same prompt). For the mean of bounded values, such as pass rates or
+differences of pass rates, use :func:`skillcomp.stats.bounded.bounded_mean`.
 
 Cases are on the last axis of an array and studies on the axes before it, so that one study and
 thousands of simulated studies use the same code.
@@ -29,7 +29,7 @@ Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 # A variance of rates below this value is a rounding error: with a million cases of a thousand
 # attempts each, the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
-_HEAVY = 0.2  # a larger share of the weight in one case or cluster gets a note
+_HEAVY = 0.2  # a note warns if one case or cluster has more than this share of the weight
 
 # For each method, the residuals of a cluster are multiplied by the inverse of (I - H_gg) to this
 # power, where H_gg is the block of the hat matrix for the cluster.
@@ -121,9 +121,10 @@ class Clusters:
         return np.asarray(np.add.reduceat(values[..., self.order], self.starts, axis=-1))
 
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
-        """Return the CR2 covariance of two means from their cluster sums of value minus mean.
+        """Return the CR2 covariance of two means, from cluster sums of the deviations from them.
 
-        If both arguments are the same, the result is the variance. Requires two clusters.
+        If both arguments are the same, the result is the variance. At least two clusters are
+        required.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -143,7 +144,7 @@ class Clusters:
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
-    """Return the values that are not missing, their clusters, and a note on those missing."""
+    """Return the values that are not missing, their clusters, and a note on missing values."""
     numbers = np.asarray(values, float)
     if numbers.ndim != 1:
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
@@ -171,7 +172,7 @@ class ClusteredFit:
     covariance : ndarray of float64, shape (k, k)
         Cluster-robust covariance of the coefficients.
     n, n_clusters : int
-        Numbers of rows used and of their clusters.
+        Number of rows used, and number of their clusters.
     ci_level : float
         Confidence level of the limits.
     method, note : str
@@ -284,8 +285,7 @@ def cr2(
     -------
     ClusteredFit
         Results for each column of ``X``. Standard errors are NaN with a note if there are fewer
-        than two clusters. Limits and p-value are then NaN, too, and also if the standard error is
-        0.
+        than two clusters. Limits and p-value are NaN if the standard error is NaN or 0.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
     df = _satterthwaite_of_fit(adjusted, gram, root)
-    # whether a standard error is only a rounding error depends on the scale of its coefficient
+    # use the scale of each coefficient to decide whether its standard error is a rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))

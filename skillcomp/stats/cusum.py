@@ -148,7 +148,7 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
         band[-1, : limit - down] = -(1.0 - p)
     # A run consists of excursions from 0, each of which ends in an alarm or back at 0. The mean run
     # length is the mean length of an excursion divided by its probability of an alarm. All terms
-    # are positive, so that the length of long runs is exact, too.
+    # are positive, so nothing cancels, and long run lengths are as exact as short ones.
     alarm = np.where(np.arange(limit) + up >= limit, p, 0.0)
     length, chance = solve_banded((below, above), band, np.column_stack([np.ones(limit), alarm]))[0]
     return float(length / chance) if chance > 0.0 else math.inf

@@ -80,7 +80,7 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
 
 
 def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
-    """Yield blocks with a row per resample: how often the resample contains each document.
+    """Yield blocks of counts: how often each resample (row) contains each document (column).
 
     Resamples without positives or without negatives are left out, because they have no ROC curve.
     """
@@ -239,8 +239,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
 
-    # Start from the n that Clopper-Pearson needs. It is an upper bound, because the pseudo-case
-    # there has a larger weight (1).
+    # The n that Clopper-Pearson needs is an upper bound, because its interval corresponds to a
+    # pseudo-case of the larger weight 1.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

@@ -1,7 +1,7 @@
-"""Differences between groups of different cases, and slopes, of bounded values within levels.
+"""Differences between two groups of cases, and slopes of bounded values, both within levels.
 
 A level is a category that has cases of both groups, such as a rubric dimension with near and far
-cases, or the checks of a skill that fail by gold.
+cases, or the checks of one skill that gold fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 _ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
 _LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
-_MANY_ROWS = 50  # per level, on average: the standard error without intercepts is 1 % too small
+_MANY_ROWS = 50  # mean rows per level at which an se without intercepts is only 1 % too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def standardised_gap(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> StandardisedGap:
-    """Estimate the means of two groups of cases and their gap, with the same weights of levels.
+    """Estimate the means of two groups of cases and their gap, with equal level weights in both.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def standardised_gap(
     a model with a dummy for each level. It is a weighted mean of the gaps within levels. These need
     not be equal.
 
-    The mean of a group is the weighted bounded mean of its cases. The gap is the slope of
-    :func:`bounded_slope` on the group.
+    The mean of a group is the weighted bounded mean of its cases. The gap is the result of
+    :func:`bounded_slope` with the group as the column.
 
     Examples
     --------
@@ -146,15 +146,15 @@ def bounded_slope(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Interval:
-    """Estimate the slope of bounded values on a column, given levels and other columns.
+    """Estimate the slope of bounded values on a column, adjusted for levels and other columns.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
         Value of each row, inside the bounds of the quantity; none may be missing.
     columns : ndarray, shape (n, p)
-        The column of interest, then those held constant. They must be linearly independent of each
-        other and of the levels.
+        First the column of interest, then the columns to adjust for. They must be linearly
+        independent of each other and of the levels.
     levels, clusters : array_like, shape (n,)
         Level and cluster of each row. Each level has its own intercept.
     quantity : Quantity, default RATES
@@ -162,9 +162,9 @@ def bounded_slope(
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind the values.
     units : array_like, shape (n,), optional
-        Instead of ``arms``, for values 0 and 1: the check to which each row belongs; the rows of a
-        case with the same check are attempts. Without either, the adaptive rule places the
-        pseudo-case at the bound.
+        The check to which each row belongs, if values are 0 or 1. Rows of one case with the same
+        check count as attempts. Give ``units`` or ``arms``, not both. If both are omitted, the
+        adaptive rule places the pseudo-case at the bound.
     ci_level, interval
         As in :func:`skillcomp.stats.bounded.bounded_mean`.
 
@@ -175,25 +175,28 @@ def bounded_slope(
 
     Notes
     -----
-    The coefficient is ``sum b x``, where the coefficients ``b`` of the rows add up to 0. It is
-    therefore ``B`` times the difference D of two weighted means, those of the rows with positive
-    and with negative ``b``; B is half the sum of ``|b|``. (For a group, B is 1.) The interval is
-    that of one bounded mean over all rows, multiplied by B. In it, each row has the weight ``|b|``
-    and the value ``D + 2 s r / sqrt(1 - h)``. Here s is the sign of b; r and h are the residual and
-    the leverage of the row in the linear model. Differences between levels thus do not count as
-    uncertainty, and a level may have a single row of a group.
+    The coefficient is ``sum b x``: the sum over rows of the value x times a coefficient b, where
+    the b add up to 0. It is therefore B times a difference D, with half the sum of ``|b|`` as B. D
+    is the weighted mean of the rows with positive b minus that of the rows with negative b. (If the
+    column distinguishes two groups, B is 1.) The interval is that of one bounded mean over all
+    rows, multiplied by B. In this mean, each row has the weight ``|b|`` and the value
+    ``D + 2 s r / sqrt(1 - h)``. Here s is the sign of b; r and h are the residual and the leverage
+    of the row in the linear model. Differences between levels thus do not count as uncertainty, and
+    a level may have a single row of a group.
 
     For differences, the pseudo-case is at the bound of the gap, and as large as the largest
     cluster, because all the variation may be in the group that is measured less precisely. For
-    rates, its distance from D is the largest distance by which the rows of a case in one level can
-    move, averaged over cases and levels: a row that has the value 1 while its group and level have
-    the mean m has the value D + 2 (1 - m). (The bound of D would be only half as far away if no row
-    passes. With 40 rows in each group and no pass, it would give the limits +-.039, although those
-    of one group alone are 0 and .076.) The limits of D are within its bounds.
+    rates, its distance from D is computed from the largest possible change of the rows. If a group
+    has the mean m in a level, a row there can rise from m to 1, which changes its value in the mean
+    by up to 2 (1 - m). Such changes are added up for the rows of a case in one level, and averaged
+    over cases and levels. (The bound of D would not do: if no row passes, it is only half as far
+    away. With 40 rows in each group and no pass, the limits would be +-.039, although those of one
+    group alone are 0 and .076.) The limits of D are clipped to its bounds.
 
-    The adaptive rule computes how mixed the outcomes are, and the mean of each arm, in each of the
-    two groups; the distances and the variance of independent attempts add up over the groups. With
-    ``"t"`` the interval is that of :func:`skillcomp.stats.clusters.cr2`.
+    The adaptive rule computes how mixed the outcomes are, and the mean of each arm, separately for
+    rows with positive and with negative b. Over these two sets, it adds up the distances of the
+    pseudo-cases and the variances of independent attempts. With ``"t"`` the interval is that of
+    :func:`skillcomp.stats.clusters.cr2`.
     """
     x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
     level, n_levels = cluster_codes(levels)
@@ -206,7 +209,7 @@ def bounded_slope(
     x0, design = centred(x), np.column_stack([centred(column) for column in columns.T])
     if interval == "t":
         # A larger matrix of intercepts needs too much memory. Without it, the standard error is too
-        # small: by the factor sqrt(1 - 1/m) for m rows per level, each a cluster of its own.
+        # small, by the factor sqrt(1 - 1/m) if a level has m rows and each row is a cluster.
         few = len(x) * n_levels <= _LARGEST
         dummies = np.eye(n_levels)[level] if few else np.empty((len(x), 0))
         slope = cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level).interval(0)
@@ -244,7 +247,7 @@ def bounded_slope(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a slope with the signs of their coefficients, and their units if there are any."""
+    """Rows behind a slope, with the signs of their coefficients and, if given, their checks."""
 
     x: Floats
     label: NDArray[Any]
@@ -272,10 +275,10 @@ class _Rows:
         return placed_cases(terms, values[None], sizes[None], bounds)
 
     def _pseudo_case_moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
-        """Return how far the pseudo-case moves the difference of two rates, down and up.
+        """Return the distances of the lower and upper pseudo-case from a difference of two rates.
 
-        These are the distances of the pseudo-cases from the mean. ``shares`` are the shares of the
-        distance to the bound by which the rows of each sign can move.
+        ``shares`` has one entry for rows with a negative sign and one for rows with a positive
+        sign: the share of the distance to the bound by which these rows can move.
         """
         above = self.sign > 0
         cell = 2 * self.level + above
@@ -290,7 +293,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the terms of the rows of one sign; a case forms one cluster per level."""
+        """Return the terms of the rows of one sign, with one cluster per case and level."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]

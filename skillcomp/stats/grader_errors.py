@@ -190,9 +190,9 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     """Test two independent pass rates for equality by Fisher's test with the mid-p.
 
     ``statistic`` is the difference of the rates. The two-sided mid-p is the probability of tables
-    less likely than the observed one, plus half the probability of tables as likely. Fisher's usual
-    p-value is far too conservative for small tables. See Hirji, Tan and Elashoff 1991,
-    doi:10.1002/sim.4780100709.
+    less likely than the observed one, plus half the probability of equally likely tables (which
+    include the observed one). Fisher's usual p-value is far too conservative for small tables. See
+    Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
 
     >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
     0.05
@@ -237,9 +237,9 @@ def differential_misclassification(
     Returns
     -------
     DifferentialTests
-        Tests of equal sensitivity, of equal specificity, and of both together. The sensitivity
-        needs gold passes under both conditions, the specificity gold fails; otherwise the test is
-        NaN with a note.
+        Tests of equal sensitivity, of equal specificity, and of both together. The test of
+        sensitivity needs gold passes under both conditions, and the test of specificity needs gold
+        fails under both; otherwise the test is NaN with a note.
 
     Raises
     ------
@@ -294,8 +294,8 @@ def _test_rates(
 def _by_exchange(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
-    # The CR2 standard error is 0, so exchange the conditions within the cases that have units under
-    # both.
+    # The CR2 standard error is 0, so CR2 gives no test. Exchange the conditions within those cases
+    # that have units under both conditions.
     codes = np.unique(labels, return_inverse=True)[1]
     units, sums = (
         np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
@@ -349,8 +349,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
     Notes
     -----
-    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes
-    independent rates. They are, because they come from different units.
+    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes that
+    the two rates, which come from different units, are independent.
 
     References
     ----------

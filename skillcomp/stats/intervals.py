@@ -99,7 +99,7 @@ def weighted_rate(
     clusters: ArrayLike | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Estimate a rate from gold that was drawn at different shares in several strata.
+    """Estimate a rate from gold that covers different shares of several strata.
 
     An example is gold on all answers that a grader failed and on some that it passed: the strata
     are then its verdicts. The rate of each stratum is weighted by its share of all units.
@@ -130,9 +130,10 @@ def weighted_rate(
     -----
     Gold must be a random sample within each stratum. The interval is the wider of two. The first
     combines Wilson's intervals of the strata by MOVER and adds the variance of their shares. If
-    only some units count, its limits are the rates at which a limit of (hits minus their expected
-    number) is 0. The second is Wilson's interval with the effective number of units that follows
-    from the linearised variance over cases. ``make validate`` simulates the coverage.
+    only some units count, the number of hits at a true rate r is compared with r times the number
+    of units that count. The first interval then contains each r for which the interval of this
+    difference contains 0. The second is Wilson's interval with the effective number of units that
+    follows from the linearised variance over cases. ``make validate`` simulates the coverage.
 
     References
     ----------
@@ -173,7 +174,7 @@ def weighted_rate(
 
 
 class _Strata:
-    """Rates of strata: the share of hits and of other counted units among the units with gold.
+    """For each stratum, the shares of its units with gold that are hits, or count without a hit.
 
     ``value`` is 0 for units that do not count; ``size`` sums to 1.
     """
@@ -231,7 +232,7 @@ class _Strata:
         others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
 
         def ends(rate: float, side: int) -> float:
-            """Return a limit of (hits minus their expected number) at a true rate of ``rate``."""
+            """Return a limit of (hits minus expected hits at ``rate``): lower if ``side`` is 0."""
             part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
             middle = float(share @ part)
             first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)

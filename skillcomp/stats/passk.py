@@ -212,7 +212,7 @@ def pooled_pass_at_k(
         Cluster of each case, such as its skill or a shared prompt; if omitted, each case is a
         cluster.
     null : float, optional
-        Mean chance to test.
+        Mean chance under the null hypothesis, for ``p_value``.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -266,7 +266,7 @@ def pooled_pass_hat_k(
     clusters : array_like, optional
         Cluster of each case; if omitted, each case is a cluster.
     null : float, optional
-        Mean chance to test.
+        Mean chance under the null hypothesis, for ``p_value``.
     ci_level : float, default 0.95
         Confidence level.
 

@@ -1,7 +1,8 @@
 """Prediction-powered estimates: the grader's verdicts on all cases, corrected by gold on some.
 
-The grader's errors may be of any kind and differ between conditions. The cases with gold must have
-been drawn at random. If every case has gold, its repeats with gold must have been drawn at random.
+The grader's errors can be of any kind, and can differ between conditions. The cases with gold must
+have been drawn at random. If every case has gold on some of its repeats, these repeats must have
+been drawn at random.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _imagined_variance(data: _GoldCases) -> float:
 
 
 def _about_weights(data: _GoldCases) -> list[str]:
-    """Return a note if weights are very unequal, and one if their sum is clearly below n."""
+    """Return a note if weights are very unequal, and one if they add up to too few cases."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
@@ -258,9 +259,9 @@ def ppi_mean(
     Returns
     -------
     Interval
-        Pass rate with limits inside [0, 1]. ``n`` counts the cases with gold. ``df`` is at least 1
-        and otherwise less than the number of cases (or clusters) with gold. NaN with a note if no
-        case has gold.
+        Pass rate with limits inside [0, 1]. ``n`` counts the cases with gold. ``df`` is less than
+        the number of cases (or clusters) with gold, but never below 1. NaN with a note if no case
+        has gold.
 
     Raises
     ------
@@ -281,7 +282,7 @@ def ppi_mean(
 
     If the grader errs in one direction on fewer than 5 gold cases, the variance can collapse. The
     variance of one imagined error in each direction is then added, as ``method`` and ``note``
-    state. It is multiplied by ``lam`` squared if only some cases have gold. In a direction with
+    state. If only some cases have gold, it is multiplied by ``lam`` squared. In a direction with
     five or more errors, the imagined error is as large as the largest of them; otherwise it is a
     whole case. This makes the interval wide for a grader that errs only on single checks, but valid
     for a grader that misjudges whole answers.
@@ -581,7 +582,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return in words which cases have gold, and the estimate for the grader weight ``lam``."""
+    """Return a description of the cases with gold, and the estimate for a grader weight."""
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)

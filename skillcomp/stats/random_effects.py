@@ -1,4 +1,4 @@
-"""Effects that differ between units such as skills: their spread, the next one, partial pooling."""
+"""Effects that differ between units such as skills: spread, prediction and partial pooling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RandomEffects:
     sd : Interval
         Standard deviation between units; ``p_value`` tests that all units have the same effect.
     pooled : list of Interval
-        The effect of each unit, drawn towards the mean of all.
+        The effect of each unit, shrunk towards the mean of all units.
     """
 
     sd: Interval
@@ -65,19 +65,21 @@ def prediction_interval(
 
     Notes
     -----
-    The limits are those of a t prediction interval, mean plus or minus t(k - 2) s sqrt(1 + 1/k). If
-    the effect of rank j from an end is further out than the limit, it is the limit instead. Here j
-    is (k + 1) (1 - ci_level) / 2, rounded down, but at least 1; at 95 % and with fewer than 79
-    units, these are the smallest and the largest effect. Ranks do not assume normal effects: the
+    The limits are those of a t prediction interval: mean plus or minus t s sqrt(1 + 1/k). Here s is
+    the standard deviation of the k effects, and t is a quantile with k - 2 degrees of freedom. The
+    lower limit is replaced by the j-th smallest effect if that is lower, and the upper limit by the
+    j-th largest effect if that is higher. j is (k + 1) (1 - ci_level) / 2, rounded down, but at
+    least 1; at 95 % and with fewer than 79 units, j is 1. Ranks do not assume normal effects: the
     next effect is between the smallest and the largest of k with probability (k - 1) / (k + 1). The
     variance s squared includes the error of the estimated effects, so that the interval is too wide
-    rather than too narrow if effects differ little. With k - 1 degrees of freedom, coverage falls
-    just below 93 % for 5 units if only few have an effect.
+    rather than too narrow if effects differ little. With k - 1 instead of k - 2 degrees of freedom,
+    coverage falls just below 93 % for 5 units if only few have an effect.
 
-    ``docs/intervals.md`` compares its coverage with that of other intervals. No interval from k
-    units can cover a rare unit that is unlike all of them. If a share p of units has another
-    effect, none of k units has it with probability (1 - p)^k, and the next unit is missed with
-    probability p (1 - p)^k, at most 6.7 % for 5 units and 2.4 % for 15.
+    ``docs/intervals.md`` compares the coverage with that of other intervals. No interval from k
+    units can cover a rare unit that is unlike all of them. Suppose that a share p of all units has
+    a different effect. The k units then contain none of these with probability (1 - p)^k. The
+    probability that, in addition, the next unit is one of them is p (1 - p)^k: at most 6.7 % for 5
+    units and 2.4 % for 15.
 
     References
     ----------
@@ -115,8 +117,8 @@ def random_effects(
     effects : array_like of float, shape (k,)
         The estimated effects. At least three.
     variances : array_like of float, shape (k,)
-        The squared standard errors of the effects. They should not depend on the effects: pool the
-        variance within the units (see Notes).
+        The squared standard errors of the effects. They should not depend on the effects, so
+        compute them from one variance within units that is pooled over all units.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -124,7 +126,7 @@ def random_effects(
     -------
     RandomEffects
         The standard deviation (Paule and Mandel) with the limits of its Q profile, and the
-        partially pooled effects. These are NaN with a note if all variances are 0.
+        partially pooled effects. The pooled effects are NaN with a note if all variances are 0.
 
     Raises
     ------
@@ -137,15 +139,17 @@ def random_effects(
     For a variance t between units, Q(t) = sum of (effect - mean)^2 / (variance + t) has a
     chi-square distribution with k - 1 degrees of freedom if effects are normal. The values of t at
     which Q(t) equals the quantiles of this distribution form the confidence distribution of t, cut
-    at 0. The limits of the standard deviation are two of its points (Viechtbauer 2007); they are
-    NaN with a note if both are 0. For each of 100 points, a unit has the usual shrinkage estimate
-    and variance; its limits are quantiles of the mixture of these normal distributions. They
-    include the uncertainty about the spread, which a single estimate of t does not.
+    at 0. The limits of the standard deviation are square roots of two quantiles of this
+    distribution (Viechtbauer 2007); they are NaN with a note if both are 0. For the pooled effects,
+    100 values of t are taken from the distribution. Each value gives a unit the usual shrinkage
+    estimate and variance, and the limits are quantiles of the mixture of the 100 normal
+    distributions. They include the uncertainty about the spread, which limits from a single
+    estimate of t do not.
 
     The interval of the standard deviation assumes normal effects. If few units carry the whole
-    effect, no unit of the sample may be one of them, and the interval is too low. Partially pooled
-    effects are nearer to the truth on average, but too near to the mean for the few units that are
-    unlike the others.
+    effect, the sample may happen to contain none of them, and the interval is then too low.
+    Partially pooled effects are nearer to the truth on average, but too near to the mean for the
+    few units that are unlike the others.
 
     References
     ----------
@@ -189,7 +193,7 @@ def _spread_interval(y: Floats, v: Floats, level: float) -> Interval:
 
 
 def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
-    """Return the variance between units at which Q equals each target, 0 if Q is below it."""
+    """Return the variance between units at which Q equals each target; 0 if Q is always lower."""
     low: Floats = np.zeros(len(targets))
     high: Floats = float(((y - y.mean()) ** 2).sum()) / targets
     for _ in range(_HALVINGS):

@@ -83,15 +83,15 @@ def ratio_of_means(
     -------
     Interval
         Mean numerator / mean denominator with limits and ``se`` (delta method). There are no limits
-        if the t interval of the mean denominator includes 0, because the ratios that agree with the
-        data are then unbounded, or if the ratio has no spread. NaN without cases or if the mean
-        denominator is 0.
+        if there is only one cluster, if the ratio has no spread, or if the t interval of the mean
+        denominator includes 0, because ratios without any bound then agree with the data. NaN
+        without cases or if the mean denominator is 0.
 
     Notes
     -----
-    The limits are the ratios r for which the mean of ``numerator - r denominator`` is within t
-    standard errors of 0 (CR2 with Satterthwaite degrees of freedom). Unlike an interval from the
-    delta method, they are not symmetric and allow for a denominator that is known imprecisely.
+    The interval contains each ratio r for which the mean of ``numerator - r denominator`` is within
+    t standard errors of 0 (CR2 with Satterthwaite degrees of freedom). Unlike an interval from the
+    delta method, it is not symmetric and allows for a denominator that is known imprecisely.
 
     References
     ----------

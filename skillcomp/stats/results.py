@@ -115,8 +115,8 @@ def units_needed(interval: Interval, half_width: float) -> float:
     Returns
     -------
     float
-        Number of units, if the estimate and the units per case remain equal. NaN if the interval
-        is undefined or has no ``n``.
+        Number of units, if the estimate and the number of units per case stay the same. NaN if the
+        interval is undefined or has no ``n``.
 
     Raises
     ------
@@ -125,8 +125,8 @@ def units_needed(interval: Interval, half_width: float) -> float:
 
     Notes
     -----
-    The width is assumed to fall with the square root of the number of units. Near a bound it falls
-    faster, and so do the quantiles of small samples, so the number is rather too large.
+    The width is assumed to fall with the square root of the number of units. It falls faster near a
+    bound and in small samples, so the result tends to be too large.
 
     Examples
     --------
@@ -152,9 +152,9 @@ def needed_columns(interval: Interval) -> dict[str, float]:
 
 
 def note_on_width(interval: Interval, units: str, *, coefficient: bool = False) -> str:
-    """Return how many units would make a wide interval usable; empty if it is narrow enough.
+    """Return a note on the number of units that a wide interval lacks; empty if it is narrow.
 
-    Widths are in points or, for a ``coefficient`` such as kappa, without a unit.
+    Widths are in percentage points or, for a ``coefficient`` such as kappa, without a unit.
     """
     wide, narrow = (units_needed(interval, width) for width in HALF_WIDTHS)
     if not wide > interval.n:
@@ -184,14 +184,14 @@ def check_level(ci_level: float) -> float:
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
     """Return the two-sided t quantile for a level; if ``df`` is infinite, the normal quantile."""
-    # imported here because it is slow and runs need no quantile
+    # imported here because the import is slow and running a study needs no quantile
     from scipy.stats import t as student_t
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
 
 def p_value(value: float, name: str = "p") -> str:
-    """Format a p-value: "p = .03", "p = .004" or "p < .001"; .048 does not become .05."""
+    """Format a p-value as "p = .03", "p = .004" or "p < .001"; never round .048 to .05."""
     if not 0.001 <= value <= 0.99:
         return f"{name} {'< .001' if value < 0.001 else '> .99'}"
     digits = 3 if value < 0.01 or f"{value:.2f}" == "0.05" else 2
@@ -218,9 +218,9 @@ def within_range(
     Returns
     -------
     tuple
-        Estimate, low and high inside ``bounds``, and a note. An estimate outside moves to the
-        nearest bound, and the limit towards the inside moves with it, as the note states. Otherwise
-        the note is empty.
+        Estimate, low and high inside ``bounds``, and a note. An estimate outside ``bounds`` is
+        moved to the nearest bound, and the inner limit is moved by the same distance; the note
+        states this. If the estimate is inside, the note is empty.
 
     Examples
     --------

@@ -114,9 +114,9 @@ def severity_shift(
     counts the items that only the first version passes, ``gained`` those that only the second one
     passes. The estimate is then ``log(lost / gained)`` with standard error
     ``sqrt(1/lost + 1/gained)``. If one of the two counts is 0, half an item is added to both. With
-    clusters, the addition is half the mean number of disagreements of the cases that have any.
-    Cases without a disagreement have no influence. In simulated studies without a shift, with 2 to
-    20 cases of 1 to 10 disagreements, at least 94.8 % of the clustered intervals contained 0.
+    clusters, half the mean number of disagreements of the cases with any is added instead. Cases
+    without a disagreement have no influence. In simulated studies without a shift, with 2 to 20
+    cases of 1 to 10 disagreements each, at least 94.8 % of the clustered intervals contained 0.
     Results are checked against ``clogit`` of survival 3.5.3.
 
     References
@@ -379,7 +379,7 @@ def holm(p_values: ArrayLike) -> Floats:
 def rank_sets(
     differences: ArrayLike, p_adjusted: ArrayLike, *, ci_level: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Return confidence sets of the ranks of several units, from adjusted comparisons of pairs.
+    """Return confidence sets of the ranks of several units, from adjusted pairwise comparisons.
 
     Parameters
     ----------
@@ -399,11 +399,12 @@ def rank_sets(
 
     Notes
     -----
-    If no pair is wrongly shown to differ, in either direction, every set contains the true rank of
-    its unit. For equal units, this is any of their tied ranks (Mogstad et al. 2024). Holm's method
-    controls the chance of a false difference. That it also controls wrong directions is not proven
-    for dependent pairs; ``make validate`` simulates it, with and without ties. Al Mohamad et al.
-    2022 build the same sets from Tukey's pairs.
+    If no pair is wrongly shown to differ, and no difference has the wrong direction, every set
+    contains the true rank of its unit. For equal units, the set contains all of their tied ranks
+    (Mogstad et al. 2024). Holm's method controls the chance of a false difference. There is no
+    proof that it also controls wrong directions if pairs depend on each other; ``make validate``
+    simulates this, with and without ties. Al Mohamad et al. 2022 build the same sets from Tukey's
+    pairwise comparisons.
 
     References
     ----------
