@@ -44,9 +44,9 @@ this that they them with from have will would could should their there where whe
 about after before between into than then
 """
 STOP_WORDS = frozenset(_STOP.split())
-BATCH = 2**20  # characters per batch, so that a batch fits into the cache of the processor
-END = 0  # id of the mark after the last token of each document; it matches nothing
-# shortest token in characters; the comprehension report keeps tokens longer than three
+BATCH = 2**20  # Characters per batch, so that a batch fits into the cache of the processor.
+END = 0  # Id of the mark after the last token of each document; it matches nothing.
+# Shortest token in characters; the comprehension report keeps tokens longer than three.
 MIN_LENGTH = 4
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
@@ -55,8 +55,8 @@ _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") 
 # The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter (and a
 # combining dot).
 _DOTTED_I = "\u0130"
-_WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
-_LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
+_WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
+_LONG_TOKEN = 64  # In bytes: the rest of a longer token is compared as one object.
 
 # Quotation marks and their plain forms. Each is one character, so positions do not change.
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
@@ -80,8 +80,8 @@ _MARKUP = re.compile(
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
-_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # much faster to search than `_MARKUP`
-_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # with the ASCII character before it
+_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # Much faster to search than `_MARKUP`.
+_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # With the ASCII character before it.
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
 NO_BLANKS = (
@@ -952,10 +952,7 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """For each position of ``piece``, return the longest run from there that ``source`` contains.
-
-    The result holds the lengths of these runs.
-    """
+    """Return, for each start in ``piece``, the length of the longest run that ``source`` has."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]

@@ -147,7 +147,7 @@ def _rows_of_group(
 def _interval_with_notes(
     readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
 ) -> Interval:
-    """Combine the intervals of all readings of the clusters into one that covers them; add notes.
+    """Combine intervals for different clusters into one that covers all of them; add the notes.
 
     The estimate is NaN if there are no pairs, or if ``note`` is ``ONE_SKILL``.
     """

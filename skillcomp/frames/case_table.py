@@ -318,8 +318,8 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
     return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
 
 
-MISSING_ATTEMPTS = "attempts missing"  # how a note that counts missing attempts begins
-WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
+MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
+WEIGHT = "case_weight"  # Column of a case table with the weights of the cases.
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
@@ -751,7 +751,7 @@ def claim(
 
 
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
-    """Add the note of :func:`claim` to an interval; if the note is ``ONE_SKILL``, make it NaN.
+    """Add the note of :func:`claim` to an interval; with ``ONE_SKILL``, the interval becomes NaN.
 
     An interval without cases gets the note ``nothing`` instead. The notes ``more`` are added only
     to an interval with an estimate.

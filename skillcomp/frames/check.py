@@ -21,8 +21,8 @@ from skillcomp.errors import FrameError, literal, plural, problem_list, require_
 from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, Cluster, Contract
 from skillcomp.records import DIMENSIONS, dimension_family
 
-_MAX_SHOWN = 5  # a message names at most this many distinct bad values
-# Decimal is listed because it is not a subclass of int or float
+_MAX_SHOWN = 5  # A message names at most this many distinct bad values.
+# Decimal is listed because it is not a subclass of int or float.
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
@@ -262,8 +262,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if sparse:
         source = source.assign(**{name: plain_values(source[name]) for name in sparse})
     if [*dtypes.items()][: len(columns)] == [(n, values.dtype) for n, values in columns.items()]:
-        return source  # it had the columns of the contract already
-    # copy=False is safe: pandas copies a shared column before it changes
+        return source  # It had the columns of the contract already.
+    # copy=False is safe: pandas copies a shared column before it changes.
     converted = pd.DataFrame(columns, index=source.index, copy=False)
     return pd.concat([converted, source[others]], axis=1) if others else converted
 

@@ -35,13 +35,13 @@ TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 class Contract:
     """The columns, allowed values and keys of one kind of frame."""
 
-    columns: Mapping[str, str]  # pandas dtype of each column, in the order of the frame
-    required: tuple[str, ...]  # columns with a value in every row; others may be absent (NA)
-    unique: tuple[str, ...]  # the key of a row
-    otherwise: tuple[str, ...]  # the key of rows without a value in the first `unique` column
-    allowed: Mapping[str, tuple[Any, ...]]  # allowed words by column; NA, too, unless required
-    ranges: Mapping[str, tuple[float, float]]  # lowest and highest allowed value
-    own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary
+    columns: Mapping[str, str]  # The pandas dtype of each column, in the order of the frame.
+    required: tuple[str, ...]  # Columns with a value in every row; others may be absent (NA).
+    unique: tuple[str, ...]  # The key of a row.
+    otherwise: tuple[str, ...]  # The key of rows without a value in the first `unique` column.
+    allowed: Mapping[str, tuple[Any, ...]]  # Allowed words by column; also NA, unless required.
+    ranges: Mapping[str, tuple[float, float]]  # Lowest and highest allowed value by column.
+    own: tuple[str, ...]  # Columns of `allowed` that also accept a user's own vocabulary.
 
 
 Cluster = Literal["case", "skill"]  # what an interval generalises to
@@ -49,8 +49,8 @@ Amount = Literal[
     "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
 ]
 AMOUNTS = get_args(Amount)
-CASE = ["skill", "case_id"]  # the key of a case: two suites may use the same case ids
-# the smallest number above 0: the lower end of a range that excludes 0
+CASE = ["skill", "case_id"]  # The key of a case: two suites may use the same case ids.
+# The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
 # columns that are not text; a column has the same dtype in every frame
 _TYPED: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from skillcomp.frames.estimates import require_columns
 from skillcomp.stats.results import join_notes, p_value
 
 WHAT = "skillverdicts.decide: corrected"
-NAIVE = "naive"  # the estimator that takes the grader's verdicts as they are
+NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
 # With gold on fewer cases, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
 NEEDED: tuple[str, ...] = (

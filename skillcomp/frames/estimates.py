@@ -19,8 +19,8 @@ from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
 
-# columns that analyses add to their result or to a table of cases, so that `by` must not contain a
-# column of the same name
+# Columns that analyses add to their result or to a table of cases; `by` must not contain a column
+# with one of these names.
 RESERVED = frozenset(
     [
         *CONTRACTS["estimates"].columns,
@@ -31,7 +31,7 @@ RESERVED = frozenset(
 GRADER = ("grader", "grader_version", "round")
 # Shares of checks are not compared if the grader stopped early in more than this share of attempts.
 SOME_STOPPED = 0.05
-# the start of the note of an outcome if its conditions have different checks
+# start of the note of an outcome if the conditions of its case have different checks
 DIFFERENT_CHECKS = "conditions were asked different checks"
 _SHARED_REMEDY = (
     "Compare only the checks that every condition was asked: checks='shared' in "
@@ -43,9 +43,9 @@ SAME_NAMES = (
     "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
     "from cases=)"
 )
-_ROUNDING = 1e-12  # smaller estimates are rounding errors
-_MOST_NOTES = 5  # largest number of notes of outcomes that a row of estimates repeats
-By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
+_ROUNDING = 1e-12  # Smaller estimates are rounding errors.
+_MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
+By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
 # points are such a difference multiplied by 100.
 _MEASURES_OF_UNIT = {
@@ -492,8 +492,8 @@ def estimates(
     outcomes : pandas.DataFrame, optional
         The outcomes from which the rows were computed. Their notes are appended to the notes of
         the rows. An outcome belongs to a row if both have the same values in the columns of ``by``
-        that outcomes have. If these include ``condition``, outcomes of ``reference`` belong to
-        every row.
+        that outcomes have. If ``by`` has ``condition``, an outcome of ``reference`` belongs to the
+        row, too.
     reference : str, optional
         The condition that others are compared with.
 

@@ -54,8 +54,8 @@ _ORDERS = {
     **dict.fromkeys(("ab", "1", "1.0", "original", "swap = false", "swap=false", "not swapped"), 1),
     **dict.fromkeys(("ba", "2", "2.0", "swapped", "reversed", "swap = true", "swap=true"), 2),
 }
-_SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}  # in a column called swap
-_LONG_NAME = 100  # characters; a longer value is a text and not the name of a system
+_SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}  # In a column called swap.
+_LONG_NAME = 100  # Characters: a longer value is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
 
 

@@ -45,8 +45,9 @@ def outcomes(
         ``"shared"``: count only the checks that the grader was asked about under every condition of
         the case. Cases without such a check are dropped, and ``note`` gives their number.
     attempts : pandas.DataFrame, optional
-        An attempts frame. It adds the attempts without a verdict that ended in an error or a pause
-        (``passed`` is NA), at a time limit, cut off or in a refusal (``passed`` is False).
+        An attempts frame. It adds the attempts that ended without an answer and have no verdict.
+        Their ``passed`` is NA after an error or a pause. It is False if the agent reached its time
+        limit, if its answer was cut off or if it refused.
 
     Returns
     -------
@@ -74,8 +75,9 @@ def outcomes(
 
     Notes
     -----
-    A check without a usable verdict makes ``passed`` NA even if another check failed. Otherwise
-    exactly the passes of a grader that sometimes breaks would be lost.
+    A check without a usable verdict makes ``passed`` NA even if another check failed. If such an
+    attempt counted as failed, a grader that sometimes breaks would turn only passes into NA, and
+    the pass rate would be too low.
 
     An attempt is incomplete if one of its checks has no row. Three rules, applied in this order to
     each grader version, decide what an absent row means:

@@ -36,8 +36,8 @@ from skillcomp.io.study_overview import change_lines
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
-_MOST_WORDS = 5  # number of distinct words that a problem lists
-# argument, column of the frames, and the value of that column if the argument is not given
+_MOST_WORDS = 5  # Number of distinct words that a problem lists.
+# Argument, column of the frames, and the value of that column if the argument is not given.
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
@@ -51,7 +51,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
 _OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
 _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # a column with more distinct values is not taken for graders or repeats
+_FEW_VALUES = 12  # a column with more distinct values is not suggested as graders or repeats
 TRY = [*CELL, "repeat"]
 _MAY_LACK = ("passed", "gold", "score")  # arguments of the columns that `missing=` applies to
 Columns = dict[str, pd.Series]
@@ -98,8 +98,8 @@ class TableReader:
                     f"table.assign({role}=...)."
                 )
         self.arguments = dict(arguments or {})
-        self.remedies: dict[str, Any] = {}  # arguments that complete the call
-        self.meanings: dict[Any, str] = {}  # the condition that each word means
+        self.remedies: dict[str, Any] = {}  # Arguments that complete the call.
+        self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
         self.missing = {literal_key(value): value for value in missing}
@@ -416,7 +416,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return a hint how to distinguish rows with equal keys; add it to the completed call."""
+        """Return how to distinguish rows with equal keys, as a hint; also complete the call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"

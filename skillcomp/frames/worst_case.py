@@ -146,7 +146,8 @@ def with_missing_attempts(
     ----------
     decided : pandas.DataFrame
         Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``
-        (the largest p-value with which a gain or loss of the row is shown among all rows).
+        (a gain or loss of the row is shown if its p-value is at most this; it depends on the number
+        of rows).
     sets, references : iterable of CasePairs
         For each row, the pairs of condition and reference, and the pairs of the reference with
         itself.

@@ -1,4 +1,4 @@
-"""Read skills, suites and the store of a study; write suites and stores."""
+"""Read skills and suites; read and write the store of a study."""
 
 import lazy_loader as lazy
 

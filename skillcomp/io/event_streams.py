@@ -58,8 +58,8 @@ class Step:
     exit_code : int or None
         The exit code of a command, if reported.
     read_only : bool or None
-        Whether the command or tool is known to write nothing; None if this is unknown or if the
-        step is neither a command nor a tool.
+        Whether the step is known to write nothing; None for tools of MCP servers, subagents and
+        steps that cannot write, such as messages.
     in_subagent : bool
         Whether a subagent took the step.
     input_tokens, cached_tokens, output_tokens : int or None
@@ -99,7 +99,8 @@ class Trace:
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
         Token counts over all models and turns; input tokens include the cached ones.
     cost_usd : float or None
-        The program's own estimate. If it is None, ``cost_note`` gives the reason.
+        The program's own estimate; None if it reports none. If it reports one that cannot be used,
+        ``cost_note`` gives the reason.
     n_commands : int or None
         Number of shell commands run, without those that were denied; None for text.
     n_retries : int
@@ -396,8 +397,8 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # index of the step of each tool call, by id of the call
-    # index of the first step and usage of each message, by id of the message
+    at: dict[str, int] = {}  # By id of a tool call: the index of its step.
+    # By id of a message: the index of its first step, and its usage.
     spent: dict[str, tuple[int, dict[str, Any]]] = {}
     turn = 1
     for event in events:

@@ -18,11 +18,11 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MAX_YAML = 1 << 20  # maximum bytes of a YAML file; a study or a suite takes a few pages
-# limits on the number of files and of bytes in the folder of a skill or suite
+MAX_YAML = 1 << 20  # Maximum bytes of a YAML file; a study or a suite takes a few pages.
+# Maximum number of files and of bytes in the folder of a skill or suite.
 MAX_FILES, MAX_TREE = 1000, 50_000_000
-INPUTS = "inputs"  # folder of a store for the input files of its suites
-# PyYAML also raises these errors, for example KeyError at `!!bool abc`
+INPUTS = "inputs"  # Folder of a store for the input files of its suites.
+# PyYAML also raises these errors, for example KeyError at `!!bool abc`.
 YAML_FAILURES = (
     *(yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
 )

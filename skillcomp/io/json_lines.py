@@ -36,8 +36,8 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # bytes; the fastest size in a benchmark. A line must fit into one block.
-_LONG_BLOCK = 1 << 29  # bytes; for files with a line that is longer than _BLOCK
+_BLOCK = 1 << 22  # Bytes; the fastest size in a benchmark. A line must fit into one block.
+_LONG_BLOCK = 1 << 29  # Bytes; for files with a line that is longer than _BLOCK.
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -160,7 +160,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
 
 
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
-    """Return whether a line may be only the word null, which crashes Arrow's reader.
+    """Return whether a line may consist of the word null alone, which crashes Arrow's reader.
 
     The word null inside a text can also give True. `_check_lines` then finds no error in the file.
     """

@@ -38,8 +38,8 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "llm": ("criteria", "focus"),
 }
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
-_IGNORED_FLAGS = "dguvy"  # they do not change whether or how often a pattern occurs
-_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript has no flags inside a pattern
+_IGNORED_FLAGS = "dguvy"  # They do not change whether or how often a pattern occurs.
+_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript has no flags inside a pattern.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
 

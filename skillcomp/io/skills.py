@@ -40,8 +40,8 @@ from skillcomp.io.files import (
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds
-# maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds
+MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds.
+# Maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds.
 MAX_FRONT = 1 << 17
 MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
@@ -417,8 +417,8 @@ def _is_suite(file: Path) -> bool:
 def skill_texts(path: Path) -> dict[str, str]:
     """Return the texts of a skill by relative name: those in a folder (SKILL.md first), or a file.
 
-    Of a folder, the files that `skill_files` leaves out are left out, and files that are not text
-    in UTF-8, or in UTF-16 with a byte order mark.
+    Two kinds of files in a folder are left out: those that `skill_files` leaves out, and those that
+    are not text in UTF-8 (or in UTF-16 with a byte order mark).
 
     Raises
     ------

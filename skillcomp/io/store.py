@@ -33,8 +33,8 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
-SOURCE = "source"  # level of a saved passage that is the text of a source
-SAVED_FRAMES = "frames"  # entry of the manifest of a store that `Frames.save` wrote
+SOURCE = "source"  # Level of a saved passage that is the text of a source.
+SAVED_FRAMES = "frames"  # Entry of the manifest if `Frames.save` wrote the store.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
@@ -99,8 +99,8 @@ class RunStore:
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
-        self._warned: set[str] = set()  # tables with a torn line that was reported
-        # for each file: size in bytes, modification time in ns, and sha256
+        self._warned: set[str] = set()  # Tables with a torn line that was reported.
+        # For each file: size in bytes, modification time in ns, and sha256.
         self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # raises if the manifest is broken or has a newer format
         for table in self.tables:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UNANSWERED = ("error", "paused")
-_SHOWN = 6  # maximum number of names or lines that are shown
-_MOST_TEXTS = 8  # maximum number of changes that are shown for one place
+_SHOWN = 6  # Maximum number of names or lines that are shown.
+_MOST_TEXTS = 8  # Maximum number of changes that are shown for one place.
 
 
 def overview_facts(

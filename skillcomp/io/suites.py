@@ -1,4 +1,4 @@
-"""Read suites of every format, and write comprehension suites as JSON.
+"""Read suites of every format.
 
 A field such as the dimension of a case has a closed vocabulary, defined in sections 2.1 and 6.1 of
 comprehension-report.md, one of the documents that this package implements. If a file has another

@@ -17,8 +17,8 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # these folders are next to the file of the suite
-THRESHOLD = 0.7  # default of pass_threshold, the lowest score (from 0 to 1) that passes
+FIXTURES, REFERENCES = "fixtures", "reference"  # These folders are next to the file of the suite.
+THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) that passes.
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _TASK_OURS = ("refusal",)  # kept in `extra`; read by live.probe
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {

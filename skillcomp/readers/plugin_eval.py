@@ -112,7 +112,7 @@ def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Probl
 
 
 def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> None:
-    """Report runs that are missing and a history that the baseline replays."""
+    """Report missing runs, and a recorded conversation that both arms replay."""
     planned = as_number(case.get("runsPerCase")) or 0
     counts = [len(list_of_objects(runs)) for runs in as_object(case.get("arms")).values()]
     if counts and min(counts) < planned:

@@ -24,8 +24,8 @@ from skillcomp.readers.reader import (
 
 _ERROR = 2  # failureReason of a provider that failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
-_SKILL_USED = "skill-used"  # an assertion that only the arm with the skill has
-_LONG = 60  # maximum number of characters of an assertion in the id of a check
+_SKILL_USED = "skill-used"  # An assertion that only the arm with the skill has.
+_LONG = 60  # Maximum number of characters of an assertion in the id of a check.
 
 
 class PromptfooReader(Reader):

@@ -71,8 +71,8 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     BenchflowReader,
     InspectReader,
 )
-_SUFFIXES = (".json", ".jsonl", ".eval")  # files that are tried inside a folder
-_DEPTH = 4  # levels of folders that are searched for a file of results
+_SUFFIXES = (".json", ".jsonl", ".eval")  # Files that are tried inside a folder.
+_DEPTH = 4  # Levels of folders that are searched for a file of results.
 
 
 def read_results(

@@ -15,10 +15,10 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import is_below, read_bytes, whole_content
 
-MAX_BYTES = 200_000_000  # maximum size of a file of results
-MAX_COUNT = 10_000  # largest count of checks or attempts that is read from a file
-MAX_FILES = 100_000  # maximum number of files of results in a folder
-# words that tools use for the arms, and the condition that each means
+MAX_BYTES = 200_000_000  # Maximum size of a file of results.
+MAX_COUNT = 10_000  # Largest count of checks or attempts that is read from a file.
+MAX_FILES = 100_000  # Maximum number of files of results in a folder.
+# Words that tools use for the arms, and the condition that each means.
 ARM_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
     **dict.fromkeys(("skill", "with_skill", "with", "with-skill", "new_skill"), "skill"),

@@ -22,9 +22,9 @@ from skillcomp.simulate.text import WrittenAnswers, quotes
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
-SECONDS_PER_ATTEMPT = 60  # a simulated grader needs this time for one attempt
-BATCH_ATTEMPTS = 14  # number of attempts per batch
-BIASES = {  # for each bias, the meaning of one unit of its feature
+SECONDS_PER_ATTEMPT = 60  # A simulated grader needs this time for one attempt.
+BATCH_ATTEMPTS = 14  # Number of attempts per batch.
+BIASES = {  # For each bias, the meaning of one unit of its feature.
     "verbosity": "doubling of the answer's words",
     "hedging": "hedge word per 100 words",
     "family": "answer of the grader's own model family",

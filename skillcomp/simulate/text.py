@@ -18,9 +18,9 @@ from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 
 HEDGES = ("perhaps", "possibly", "probably", "maybe", "might")
-SENTENCE = 12  # number of words in a synthetic sentence
-QUOTE = 6  # number of words in a synthetic evidence quote
-LEVELS = {  # the share of words of a passage that are replaced, by level
+SENTENCE = 12  # Number of words in a synthetic sentence.
+QUOTE = 6  # Number of words in a synthetic evidence quote.
+LEVELS = {  # For each level, the share of the words of a passage that are replaced.
     "verbatim": 0.0,
     "near_copy": 0.12,
     "light_revision": 0.3,
