@@ -35,9 +35,9 @@ from skillcomp.io.files import replace_file
 from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
 
-WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # inches
-LABEL_SIZE = 8.0  # points
-TICK_SIZE = 7.0  # points
+WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # Widths in inches.
+LABEL_SIZE = 8.0  # Size of labels in points.
+TICK_SIZE = 7.0  # Size of tick labels in points.
 MAX_HUES = 6
 GREY = "#767676"
 INK = "#262626"

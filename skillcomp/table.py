@@ -25,8 +25,8 @@ _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-# units that need no words: a percent sign shows a rate, and the others are plain numbers
+_WIDE = 88  # A table with more characters in a row takes the whole width of a page.
+# Units that need no words: a percent sign shows a rate, and the others are plain numbers.
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not
 _TEXT = 28

@@ -39,9 +39,9 @@ from skillcomp.stats.results import Interval, join_notes
 __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
-OTHER = "other"  # kind of a prompt that belongs to the suite of another skill
-NOTHING = "none"  # the word for no skill in a table
-CONTROL = "control"  # kind of a prompt that tests the instrument; `trigger run` adds such prompts
+OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
+NOTHING = "none"  # A table has this word if no skill fired or should fire.
+CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds it.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"

@@ -135,7 +135,7 @@ def in_own_words(
     copies, or it was not scored. The estimate uses all other attempts. It is clipped so that it
     lies between two extremes: all open passes copy, or none does. The lower limit of the interval
     is the one for "all copy", the upper limit the one for "none copies". For a delta, the open
-    passes of the reference are read the other way round.
+    passes of the reference are assumed to do the opposite.
     """
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))

@@ -1,4 +1,4 @@
-"""pass@k and pass^k: at least one, or all, of k attempts pass."""
+"""pass@k (at least one of k attempts passes) and pass^k (all k attempts pass)."""
 
 from __future__ import annotations
 

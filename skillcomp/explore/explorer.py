@@ -136,9 +136,9 @@ class View(anywidget.AnyWidget):
     view = traitlets.Unicode().tag(sync=True)  # every text in it is escaped
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)  # the view scrolls to its top when this changes
-    token = traitlets.Unicode().tag(sync=True)  # the browser sends this back with a label
-    tick = traitlets.Int(0).tag(sync=True)  # the number of redraws
+    place = traitlets.Unicode().tag(sync=True)  # The view scrolls to its top when this changes.
+    token = traitlets.Unicode().tag(sync=True)  # The browser sends this back with a label.
+    tick = traitlets.Int(0).tag(sync=True)  # The number of redraws.
 
     def draw(self, view: Markup, status: str = "", **traits: Any) -> None:
         """Show HTML, and a line of text above it."""

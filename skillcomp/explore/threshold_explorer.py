@@ -37,9 +37,9 @@ with extra_imports("lab", "an explorer"):
 
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
-_FIRST = 6  # the value of n at the start, as in the comprehension report
-_LONG = 80  # maximum number of characters that are shown of the longest shared run
-_MOST = 200  # maximum number of texts that a list shows
+_FIRST = 6  # The value of n at the start, as in the comprehension report.
+_LONG = 80  # At most this number of characters of the longest shared run is shown.
+_MOST = 200  # A list shows at most this number of texts.
 
 
 def threshold(

@@ -27,9 +27,9 @@ from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Stroke: TypeAlias = Any  # a line style of matplotlib: its name or a dash pattern
-Entry: TypeAlias = tuple[object, Artist]  # text and mark of a legend entry
-Estimates: TypeAlias = Sequence[Floats]  # values, lower limits and upper limits
+Stroke: TypeAlias = Any  # A line style of matplotlib: its name or a dash pattern.
+Entry: TypeAlias = tuple[object, Artist]  # The text and the mark of a legend entry.
+Estimates: TypeAlias = Sequence[Floats]  # The values, their lower limits, their upper limits.
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))

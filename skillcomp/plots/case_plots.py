@@ -30,11 +30,11 @@ _CHANGES: Mapping[str, Look] = {
 }
 _HOLLOW = "fails, no change"
 _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
-_LANE = 0.34  # height in inches of an interval with the strip of its cases
-_STACK = 2  # cases that a strip shows above each other before it widens
-_SIZE = 3.2  # diameter of a case in points; smaller where many cases share a value
-_MOST_NAMED = 2000  # cases with a title of their own in the svg
-_MOST_ROWS = 40  # maximum number of rows of a map
+_LANE = 0.34  # Height in inches of an interval with the strip of its cases.
+_STACK = 2  # A strip shows this number of cases above each other before it widens.
+_SIZE = 3.2  # Diameter of a case in points; it is smaller if many cases share a value.
+_MOST_NAMED = 2000  # If there are more cases, they have no titles in the svg.
+_MOST_ROWS = 40  # Maximum number of rows of a map.
 _WHERE = "plots.cases"
 
 

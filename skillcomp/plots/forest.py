@@ -17,8 +17,8 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain
 
-_LINE = 0.17  # height in inches of a row with text of 7 points
-_MARGIN = 0.85  # height in inches of the axis, the axis label and the legend together
+_LINE = 0.17  # Height in inches of a row with text of 7 points.
+_MARGIN = 0.85  # Height in inches of the axis, the axis label and the legend together.
 # An estimator of skillcomp.correction has the same look in every figure.
 _ESTIMATORS: Mapping[Any, Look] = {
     "naive": CATEGORIES[4],

@@ -22,8 +22,8 @@ _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
-_FEW = 10  # a cell with fewer cases is pale
-_PALE = 0.35  # opacity of a cell with few cases
+_FEW = 10  # A cell with fewer cases is pale.
+_PALE = 0.35  # Opacity of a pale cell.
 
 
 def dimensions(

@@ -14,8 +14,8 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # no breach, because the rules require a FAIL in this case
-_MOST = 3  # rules that a sentence names
+_NO_BREACH = ("undecided_fail",)  # This is no breach: the rules require a FAIL in this case.
+_MOST = 3  # A sentence names at most this number of rules.
 
 
 def about_graders(**results: pd.DataFrame) -> list[str]:
@@ -77,7 +77,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare each grader with a constant one, and the order by agreement with that by kappa."""
+    """Compare each grader with a constant grader, and its rank by agreement with that by kappa."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -137,7 +137,7 @@ def _pairs_in_words(pairs: pd.DataFrame) -> str:
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare the agreement of graders with a labeller to the agreement among the labellers."""
+    """Compare the graders' agreement with each labeller with the agreement among labellers."""
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
@@ -194,7 +194,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from the reference, and those of them that gold confirms."""
+    """Count the verdicts that differ from the reference, and how many of these gold confirms."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
@@ -254,7 +254,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name the effects that are shown, those shown only before adjustment, and unknown ones."""
+    """Name the effects that are shown, that are shown only before adjustment, or are unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]
@@ -396,7 +396,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
 
 
 def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Split a frame by those of `names` that are columns; yield the values of each part, too."""
+    """Split a frame by the columns of `names` that it has; yield their values with each part."""
     by = [name for name in names if name in frame]
     yield from frame.groupby(by, sort=False) if by else [((), frame)]
 

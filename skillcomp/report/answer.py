@@ -54,7 +54,7 @@ ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are fo
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
 _NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
-_N_STUDIES = 400  # simulated studies behind a number of cases; its power is within 2 to 4 points
+_N_STUDIES = 400  # simulated studies per number of cases; the power is then right to 2 to 4 points
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Answer:
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def lines(self) -> list[str]:
-        """Return the sentences or, if no conditions are compared, the first screens, as lines."""
+        """Return the lines of the sentences or, if no conditions are compared, of the screens."""
         if self.screens and "decided" not in self.frames:
             return [line for screen in self.screens for line in screen.lines()]
         return list(self.findings["sentence"])
@@ -389,7 +389,7 @@ def _add_structure(
     attempts: pd.DataFrame,
     agents: list[str],
 ) -> None:
-    """Add, for a factorial study, the effects of its factors and the R squared of scores."""
+    """Add the effects of the factors of a factorial study, and the R squared of its scores."""
     if design := study.manifest.get("design"):
         estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
         explain = structure.score_association

@@ -31,9 +31,9 @@ from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import opened
 
-_PAGE_SIZE = 800_000  # characters of the cases of one file, unless it has a single case
-_ROW_SIZE = 700  # approximate number of characters of a row in the list of cases
-_SHOWN = 1_500  # characters of an answer that are shown before it is unfolded
+_PAGE_SIZE = 800_000  # A file has at most this number of characters, or a single case.
+_ROW_SIZE = 700  # A row in the list of cases has about this number of characters.
+_SHOWN = 1_500  # This number of characters of an answer is shown; the rest is folded.
 _PROMPT_START = 160
 _FACTS = ("comprehension_dimension", "transfer", "dimension", "criticality", "bloom")
 _GENERATOR = b'<meta name="generator" content="skillcomp case pages">'
@@ -111,8 +111,8 @@ class _CaseData:
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
-    lines: Mapping[Key, list[dict[str, Any]]]  # by agent: passes per condition, and the change
-    hits: Mapping[Key, list[str]]  # codes that the filters search for: condition.grader.state
+    lines: Mapping[Key, list[dict[str, Any]]]  # One per agent: passes per condition, the change.
+    hits: Mapping[Key, list[str]]  # The codes that filters search for: condition.grader.state.
     graders: list[str]
     conditions: list[str]
     order: str

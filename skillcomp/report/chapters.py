@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import nbformat
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
-# text of the button that unfolds the rest of a section; `_FOLDS` has those of certain headings
+# text of the button that unfolds the rest of a section; `_FOLDS` has other texts for some headings
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
 _LONG = 7  # rows of a table that is shown at once

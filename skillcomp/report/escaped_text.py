@@ -20,8 +20,8 @@ from skillcomp.records import Skill
 # maximum number of characters of a text that are shown; a longer text would stall the browser
 MOST = 100_000
 _MOST_MARKS = 500
-_LONGEST_QUOTE = 10_000  # characters; a longer quote is not marked in the answer
-# visible replacements of invisible characters and of those that change the direction of text
+_LONGEST_QUOTE = 10_000  # A quote with more characters is not marked in the answer.
+# Visible replacements of invisible characters, and of characters that change the text direction.
 _HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
 _HIDDEN |= {

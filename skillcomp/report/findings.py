@@ -461,7 +461,7 @@ def _labels_in_words(row: Row) -> str:
 
 
 def _shown_alone_in_words(row: Row, subject: str) -> str:
-    """Describe a gain or loss that is shown only before p-values are adjusted; empty if none is."""
+    """Describe a gain or loss that is shown only before p-values are adjusted, if there is one."""
     low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
     corrected = row.get("estimator", NAIVE) != NAIVE
     if not (low > 0 or high < 0) or (is_unconfirmed(row) and not corrected):
@@ -475,7 +475,7 @@ def _shown_alone_in_words(row: Row, subject: str) -> str:
 
 
 def _evidence(row: Row) -> str:
-    """Describe the rates and the change behind a verdict, with and without correction."""
+    """Describe the rates and the change (corrected, if there is a correction) behind a verdict."""
     reference, change = row.get("reference", "baseline"), say.change(row)
     if row["verdict"] == "ineffective":
         change = f"the whole interval {say.limits(row)} is within {say.size(row['margin'])}"
@@ -619,7 +619,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Split a frame by agent and grader version; return a text that names both with each part."""
+    """Split a frame by agent and grader version; return each part with a text that names both."""
     by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
     if not by:
         return [("", frame)]
@@ -679,7 +679,7 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
 
 
 def _control_sentences(controls: pd.DataFrame) -> Sentences:
-    """Name the skills that an explicit call did not fire, and those that fired without need."""
+    """Name the skills that did not fire when called, and those that fired when none should."""
     for _, row in controls[controls["note"].ne("")].iterrows():
         agent = f" ({called(row['agent'])})" if "agent" in row else ""
         skill = f"{called(row['offered'])}{agent}"

@@ -52,7 +52,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
 
 
 def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
-    """Count the gold labels that are by models, by programs, or by families that also took part."""
+    """Count the gold labels by a model, by a program, and by a family that answered or graded."""
     for _, row in labellers.iterrows():
         kind, family = row["labeller_kind"], row["labeller_family"]
         shared = [verb for verb in ("answered", "graded") if row[verb]]

@@ -31,8 +31,8 @@ from skillcomp.table import Table
 
 _MOST = 12  # graders in the figure
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
-_GOLD = "the labels of gold"  # gold as a grader, with which the others are compared
-_UNNAMED = "unnamed condition"  # the condition of all rows of a table without conditions
+_GOLD = "the labels of gold"  # Gold is compared with the graders under this name.
+_UNNAMED = "unnamed condition"  # All rows of a table without conditions have this condition.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
     "cohen_kappa": 0.1,
@@ -53,7 +53,7 @@ def can_judge_graders(data: StudyData) -> bool:
 
 
 def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) -> str:
-    """Return one sentence on how a grader, the best one if there are several, agrees with gold."""
+    """Return one sentence on how often a grader, the best of `n_graders`, agrees with gold."""
     rows = say.by_measure(agreement[agreement["grader"].eq(grader)])
     raw = rows.get("raw_agreement")
     if not say.has_estimate(raw):
@@ -113,7 +113,7 @@ def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> No
     apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
     results.add("drift", apart, *compared, reference_grader=grader, **how)
-    graded = data.verdicts.assign(grader_version="")  # each version has a name of its own
+    graded = data.verdicts.assign(grader_version="")  # the names already tell versions apart
     results.add(
         "ranks", several and labels is not None, reliability.contrast, graded, labels, **how
     )

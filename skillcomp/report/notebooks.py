@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import nbformat
 
 INJECTED = "injected-parameters"
-_OWN_DATA = ("00-", "11-")  # notebooks on data of their own: a table, and published counts
-NOT_SHOWN = "Not shown: "  # start of the sentence that replaces an analysis without data
+_OWN_DATA = ("00-", "11-")  # These notebooks have data of their own: a table, published counts.
+NOT_SHOWN = "Not shown: "  # The sentence that replaces an analysis without data starts with this.
 _EXPLORER = "sc.explore."
 
 

@@ -54,11 +54,11 @@ from skillcomp.stats.bounded import IntervalRule
 from skillcomp.table import table
 
 ARCHIVE = "figures.zip"
-CASES = "cases"  # folder of the pages of the cases
-_OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
-_OWN_PARAMETERS = {"DATA", "OUT"}  # parameters that `build` sets itself
-_SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
-_GUIDES = {"04", "08"}  # notebooks on how any study is planned and run
+CASES = "cases"  # This folder has the pages of the cases.
+_OWN_TABLE = "your table"  # This is the name of a study that was given as frames.
+_OWN_PARAMETERS = {"DATA", "OUT"}  # These parameters of notebooks are set by `build`.
+_SAVED = "study"  # Frames are saved in this folder, so that chapters can read them as a store.
+_GUIDES = {"04", "08"}  # These notebooks are about planning and running any study.
 _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|<[^>]*>)", re.S)
 # the blank in "52 %", "+52 points", "[37, 64]", "n = 14" and "p = .03"
 _BLANKS = re.compile(
@@ -360,7 +360,7 @@ def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
         return None
     names = set(study.table("verdicts").column("grader").to_pylist())
     fitting = [n for n in names if result.grader == n or result.grader.startswith(f"{n} (")]
-    # if a name has several versions, it does not identify one of them
+    # a name with several versions does not identify one of them
     return fitting[0] if len(fitting) == 1 and len(names) == result.facts["graders"] else None
 
 

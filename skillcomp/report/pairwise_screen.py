@@ -28,8 +28,8 @@ _SHARES = {
     "position_tie_differences": "a tie in one order",
 }
 _CHOICES = ["winner", "winner_position"]
-_MOST = 10  # sentences on win rates
-_SIDES = 2  # items of a comparison: "is the first better?" and "is the second better?"
+_MOST = 10  # There are at most this number of sentences on win rates.
+_SIDES = 2  # A comparison has two items: "is the first better?" and "is the second better?".
 
 
 def can_judge_pairs(data: StudyData) -> bool:

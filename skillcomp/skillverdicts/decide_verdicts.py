@@ -262,7 +262,7 @@ def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
 def _verdicts_by_other_rules(
     deltas: pd.DataFrame, sets: Sequence[CasePairs], how: Mapping[str, Any]
 ) -> list[str]:
-    """Return a note per row on the verdict by the bounded or t interval, if it is a different one.
+    """Return a note per row: the verdict by the bounded or by the t interval, if it is different.
 
     ``reference_low``, which decides on ``redundant``, remains the limit by the adaptive rule.
     """
