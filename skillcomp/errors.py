@@ -138,7 +138,7 @@ def require_known(
     *,
     label: str = "allowed",
 ) -> None:
-    """Raise ``error`` (default: FrameError) if ``found`` is not in ``known``, and list ``known``."""
+    """Raise ``error`` (default: FrameError) if ``found`` is not in ``known``; list ``known``."""
     words = list(known)
     if found not in words:
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")

@@ -1,7 +1,7 @@
 """Ask agents, have graders judge their answers, and run whole studies.
 
 Agents and graders are objects that are passed in. `run`, `grade` and `compare` write to a store,
-and `status` reads it. A name is imported on first use, since importing an SDK takes a second. The
+and `status` reads it. A name is imported on first use, as importing an SDK takes a second. The
 headings below are the names of the files.
 
 run: answers
@@ -16,7 +16,7 @@ compare: comparisons
 probe: a test of the checks before a study
     ``probe``: run every check on answers of known quality.
 
-status: how far a study is
+status: the progress of a study
     ``status``: one row per agent or grader and condition, with counts and costs.
 
 study_file: a study as a file

@@ -2,7 +2,7 @@
 
 A batch is recorded before it is sent, and again when the service has given it a name. If the
 process dies in between, the next start finds the batch by the names of its requests, so that
-nothing is paid twice.
+nothing is paid for twice.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class BatchLimits:
         Size of one batch. The service accepts up to 256 MB. A batch is held in memory while it is
         sent.
     first_wait, longest_wait : float
-        Seconds between two checks of whether a batch has ended. The wait doubles from the first to
-        the longest. A failed call is repeated after a tenth of `first_wait`; that wait doubles
-        too.
+        Seconds between two checks of whether a batch has ended. The wait begins with `first_wait`
+        and doubles until it is `longest_wait`. A failed call is repeated after a tenth of
+        `first_wait`, and that wait doubles, too.
     longest_silence : float, default 86400
-        Seconds without contact to the service after which the waiting ends with an error. The
+        Seconds without contact with the service after which the waiting ends with an error. The
         batch stays with the service, and the next call of the stage collects it.
     n_rounds : int, default 4
-        Largest number of times that a request is sent if it fails or expires.
+        Maximum number of times that a request is sent, if it fails or expires each time.
     resend : bool, default False
-        Whether the requests of a batch that the service does not know are sent again. They may then
-        be paid for twice, since the service knows only batches of the workspace of the key.
+        Whether to send the requests of a batch again if the service does not know the batch. They
+        may then be paid for twice, because a key finds only the batches of its own workspace.
     """
 
     max_requests: int = 10_000
@@ -78,7 +78,7 @@ class BatchLimits:
 
 
 class MissingBatchError(AgentError):
-    """The service knows no batch of this name in the workspace of the key."""
+    """The service has no batch with this name in the workspace to which the key belongs."""
 
 
 def batch_service(agent: Agent) -> BatchService:
@@ -172,7 +172,7 @@ def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[t
     """Return the open batches by nonce, and the purpose and cost of each batch that was given up.
 
     A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
-    one grader. An open batch comes with its purpose.
+    one grader. Each nonce leads to a pair of purpose and open batch.
     """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
@@ -199,7 +199,7 @@ def _sent_from_row(row: Mapping[str, Any]) -> Sent:
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the highest possible cost of the batches without results in a stage, in dollars.
+    """Return the highest possible cost of a stage's batches without results, in dollars.
 
     Open batches with a purpose in `but` are left out; batches that were given up always count.
     """
@@ -215,7 +215,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
         if purpose_stage == stage:
-            # the last part of the name of a grading is the name of a table
+            # for a grading, the name of a table follows the last slash
             name = name.rsplit("/", 1)[0] if stage == "grade" else name
             sizes[name].append(len(sent.keys))
     return {
@@ -244,7 +244,7 @@ class Batches:
     purpose : str
         Stage and name under which the batches are stored.
     record : callable
-        Function that stores the reply to the job with a key.
+        Function that stores a reply, given the key of its job.
     recorded : set of str
         Names (request_id) of the results that are already in the store.
     """
@@ -313,7 +313,7 @@ class Batches:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # if the service fails now, sending the batch will fail and raise an error
+            return None  # if the service still fails, sending the batch will raise an error
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even while the service cannot be reached for a time."""
@@ -395,7 +395,7 @@ class Batches:
             usd = batch_cost(self.agent, body)
             if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
-            # add the length of the name of the request and of the brackets
+            # the 100 bytes are for the name of the request and the brackets around it
             length = len(json.dumps(body)) + 100
             is_full = len(requests) >= self.limits.max_requests
             if sent is not None and (is_full or size + length > self.limits.max_bytes):
@@ -427,8 +427,8 @@ class Batches:
 
         async def create() -> str:
             nonlocal may_exist
-            # The response to an earlier try may have been lost; a second batch would also be paid
-            # for.
+            # If the response to an earlier try was lost, the batch may exist already, and a second
+            # batch would also be paid for.
             if may_exist and (batch_id := await self._find_batch(sent)):
                 return batch_id
             try:
@@ -580,9 +580,9 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have been empty before `sent`, given its batches now."""
+    """Return whether the workspace may have been empty before `sent`; `listed` is its list now."""
     if sent.before is None:
-        return True  # nothing is known about earlier batches
+        return True  # the list of earlier batches could not be read
     if sent.before.newest is not None:
         return False
     since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK

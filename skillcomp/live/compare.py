@@ -88,8 +88,8 @@ def compare(
     Notes
     -----
     Every reply is stored in the table ``comparisons`` before it is read. A tie is a judgement
-    without a winner. A failed comparison has no judgement, so that it never counts as a tie. If a
-    grader refuses a comparison, it is not asked again. After an unreadable reply or an error, the
+    without a winner. A failed comparison has no judgement, so that it never counts as a tie. A
+    comparison that a grader refuses is not asked again. After an unreadable reply or an error, the
     next call asks again. A grader with five unreadable replies in a row is stopped.
 
     See Also
@@ -200,7 +200,11 @@ class Comparisons(Judging[OrderedPair]):
 
 
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies of the last try to use again; empty if its last reply was unreadable."""
+    """Return the stored replies of the last try, so that the grader can continue with them.
+
+    If that try has all its replies and the last one is unreadable, return none: the grader then
+    starts a new try.
+    """
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")

@@ -72,8 +72,8 @@ _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
 def interruption() -> Stop | None:
     """Return the `Stop` that only Ctrl-C and SIGTERM trigger; None outside of `run_sync`.
 
-    Reaching the end of a budget does not trigger this `Stop`, because calls that have begun are
-    still retried after an error.
+    An exhausted budget does not trigger this `Stop`, because calls that have begun are still
+    retried after an error.
     """
     return _INTERRUPTION.get()
 
@@ -87,7 +87,7 @@ def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_in_this_thread(main)
-    # In the thread of a notebook cell, SIGTERM then raises KeyboardInterrupt, as Ctrl-C does.
+    # Make SIGTERM raise KeyboardInterrupt in the thread of a notebook cell, as Ctrl-C does.
     with _on_sigterm(signal.default_int_handler):
         return _run_in_new_thread(main)
 
@@ -133,7 +133,7 @@ async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) ->
         message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
             message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # imported here because most callers never need it
+        from tqdm.auto import tqdm  # here, because most callers never need tqdm
 
         tqdm.write(message, file=sys.stderr)
         await task

@@ -1,4 +1,4 @@
-"""The engine of all stages: send a prompt for each open job, alone or in a batch, and record it."""
+"""The engine of all stages: send the prompts of open jobs, singly or in batches; store replies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ from skillcomp.live.ledger import (
 )
 from skillcomp.live.status import most_frequent
 
-# Matches messages about a missing login. Status codes do not help: programs and proxies differ.
+# Match messages about a missing login. Status codes do not help, because programs and proxies use
+# different ones.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
     r"(invalid|incorrect|missing|no|wrong|expired)[^.:;]{0,30}(api.?key|(access|auth|bearer|api|"
@@ -62,8 +63,8 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
-_SHOWN = 8  # lost replies that a message names
-KEPT = PAID - {"paused"}  # ask a grader again after a paused reply, which contains no judgement
+_SHOWN = 8  # Maximum number of lost replies that a message names.
+KEPT = PAID - {"paused"}  # A paused reply contains no judgement, so the grader is asked again.
 
 
 class ReplyNeededError(Exception):
@@ -84,8 +85,9 @@ Book = Callable[[Reply, datetime], Awaitable[None]]
 class Recorder(BaseAgent):
     """An agent that first returns stored replies, then asks another agent and stores its replies.
 
-    No prompt is sent that exceeds the budget, and no new reply is returned before it is on the
-    disk. If the argument `book` is None, nothing is sent, and `ReplyNeededError` is raised instead.
+    A prompt is sent only if its cost fits into the budget. A new reply is on the disk before it is
+    returned. If the argument `book` is None, nothing is sent, and `ReplyNeededError` is raised
+    instead.
     """
 
     def __init__(
@@ -180,13 +182,14 @@ class Options:
 class Engine(ABC, Generic[J]):
     """The jobs of one stage, the agents or graders that do them, and the store for the replies.
 
-    A subclass defines how a job is done (`work_on`), when it is done (`is_done`), which agents
-    send batches, and the receipts. This class stops the work, runs batches and writes receipts.
+    A subclass defines how to do a job (`work_on`), whether a job is finished (`is_done`), which
+    agents send batches, and what the receipts contain. This class stops the work, runs batches and
+    writes the receipts.
     """
 
-    # the last sentence of the error after a stop
+    # the last sentence of the error that is raised after a stop
     stop_note = "What was done is kept; start again later."
-    unit = "job"  # what messages call a job
+    unit = "job"  # noun for a job in messages
 
     def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
         self.store, self.options, self.participants = store, options, participants
@@ -196,10 +199,11 @@ class Engine(ABC, Generic[J]):
         self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        self.batch_failures: Counter[str] = Counter()  # number of failed batches by key of the job
+        # number of failed batches, by key of the job
+        self.batch_failures: Counter[str] = Counter()
         # keys of jobs that failed in too many batches and are not sent again in this run
         self.given_up: set[str] = set()
-        # replies that were paid for and could not be stored: name of the job and cost
+        # paid replies that could not be stored: name of the job, and cost
         self.lost: list[tuple[str, float | None]] = []
 
     @property
@@ -268,7 +272,7 @@ class Engine(ABC, Generic[J]):
                     await participant.aclose()
 
     def reporting_loss(self, job: str, book: Book) -> Book:
-        """Return `book` with an addition: it notes each paid reply that it cannot store."""
+        """Return a function that calls `book` and also notes each paid reply that is not stored."""
 
         async def book_or_note(reply: Reply, started: datetime) -> None:
             try:
@@ -395,9 +399,9 @@ class Engine(ABC, Generic[J]):
 
 
 class Judging(Engine[J]):
-    """The work of one grader: every reply is stored before it is read, and nothing is paid twice.
+    """The work of one grader: each reply is stored before it is read and never paid for twice.
 
-    A subclass defines which tables are used, which columns of them identify a job (`row_of`,
+    A subclass defines the tables to use, which of their columns identify a job (`row_of`,
     `key_of`), and the words of the messages.
     """
 
@@ -406,8 +410,9 @@ class Judging(Engine[J]):
     # the name of the table with the results, followed by the columns to read from it
     result_columns: tuple[str, ...]
     units: str  # plural of the attribute `unit`
-    # parts of warnings: about open jobs, failures, names of conditions, and answers that address
-    # the grader
+
+    # parts of warnings: about open jobs, about failed jobs, about answers that reveal their
+    # condition, and about answers that address the grader
     warning_parts: tuple[str, str, str, str]
 
     def __init__(
@@ -420,9 +425,9 @@ class Judging(Engine[J]):
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.n_open, self.n_given_away, self.n_addressing = n_wanted, 0, 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # keys of the jobs that failed in this run
-        self.malformed: set[str] = set()  # keys of the jobs with unreadable replies in this run
-        self.n_unreadable = 0  # the number of consecutive unreadable replies
+        self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
+        self.malformed: set[str] = set()  # Keys of the jobs with unreadable replies in this run.
+        self.n_unreadable = 0  # Number of consecutive unreadable replies.
 
     @abstractmethod
     def row_of(self, key: str) -> dict[str, Any]:
@@ -508,8 +513,8 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read the stored replies of each job, except those up to its time in `used`."""
-        self.replies.clear()  # the store has all replies, so nothing is lost
+        """Read the stored replies of each job; skip those up to the time in `used`, if any."""
+        self.replies.clear()  # no reply is lost, because the store has all of them
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
@@ -573,8 +578,8 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
     for work in works:
-        # Each event loop needs its own budget. Even if the budget is exhausted, stored replies can
-        # be read.
+        # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
+        # stored replies can still be read.
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following

@@ -36,13 +36,13 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller share of the tasks
-MIN_PASS_RATE = 0.5  # default; a skill without an original needs it for the verdict pass
-AGE = timedelta(days=7)  # a cached baseline is used only if it is younger than this
+FEWEST_PASSES = 0.2  # If the baseline passes a smaller share of the tasks, the verdict is error.
+MIN_PASS_RATE = 0.5  # Default of the rate that a skill without an original needs to pass.
+AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
-_DIGITS = 4  # rates are rounded to this number of decimals, as in execution-evaluator.md
-_MAIN = ("skill", "previous")  # conditions of the candidate and of the baseline
-Results = Mapping[str, Mapping[str, Any]]  # result of each task, by task id
+_DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
+_MAIN = ("skill", "previous")  # The conditions of the candidate and of the baseline.
+Results = Mapping[str, Mapping[str, Any]]  # The result of each task, by task id.
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ def read_ranking(
     Raises
     ------
     StudyError
-        If a file cannot be read, or the candidate, its text, its score or the path of its original
-        is missing, or the original is outside the folder of the artefact.
+        If a file cannot be read; if the candidate, its text, its score or the path of its original
+        is missing; or if the original is outside the folder of the artefact and
+        `original_anywhere` is False.
     """
     data = _read_limited(path, root=path.parent, what="ranking")
     try:
@@ -153,7 +154,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no file can have this name; reading it is an error
+        return True  # no file can have such a name, so reading it will raise an error
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 
@@ -172,7 +173,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # answers of a recording cost nothing
+    is_recording = True  # so that no budget counts the fixed answers
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -287,8 +288,9 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Ask and grade the tasks, first for the baseline; return the artefact.
 
-        The ``duration_ms`` of a result is the time of the answers and of their judges. The judging
-        of an earlier, interrupted call is not in it, apart from the replies of a model.
+        The ``duration_ms`` of a result is the time that its answers and their judges took. Judges
+        that an earlier, interrupted call ran do not count, apart from model replies that this call
+        uses again.
         """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
@@ -505,7 +507,7 @@ def _main_fields(
     tasks: Sequence[str],
     min_pass_rate: float,
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
+    """Return rates, delta and verdict; if `verdict` is empty, the delta or the rate decides it."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
@@ -527,7 +529,7 @@ def _main_fields(
 
 
 def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
-    """Return the share of tasks with a result that passed; None if no task has a result."""
+    """Return the share of passed tasks among those with a result; None if no task has one."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
@@ -535,7 +537,8 @@ def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, Any]:
     """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
 
-    The mean of any-of-k has an interval over tasks.
+    A task has any-of-k 1 if one of its k attempts passed, else 0; its mean has an interval over
+    tasks.
     """
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
@@ -552,7 +555,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the change from a condition or, without `other`, of the pass rate."""
+    """Return the interval of the change from condition `other`; if empty, that of the pass rate."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

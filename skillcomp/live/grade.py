@@ -102,8 +102,8 @@ def grade(
     Raises
     ------
     GraderError
-        If a grader's agreement with gold is below `min_gold_agreement`; this grader and those after
-        it do not grade the study then.
+        If a grader's agreement with gold is below `min_gold_agreement`, or if it has no verdict on
+        half of the gold labels or more. This grader and those after it then do not grade the study.
     StudyError
         If there is nothing to grade, an argument is not allowed, a suite or skill was edited inside
         the store, or a grader has another model or other settings than in an earlier call.
@@ -157,8 +157,8 @@ def grade(
 def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        # graders by rules, and suite graders without a rubric, have no model, so their family does
-        # not matter
+        # graders that apply rules, and suite graders without a rubric, have no model, so their
+        # family does not matter
         is_suite_by_rules = grader.kind == "suite" and grader.model is None
         by_rules = grader.kind in ("mock", "rules") or is_suite_by_rules
         if not by_rules and (message := family_warning(grader, families)):
@@ -390,8 +390,9 @@ class PlannedGrader(Record):
     grader, version : str, str or None
         Name and version of the grader. Frames keep the verdicts of different versions apart.
     round : int or None
-        Round of a grader without an agent, such as a replayed one, because its model can differ
-        between rounds. None for a grader that asks an agent, which must be the same in all rounds.
+        The round, if the grader has no agent (such as a replayed grader), because its model can
+        differ between rounds. None if it asks an agent, because the agent must not change between
+        rounds.
     kind, model, family : str or None
         Kind of the grader, its model and the family of this model.
     settings : str or None
@@ -413,7 +414,7 @@ class PlannedGrader(Record):
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
-    """Record the graders; raise if the model or settings of one differ from its earlier record.
+    """Record the graders; raise if one has another model, family or settings than in its record.
 
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """

@@ -95,20 +95,21 @@ def inspect_task(
     Raises
     ------
     StudyError
-        If the condition is unknown or lacks its text, the suite belongs to another skill, has a
-        case without checks or is in part about triggers, or Inspect cannot offer a skill.
+        If the condition is unknown; if `text` or `neighbours` is missing or not allowed here; if
+        the suite belongs to another skill, has a case without checks or is only partly about
+        triggers; or if Inspect cannot offer a skill.
 
     Notes
     -----
-    Prompts, the text that loads the skill, and the prompts of graders are those of `skillcomp.run`
-    and `skillcomp.grade`, so outcomes are equal. Checks that a program decides need no model. An
-    answer that is cut off or refused is a result without verdicts. Files of a case are copied into
-    the sandbox of Inspect, if there is one; those of a skill are not.
+    The prompts, the text that loads the skill, and the prompts of graders are those of
+    `skillcomp.run` and `skillcomp.grade`, so the outcomes can be compared. Checks that a program
+    decides need no model. An answer that is cut off or refused is a result without verdicts. Files
+    of a case are copied into the sandbox of Inspect, if there is one; files of a skill are not.
 
     In a suite of triggers every case says whether the skill should fire. No text is loaded: the
     tool ``skill`` of Inspect offers the skill of the condition and the `neighbours` by name and
     description, and a skill fires if the model calls the tool with its name. Two more prompts test
-    the instrument, as in ``skillcomp trigger run``. A rule decides the checks; those that need a
+    the instrument, as in ``skillcomp trigger run``. Rules decide the checks; checks that need a
     trace have no verdict.
     """
     cases, own = _suite_of(suite), _skill_of(skill)
@@ -153,12 +154,12 @@ def load_skill(text: str | None, needs_grader: bool) -> Solver:
 def checks(
     suite: str | Suite, skill: str | Skill, grader: str | LiveGrader = "forced", trust: bool = False
 ) -> Scorer:
-    """Decide the checks of a case by a grader of skillcomp."""
+    """Return a scorer that has a grader of skillcomp decide the checks of a case."""
     source, own = _suite_of(suite), _skill_of(skill)
     cases = {case.case_id: case for case in _asked_cases(source, own)}
 
     @cache
-    def judge() -> LiveGrader:  # made on first use, since a model is known only during a task
+    def judge() -> LiveGrader:  # made on first use, as the model is known only during a task
         if not isinstance(grader, str):
             return grader
         if _is_about_triggers(source):
@@ -194,7 +195,7 @@ class RoleAgent(BaseAgent):
         before = [] if system is None else [ChatMessageSystem(content=system)]
         try:
             output = await self._model.generate([*before, ChatMessageUser(content=prompt)])
-        except Exception as error:  # the services of Inspect raise any exception
+        except Exception as error:  # the services of Inspect can raise any exception
             return Reply(status="error", error=redact(error_text(error)))
         usage = output.usage
         return Reply(
@@ -251,7 +252,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 def _offered_skills(
     own: Skill, loaded: Skill | None, condition: str, neighbours: Any
 ) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug; a previous version keeps the slug."""
+    """Return the skills that a condition offers, by slug; a previous version has that of `own`."""
     several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
     skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
     if loaded is not None:
@@ -319,7 +320,7 @@ def _attempt_of(state: TaskState) -> Attempt:
 
 
 def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the skills on offer and those that the model called; nothing if none was offered."""
+    """Return the offered skills and those that the model called; empty if none was offered."""
     if not (offered := about.get("offered")):
         return {}
     calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]

@@ -23,10 +23,10 @@ from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribut
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
-# letters per token; English text has about four, so this overestimates the number of tokens
+# letters per token; English text has about four, so 2.5 overestimates the number of tokens
 _LETTERS = 2.5
 _PLAIN = (string.ascii_letters + " \n").encode()
-# tokens of a call apart from its texts: roles, delimiters and additions of the service
+# tokens of a call that are not in its texts: roles, delimiters and additions of the service
 _FRAME = 200
 # a call without a price is assumed to cost at most twice as much as the most expensive call so far
 _SAFETY = 2.0
@@ -82,7 +82,8 @@ class Ledger:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
-                    # this avoids a warning if a cancelled caller never reads the exception
+                    # read the exception here, because asyncio would otherwise warn if a cancelled
+                    # caller never reads it
                     done.exception()
 
     def _append_entries(self, entries: list[_Entry]) -> list[BaseException | None]:
@@ -245,9 +246,9 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
 
     Notes
     -----
-    The cost is that of one try at the prices of the agent or, without them, at list prices. It
-    does not cover earlier tries of the call that were charged for but gave no readable answer, nor
-    price changes since the price table was made.
+    The cost is that of one try at the prices of the agent or, without them, at list prices. Earlier
+    tries that were charged for but gave no readable answer are not covered. Price changes since the
+    price table was made are not covered either.
     """
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
@@ -276,7 +277,7 @@ def upper_tokens(text: str) -> float:
 
 @cache
 def shape_text(schema: type[BaseModel]) -> str:
-    """Return the JSON Schema of an answer as text, as it is sent with a call."""
+    """Return the JSON Schema of an answer as the text that is sent with a call."""
     return json.dumps(schema.model_json_schema())
 
 
@@ -351,7 +352,7 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until the budget has room for a cost; reserve and return it, or None if too high."""
+        """Wait until a cost fits into the budget, then reserve and return it; None if it cannot."""
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:

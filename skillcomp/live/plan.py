@@ -70,7 +70,7 @@ class PlannedCell(Record):
 
 
 class PlannedAgent(Record):
-    """The state of an agent at the start of the study, stored as a row of the table ``agents``.
+    """The state of an agent when the study first used it, stored as a row of the table ``agents``.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ def _require_complete(
 
 
 def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if there are no agents or graders, or if `ident` is the same for two of them."""
+    """Raise if `members` (agents or graders) is empty or `ident` is the same for two of them."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))
@@ -248,7 +248,10 @@ def interleaved(
     *,
     seed: int,
 ) -> Iterator[tuple[str, str, str, str, int]]:
-    """Yield the cells in random order, so that time of asking is not confounded with condition.
+    """Yield the cells as (skill, agent, case_id, condition, repeat), repeat by repeat.
+
+    Within a repeat, the order of the cases is random, and so is the order of agents and conditions
+    of each case. The time of asking is then not confounded with the condition.
 
     Examples
     --------
@@ -325,7 +328,7 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     """Return the name and the path of each recorded file that a case lists as its input.
 
     The folder of a fixture is dropped from the names, so that its files are copied directly into
-    the working folder. A task has no input files, since its files are only for its judge.
+    the working folder. A task has no input files, because its files are only for its judge.
     """
     slug = case.case_id.partition("/")[0]
     is_task = any(check.judge for check in case.checks)
@@ -375,12 +378,12 @@ class ConditionText(Record):
             return None
         if self.text is None:
             skill = store.skills[self.loaded_skill]
-            # Earlier releases did not record the folder, and agents answered without it, so omit
-            # it.
+            # Stores of earlier releases do not record the skill's folder. Their agents answered
+            # without it, so leave it out.
             has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
             path = str((store.path / skill.path).resolve()) if has_tree else ""
             return skill.model_copy(update={"path": path})
-        # the agent does not see the hash in the name, which distinguishes two texts of a skill
+        # the hash in the name distinguishes two texts of a skill; the agent does not see it
         return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
 
 
@@ -396,7 +399,7 @@ def _settled_texts(
     arguments: Mapping[str, Text | Mapping[str, Text] | None],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
-    """Return the text for each skill and condition; raise if it differs from the recorded text."""
+    """Return the text for each skill and condition; raise if one differs from the recorded text."""
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:

@@ -42,7 +42,7 @@ def installed_kinds(group: Group) -> dict[str, EntryPoint]:
 def build_from_target(
     group: Group, target: str, arguments: Mapping[str, Any], *, place: str, folder: Path
 ) -> Any:
-    """Import the target of a ``kind: python`` entry and call it with `arguments`, its other keys.
+    """Import the target of a ``kind: python`` entry and call it with the entry's other keys.
 
     The module is looked up on the import path of Python, then in the folder of the study file.
     """
@@ -50,7 +50,7 @@ def build_from_target(
     where = f"{place}.target: found {literal(target)}"
     folder = folder.resolve()
     if str(folder) not in sys.path:
-        # appended at the end, so that installed modules are found first
+        # append the folder at the end, so that installed modules are found first
         sys.path.append(str(folder))
     try:
         module = importlib.import_module(module_name)
@@ -85,7 +85,7 @@ def build_from_target(
 
 
 def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
-    """Load the entry point for a kind and call it with `arguments`, the other keys of the entry."""
+    """Load the entry point for a kind and call it with the other keys of the study file's entry."""
     entry = installed_kinds(group)[kind]
     try:
         maker = entry.load()

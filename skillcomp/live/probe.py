@@ -31,8 +31,10 @@ REFUSAL = (
     "This cannot be done as asked: what the task needs does not exist, so any result would be "
     "invented. I stop here and have changed nothing."
 )
-REFUSING = "refusal"  # key of a case: the text of a justified refusal, or true for REFUSAL
-NGRAM = 6  # as in ComprehensionGrader
+# Key of a case in which refusing is right. It holds the text of a refusal, or true for `REFUSAL`.
+REFUSING = "refusal"
+NGRAM = 6  # length of an n-gram in the overlap check, as in ComprehensionGrader
+
 # ids of the checks that the rules of a trigger suite decide
 _RULES = {check.check_id for check in checks_of(True, {})} | {*WITHOUT_RUN, "required_steps"}
 _RULES |= {f"max_{what}" for what in ("commands", *usage(Reply()))}
@@ -41,13 +43,14 @@ _PROHIBITION = re.compile(r"(?:\^|\\A)\(\?!")
 
 @dataclass
 class _Probed:
-    """A case with its five answers, of which some may be unknown, and the results so far."""
+    """A case with its five answers (None if an answer does not exist) and the results so far."""
 
     case: Case
     skill: Skill
     answers: Mapping[str, str | None]
     refuses: bool  # whether a refusal is the right answer
-    # by check_id, grader and answer
+
+    # results by check_id and grader, then by answer
     results: dict[tuple[str, str], dict[str, tuple[bool | None, str]]]
 
     def attempt(self, name: str, answer: str) -> Attempt:
@@ -92,10 +95,11 @@ def probe(
     pandas.DataFrame
         One row per check and grader: skill, case_id, check_id and ``grader`` (``rule``,
         ``contains``, ``pytest``, ``overlap`` or the name of a grader; missing if nothing decided
-        the check). ``empty``, ``skill_text``, ``other_reference``, ``reference`` and ``refusal``
-        are whether the answer passes; missing if there is no such answer or no verdict.
-        ``finding`` is empty or names faults: ``vacuous``, ``impossible``, ``punishes refusal``.
-        ``note`` names the answers that show them, and why verdicts are missing.
+        the check). The columns ``empty``, ``skill_text``, ``other_reference``, ``reference`` and
+        ``refusal`` state whether that answer passes; missing if there is no such answer or no
+        verdict. ``finding`` is empty or names faults: ``vacuous``, ``impossible``, ``punishes
+        refusal``. ``note`` names the answers that show the faults, and says why verdicts are
+        missing.
 
     Raises
     ------
@@ -104,17 +108,21 @@ def probe(
 
     Notes
     -----
-    A positive check is vacuous if one of the first three answers passes it; a check against copying
-    is vacuous if the skill's text passes it. Other negative checks are not, since an answer without
-    content does nothing wrong, nor are patterns that begin with ``^(?!`` and pass the empty answer.
-    A check is impossible if the reference answer fails it. The reference of a task is
-    ``reference/<id>.*``; that of another case is its first gold answer on which all labels are
-    passes. The reference about another skill is one of the same study.
+    A positive check is vacuous if one of the first three answers passes it. A check against copying
+    is vacuous if the skill's text passes it. Other negative checks are never called vacuous,
+    because an answer without content does nothing wrong. The same holds for a pattern that only
+    forbids a text: it begins with ``^(?!`` and passes the empty answer.
 
-    A refusal is right for a case with the key ``refusal`` (its text, or true for a text of this
-    library), and for negative checks of dimension C9. A check that fails such a refusal punishes a
-    justified refusal. The files and the trace of these answers are unknown, so rules about them are
-    decided for the empty answer alone, which leaves no files.
+    A check is impossible if the reference answer fails it. The reference answer of a task is the
+    file ``reference/<id>.*``; that of any other case is its first gold answer with no label False.
+    The reference answer about another skill comes from the same study.
+
+    A refusal is right for a case with the key ``refusal`` (its value is the text of the refusal, or
+    true for a text of this library), and for negative checks of dimension C9. A check that fails
+    such a refusal punishes a justified refusal.
+
+    Rules about files are decided only for the empty answer, which leaves no files. Rules about the
+    trace have no verdict, because these answers have no trace.
 
     Examples
     --------
@@ -290,7 +298,7 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
 def _faults(
     check: Check, passed: Mapping[str, bool | None], probed: _Probed
 ) -> dict[str, list[str]]:
-    """Return the answers that show each fault of a check."""
+    """Return the faults of a check, each with the answers that show it."""
     is_positive = check.check_kind == "positive" and not _forbids_only(check, passed)
     empty = ["empty", "skill_text", "other_reference"] if is_positive else []
     if forbids_copying(check):

@@ -156,7 +156,7 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.settings = plan, settings
-        # this covers all cells in the store, including those of other plans
+        # attempts at all cells in the store, including those of other plans
         self.tried = tries(store)
         # `done` has an entry for every cell from the start, so that memory use does not grow later
         self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}

@@ -20,7 +20,7 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-# ids, counts and times in a message, which differ from try to try
+# Match ids, counts and times in a message, because they differ from try to try.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
 _GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {
@@ -63,9 +63,9 @@ def status(store: RunStore) -> pd.DataFrame:
           (compare).
         - n_not_ok: paid answers, gradings or comparisons without a result (refused, truncated or
           paused).
-        - n_failed: cells with only failed tries, malformed gradings, or comparisons without a
-          judgement. The next call asks for them again. Malformed gradings of a recorded grader
-          count in n_not_ok instead.
+        - n_failed: cells with only failed tries (run), malformed gradings (grade) or comparisons
+          without a judgement (compare). The next call asks for them again. Malformed gradings of a
+          recorded grader count in n_not_ok instead.
         - n_open: wanted cells, answers or comparisons that are neither in n_ok nor in n_not_ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
         - models: the models that answered, as the service names them.
@@ -106,12 +106,12 @@ class _RowTotals:
 
     @property
     def malformed(self) -> set[str]:
-        """Names of the answers with a malformed verdict that no later verdict has replaced."""
+        """The attempt_ids with a malformed verdict that no later verdict has replaced."""
         return {name for name, how in self.verdicts.items() if "malformed" in how.values()}
 
     @property
     def refused(self) -> set[str]:
-        """Names of the answers with a verdict of status refused or error."""
+        """The attempt_ids with a verdict of status refused or error."""
         items = self.verdicts.items()
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 
@@ -167,7 +167,7 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
     totals = _verdict_totals(store)
-    # the last receipt of each grader has the agreement with gold answers, and n_open
+    # keep the last receipt of each grader, which has the agreement with gold answers and n_wanted
     rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
     receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
     batches = under_way(store, "grade")

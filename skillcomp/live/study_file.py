@@ -185,7 +185,7 @@ def _spec_tag(group: Group, kind: object) -> str:
 
 
 def _agent_tag(entry: Any) -> str | None:
-    # the tag of an entry that is not a mapping does not matter, because all models refuse it alike
+    # any tag will do for an entry that is not a mapping, because all models refuse such an entry
     kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
     return None if kind is None else _spec_tag("agents", kind)
 
@@ -305,7 +305,8 @@ class StudyFile(Record):
     store : Path
         Folder of the store, which holds the data of the study.
     skills, suites : list of Path
-        Skills and suites to add to the store. Without `suites`, all suites in the store are used.
+        Files of skills and suites to add to the store. Without `suites`, all suites in the store
+        are used.
     agents : list
         Agents, each with its ``kind`` (anthropic, openai, cli, replay or python) and arguments.
         ``prices`` is a list of ``{model: ..., input: ..., output: ...}`` in dollars per million

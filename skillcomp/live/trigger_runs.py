@@ -58,7 +58,7 @@ Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
 NOT_ASKED = "not asked yet"
 NOT_FIRED = "unknown, because an explicit call did not fire the skill"
-SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
+SANDBOX = "workspace-write"  # default sandbox of a case, as in trigger-evals.md
 _WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
 # fields of the reply that are copied to meta.json
 _FROM_REPLY = ("model", "status", "error", "offered", "invoked")
@@ -114,7 +114,8 @@ class TriggerPlan(TriggerSettings):
     neighbours : tuple of str
         Slugs of the skills that are installed together with the skill under test.
     controls : dict of str to str
-        The prompts that test the instrument, in addition to the cases: slug by case_id.
+        Prompts in addition to the cases, which test whether calls of skills are detected: slug of
+        the skill, by case_id.
     """
 
     run_id: str
@@ -159,10 +160,13 @@ def prepare_run(
     ----------
     folder : path
         The new folder of the run; its name is the run_id.
-    skills, evals : path
-        Two folders with one subfolder for each skill: in `skills` it holds the SKILL.md, in `evals`
-        the prompts.csv or, alone or in a folder ``evals``, a JSON set of trigger queries or cases
-        of ``claude plugin eval``. `evals` may also be a folder of such cases, or their plugin.
+    skills : path
+        Folder with the folder of each skill, which holds its SKILL.md.
+    evals : path
+        Folder with one subfolder for each skill, which holds its prompts: a prompts.csv, a JSON set
+        of trigger queries, or cases of ``claude plugin eval``. The set or the cases may also be in
+        a folder ``evals`` of the subfolder. For a single skill, `evals` may also be a folder with
+        its cases of ``claude plugin eval``, or their plugin.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -269,7 +273,7 @@ def _suite_files(
 
 
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return by subfolder the path of its prompts: a table, a JSON set, or a folder of cases."""
+    """Return the path of the prompts (table, JSON set or cases) in each subfolder, by its name."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
@@ -285,7 +289,7 @@ def _folders_with_prompts(evals: Path) -> dict[str, Path]:
 def _selected_cases(
     suite_files: Mapping[str, Path], which: Which, only: Sequence[str], most: int | None
 ) -> list[tuple[str, Case]]:
-    """Return slug and case of each case that a run asks; see :func:`chosen_cases`."""
+    """Return the cases that a run asks, each with the slug of its skill; see `chosen_cases`."""
     suites = {slug: read_suite(file, skill=slug) for slug, file in suite_files.items()}
     ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
     _require_names("case", only, ids)
@@ -315,7 +319,7 @@ def _make_store(
                 file = path.parent / "controls" / slug / FILE
                 store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
         except SkillcompError:
-            shutil.rmtree(path)  # the run_id could otherwise not be used again
+            shutil.rmtree(path)  # otherwise the run_id could not be used again
             raise
 
 
@@ -438,7 +442,7 @@ class _CaseAgent:
         )
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
         folder.mkdir(parents=True, exist_ok=True)
-        # in a thread: a slow pattern must not stop the other cases
+        # run this in a thread, because a slow pattern would otherwise stop the other cases
         await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
         if self._progress:
@@ -522,10 +526,10 @@ def write_case(
 def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
     """Summarise a run from its artefacts; the fields are those of trigger-evals.md.
 
-    The field ``pass`` of a case is None (unknown) if no check or judgement failed, but the case was
-    not asked, the infrastructure failed, a check could not be decided or the judgement is missing.
-    It is None, too, if an explicit call did not fire the skill. ``unknown_count`` is the number of
-    such cases.
+    The field ``pass`` of a case is False if a check or the judgement failed, and None (unknown) if
+    nothing failed but something is missing: the case was not asked, the infrastructure failed, a
+    check could not be decided, or there is no judgement. If an explicit call of a skill did not
+    fire it, ``pass`` is None for all its cases. ``unknown_count`` is the number of cases with None.
     """
     controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
     dead = [row["skill"] for row in controls if row["works"] is False and row["called"]]
@@ -570,7 +574,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
 
 def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
-    """Return a row on a control: the skills that fired, and whether it worked (None: unknown)."""
+    """Return the row of a control prompt, with ``fired`` (skills) and ``works`` (None: unknown)."""
     meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
@@ -629,10 +633,13 @@ def run_state(folder: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        run_id, suite, the numbers cases, answered, pass_count, fail_count and unknown_count, dead
-        (skills that an explicit call did not fire), warnings (lines on the controls), judged (such
-        as "2 of 3"), state (running, done or stopped), and at_work (the process that is working on
-        the run, or None).
+        - run_id, suite: name of the run, and its set of prompts.
+        - cases, answered, pass_count, fail_count, unknown_count: numbers of cases.
+        - dead: skills that an explicit call did not fire.
+        - warnings: messages about control prompts that did not work, or may not have worked.
+        - judged: number of judged cases, such as "2 of 3".
+        - state: running, done or stopped.
+        - at_work: the process that is working on the run, or None.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
@@ -667,13 +674,13 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
-    process.returncode = 0  # Popen would otherwise warn that the process still runs
+    process.returncode = 0  # otherwise Popen would warn that the process still runs
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 
 
 def _background_process(folder: Path) -> str | None:
-    """Return "process" and the id of the background process of a run; None if none is running."""
+    """Return a text with the id of the background process of a run; None if none is running."""
     try:
         pid = int((folder / "runner.pid").read_text())
         os.kill(pid, 0)

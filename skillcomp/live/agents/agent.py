@@ -39,22 +39,23 @@ _FAMILIES = {
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
 # the password in a URL, for example that of a proxy
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
-_URL_SAFE = {"+": "-", "/": "_"}  # letters of base64 that its URL-safe form replaces
-# Match the line breaks between the letters, and the separators between the bytes, of an encoded
-# secret, also inside JSON.
+_URL_SAFE = {"+": "-", "/": "_"}  # letters of base64, and their replacements in its URL-safe form
+
+# Match line breaks between the letters of an encoded secret, and separators between its bytes, both
+# also as JSON writes them.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
-_MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
-# the cost_note of a reply that was paid for but could not be read
+_MIN_SECRET = 8  # A shorter value, such as "1" or "true", is not treated as a secret.
+# This is the cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
-_BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
-_MAX_RAW = 100_000  # maximum characters kept of an unreadable response
-MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
-MAX_ERROR = 2000  # maximum characters kept of an error message
+_BEYOND = 2**63  # The smallest integer that an int64 column cannot hold.
+_MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
+MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer; a longer answer is cut.
+MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
 # The text of the skill is not escaped here, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-LONGEST_WAIT = 120.0  # If a service asks to wait for more seconds than this, the run stops.
+LONGEST_WAIT = 120.0  # If a service asks to wait longer than this, in seconds, the run stops.
 TIME_LIMIT = "timeout_s"  # The stop_reason of an answer that took longer than its case allows.
 # The service charges for replies with one of these statuses.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
@@ -194,7 +195,7 @@ class Reply(Record):
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # `value < 0 or value >= _BEYOND` would be False for NaN, which must become None, too.
+            # With `not`, NaN becomes None, too, because comparisons with NaN are False.
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -285,7 +286,7 @@ class BaseAgent(ABC):
     batches : BatchService or None
         The service to which the prompts can be sent in batches; None without such a service.
     is_recording : bool
-        Whether the agent replays replies that were paid for earlier; no budget counts them.
+        Whether the agent replays recorded replies; they cost nothing, so no budget counts them.
     takes_files : bool
         Whether the agent gets the input files of a case.
     installs_folders : bool
@@ -375,7 +376,7 @@ def host_of(url: Any, default: str) -> str | None:
 
 
 def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
-    """Return a reply that records a response which cannot be read, with the raw response."""
+    """Return an error reply that records an unreadable response; its trace is the raw response."""
     message = f"the reply cannot be read ({error_text(error)})"
     return Reply(
         **fields,
@@ -387,7 +388,7 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
 
 
 def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
-    """Return the reply of a failed call with the unusable raw response in it."""
+    """Add the unusable raw response to the reply of a failed call."""
     raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
     return reply.model_copy(update=raw)
 
@@ -464,9 +465,9 @@ def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
     for data in (raw, raw[::-1]):
         pairs = (f"{byte:02x}" for byte in data)
         patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
-        # one letter encodes 6 bits in base64, in groups of 3 bytes, and 5 bits in base32
+        # a letter encodes 6 bits in base64 (groups of 3 bytes) and 5 bits in base32 (of 5 bytes)
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            for start in range(size):  # bytes before the secret shift its letters
+            for start in range(size):  # number of bytes before the secret, which shift its letters
                 whole = encode(b"\0" * start + data).decode().rstrip("=")
                 # the first and last letters also depend on the bytes around the secret
                 last = (start + len(data)) * 8 // bits

@@ -93,8 +93,8 @@ class AnthropicAgent(ServiceAgent):
 
     Notes
     -----
-    No temperature and no seed is sent, so answers to the same prompt vary, and a study asks for
-    repeats. A reply with the status refused, truncated or paused is not graded. In
+    No temperature and no seed is sent, so answers to the same prompt vary; repeats show how much.
+    A reply with the status refused, truncated or paused is not graded. In
     :func:`skillcomp.frames.outcomes`, a refused or truncated answer fails, and a paused one is
     missing.
     """
@@ -266,7 +266,7 @@ async def _end_long_retries(
 
 @cache
 def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    # cached, because making the schema takes longer than the rest of a request
+    # The result is cached, because making the schema takes longer than the rest of a request.
     return anthropic.transform_schema(schema)
 
 

@@ -24,15 +24,16 @@ with extra_imports("live", "AnthropicAgent"):
     import httpx2
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
-# a response with one of these statuses means that no batch was created
+# A response with one of these statuses means that no batch was created.
 _REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})
-# with these statuses, and with any status from 500 on, a later try may succeed
+# After one of these statuses, or any status from 500 on, a later try may succeed.
 _PASSING = frozenset({408, 409, 429})
 _LOST = (
     *(anthropic.APIConnectionError, httpx2.TransportError, TimeoutError, ConnectionError),
     *(json.JSONDecodeError, UnicodeDecodeError, UnreadableReplyError),
 )
-# includes errors of the HTTP library, which the SDK passes on while it reads a long body
+# These errors include those of the HTTP library, which the SDK does not translate while it reads a
+# long body.
 _SERVICE_ERRORS = (
     *(anthropic.AnthropicError, ConnectionError, TimeoutError, ValueError, UnreadableReplyError),
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError),

@@ -58,10 +58,10 @@ KEYS = {
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
 # The name of the environment variable that sets the endpoint of each program.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# By default claude repeats a call with a wrong key ten times, which takes three minutes. The user
-# can override these values in the environment.
+# Defaults for the environment of a program; the user's own environment overrides them. By default
+# claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
-_MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
+_MAX_TRACE = 1_000_000  # maximum number of characters that are stored of the output
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
@@ -186,7 +186,7 @@ class CliAgent(BaseAgent):
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
-        # read only once, so that the recorded endpoint is the one that is used
+        # read the environment only once, so that the recorded endpoint is the one that is used
         self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
         self._secrets = _secrets_in(rest)
@@ -292,7 +292,7 @@ class CliAgent(BaseAgent):
     def _environment_in(self, folder: Path) -> dict[str, str]:
         variables = {name: os.environ[name] for name in self._passed if name in os.environ}
         variables |= {"HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}
-        # the folder may be below a repository, such as a home under version control
+        # git must not find a repository above the folder, such as a home under version control
         variables["GIT_CEILING_DIRECTORIES"] = str(folder)
         variables = {**_ALWAYS.get(self._program, {}), **variables}
         if self._program == "claude" and self._base_url:
@@ -347,23 +347,23 @@ class CliAgent(BaseAgent):
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
         settings: dict[str, Any] = {
-            # otherwise a command may write to the temporary directory that all programs share
+            # do not let commands write to the temporary directory that all programs share
             "sandbox_workspace_write.exclude_slash_tmp": True,
             "sandbox_workspace_write.exclude_tmpdir_env_var": True,
             "sandbox_workspace_write.writable_roots": [str(folder / "tmp")],
-            # otherwise codex would read instructions and skills of a repository around the folder
+            # keep codex from reading instructions and skills of a repository around the folder
             "project_root_markers": [],
-            # commands of the model do not see the key that codex needs
+            # hide the key that codex needs from the commands of its model
             "shell_environment_policy.ignore_default_excludes": False,
             "shell_environment_policy.exclude": _HIDDEN_VARIABLES,
         }
         if self._base_url:
-            # with a provider of its own, codex does not try websockets first
+            # define a provider, because codex would otherwise try websockets first
             provider = {"name": "skillcomp", "base_url": self._base_url, "wire_api": "responses"}
             provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
             settings["model_provider"] = "skillcomp"
             settings |= {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
-        # JSON of these values is TOML as well
+        # the JSON of these values is also valid TOML
         pairs = (("-c", f"{name}={json.dumps(value)}") for name, value in settings.items())
         return [argument for pair in pairs for argument in pair]
 
@@ -397,13 +397,14 @@ class CliAgent(BaseAgent):
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
-            # the agent used up its time limit by working, not by waiting for its service
+            # the agent used up the case's time limit by working, not by waiting for its service
             if bounds.timeout and not waited:
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
             if bounds.keep is not None and trace.kind != "text":
-                # the program ended by itself, and a check may examine its exit code
+                # keep the answer, because the program ended by itself and a check may examine the
+                # exit code
                 fields["status"] = "ok"
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"

@@ -123,8 +123,8 @@ class OpenAIAgent(ServiceAgent):
         return bool(getattr(message, "choices", None))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        # `redact` recognises secrets by the names of their variables. The user may have chosen
-        # another name for this variable, so add its value explicitly.
+        # `redact` recognises secrets by the names of their variables. The user chose the name of
+        # this variable, so add its value explicitly.
         own = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
         return {**super()._client_secrets(), **own}
 

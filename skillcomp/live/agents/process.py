@@ -32,17 +32,19 @@ from skillcomp.live.agents.agent import redact
 with extra_imports("live", "starting a program"):
     import psutil
 
-MAX_OUTPUT = 64_000_000  # bytes; a program with more output is ended
-MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program writes
-VAR_TMP = Path("/var/tmp")  # the temporary directory that outlives a restart
-LOOK = 0.25  # seconds between two checks of the size of the output
-LOOK_CLOSELY = 0.1  # seconds between two checks of memory and time
+MAX_OUTPUT = 64_000_000  # Maximum size of the output in bytes; a program with more is ended.
+MAX_FILE = 2_000_000_000  # Maximum size in bytes of a file that the program writes.
+VAR_TMP = Path("/var/tmp")  # The temporary directory that outlives a restart.
+LOOK = 0.25  # Seconds between two checks of the size of the output.
+LOOK_CLOSELY = 0.1  # Seconds between two checks of memory and time.
+
 # maximum number of files, and of bytes, that are kept from a working folder
 MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
-# Matches the KiB of memory of a process, of memory that it shares, and of what is swapped out.
+# Match three sizes of a process, in KiB: its own memory, its part of the shared memory, and its
+# memory that is swapped out.
 _SHARES = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+)", re.MULTILINE)
 # The watchdog is a process that reads from its input which process groups begin and end. The input
 # closes when this process ends, even by SIGKILL. The watchdog then ends the remaining groups.
@@ -75,7 +77,7 @@ class Ran:
     is_cut : bool
         Whether the output exceeded its limit, so that the program was ended.
     excess : str
-        The limit on all processes together that was exceeded, so that they were ended; else empty.
+        The limit that all processes together exceeded, so that they were ended; empty if none.
     """
 
     output: str
@@ -106,7 +108,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """A folder of this process for its cases, and a watchdog process that finally removes it."""
+    """A folder for the cases of this process, and a watchdog process that removes it at the end."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
@@ -143,15 +145,15 @@ _roots: dict[Path, _TemporaryRoot] = {}
 
 
 def private_base() -> Path:
-    """Return a folder for working folders that only this user may enter.
+    """Return a folder that only this user may enter, in which to make working folders.
 
     The folder is below ``/var/tmp`` if possible, else in the user's cache, else in the temporary
-    directory. The temporary directory is not the first choice, because the sandbox of codex lets
-    every command write to it. In a folder below the home, a program would read the user's own
-    instructions and skills.
+    directory. The temporary directory is the last choice, because the sandbox of codex lets every
+    command write to it. The cache is not the first choice, because in a folder below the home, a
+    program would read the user's own instructions and skills.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not cache.is_absolute():  # invalid by the XDG specification
+    if not cache.is_absolute():  # the XDG specification does not allow relative paths
         cache = Path(os.path.expanduser("~/.cache"))
     bases = [cache / "skillcomp" / "work"] if cache.is_absolute() else []
     bases = [VAR_TMP / f"skillcomp-{os.getuid()}", *bases] if VAR_TMP.is_dir() else bases
@@ -177,7 +179,7 @@ def _temporary_root(base: Path) -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots(base: Path) -> None:
-    """Remove folders in `base` that no process has locked, because their process was killed."""
+    """Remove the folders in `base` that killed processes left behind; no process locks them."""
     for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -244,7 +246,7 @@ async def _exit_code(
             return f"{command[0]} cannot be started: {error.strerror}", ""
         watchdog = _roots[folder.parents[1]]
         watchdog.watch("+", process.pid)
-        # On Linux, another process can be given limits, so limit the size of its files.
+        # Limit the size of the files that the program writes; only Linux can do this from outside.
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
@@ -287,7 +289,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
             with contextlib.suppress(psutil.Error):
                 pids.append(process.pid)
                 upper += process.memory_info().rss
-                cpu += sum(process.cpu_times()[:4])  # includes the times of its ended children
+                cpu += sum(process.cpu_times()[:4])  # includes ended children
                 nameless |= _nameless_files(process.pid)
     # the exact sum takes longer, so compute it only if the simple sum exceeds the limit
     memory = upper if upper <= limits.memory else sum(map(_share_of_memory, pids))
@@ -299,7 +301,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the bytes of memory of a process, without files; shared memory counts in part."""
+    """Return the memory of a process in bytes, without files; shared memory counts in part."""
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except ProcessLookupError:
@@ -315,7 +317,7 @@ def _share_of_memory(pid: int) -> int:
 
 
 def _nameless_files(pid: int) -> dict[int, int]:
-    """Return the bytes of the open files of a process that exist only in memory, by inode."""
+    """Return the sizes in bytes of a process's open files that exist only in memory, by inode."""
     sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -376,7 +378,8 @@ def keep_files(
                 break
             inside = file.relative_to(work)
             # Latin-1 maps every byte to a character and back, so any file can be redacted as text.
-            with contextlib.suppress(OSError):  # skip unreadable files
+            # Skip unreadable files.
+            with contextlib.suppress(OSError):
                 text = file.read_bytes().decode("latin-1")
                 (folder / inside).parent.mkdir(parents=True, exist_ok=True)
                 (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))

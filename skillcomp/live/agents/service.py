@@ -44,7 +44,7 @@ from skillcomp.records import Skill
 
 # default number of retries of a call; the SDKs' own default, 2, gives up within two seconds
 MAX_RETRIES = 5
-# wrong key, no money, no permission, unknown model
+# statuses for a wrong key, no money, no permission and an unknown model
 _FATAL_STATUS = frozenset({401, 402, 403, 404})
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # A 429 error with one of these words in its code means that the account has no money left, so
@@ -170,7 +170,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        until = self._clock() + 30.0  # for 30 seconds no call waits for another
+        until = self._clock() + 30.0  # for 30 seconds, no call waits for another call
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
     @asynccontextmanager
@@ -193,11 +193,11 @@ class ServiceAgent(BaseAgent):
     A subclass defines how to make the client, the body of a call, and the fields of a `Reply`.
     """
 
-    _default_host: str  # host of the service itself
-    _url_variable: str  # name of an environment variable that holds another endpoint
-    _answer_noun: str  # the noun for an answer in error messages
-    _reporter = "the service"  # the source of the token counts, for notes about the cost
-    _id_field = "_request_id"  # attribute with the id of an answer, used if no header has the id
+    _default_host: str  # The host of the service itself.
+    _url_variable: str  # The environment variable that can name another endpoint.
+    _answer_noun: str  # The noun for an answer in error messages.
+    _reporter = "the service"  # The source of the token counts, for notes about the cost.
+    _id_field = "_request_id"  # The attribute with the id of an answer, if no header has the id.
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class ServiceAgent(BaseAgent):
         self.prices = tuple(prices)
         self._model, self._timeout, self._max_retries = model, timeout, max_retries
         self._own_client = client
-        # read only once, so that the recorded endpoint is the one that is used
+        # read the environment only once, so that the recorded endpoint is the one that is used
         self._base_url = base_url or os.environ.get(self._url_variable) or None
         used = self._base_url if client is None else getattr(client, "base_url", None)
         self._host = host_of(used, self._default_host)

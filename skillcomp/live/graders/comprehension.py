@@ -82,8 +82,8 @@ class ComprehensionGrader(BaseGrader):
     ----------
     version : str
         Hash of the prompt (of the style's templates or of the custom prompt) and of the reply
-        schema. The names of the parts left out follow, `ngram` if it is not 6, and the name of the
-        tokenizer if it is not the default.
+        schema. After the hash come the names of the parts left out, `ngram` if it is not 6, and the
+        name of the tokenizer if it is not the default.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class ComprehensionGrader(BaseGrader):
     decides the verbatim checks.
 
     A quote is valid if it has at least three words or is a whole sentence, line or answer. For a
-    FAIL of a positive behaviour or a PASS of a negative one, any place of the answer is valid.
+    FAIL of a positive behaviour or a PASS of a negative one, any quote from the answer is valid.
 
     After a reply that breaks a rule, the model is shown the problems and asked again, at most
     twice. If the last reply still breaks a rule, the verdicts are ``malformed`` and keep its raw
@@ -195,7 +195,7 @@ class ComprehensionGrader(BaseGrader):
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about_rules = {**self.about(attempt, place), "item": item}
-        # a slow pattern must not stop the other gradings
+        # run the rules in a thread, because a slow pattern would otherwise stop the other gradings
         ruled = await asyncio.to_thread(_rule_verdicts, attempt, case, about_rules)
         case = case.model_copy(update={"checks": tuple(c for c in case.checks if c.rule is None)})
         if not case.checks:
@@ -219,7 +219,7 @@ class ComprehensionGrader(BaseGrader):
 def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """Return verdicts on the checks that a rule decides; they are ordered after all other verdicts.
 
-    A rule on something that is not recorded gives a verdict with status ``error``.
+    If the evidence for a rule is not recorded, the verdict has status ``error``.
     """
     rules = [(check, check.rule) for check in case.checks if check.rule is not None]
     first = len(case.checks) - len(rules)
@@ -318,8 +318,8 @@ class PairwiseGrader(BaseGrader):
         item : str
             Blind name of the comparison. The model sees it, so it must not reveal the conditions.
         order : int, default 1
-            Which of the pair's two orders this is, 1 or 2. The judgement records it; it does not
-            change what is shown.
+            Number of this order of the pair, 1 or 2. The judgement records the number; the prompt
+            does not depend on it.
 
         Returns
         -------

@@ -17,8 +17,8 @@ from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
-PREFIX = "gold/"  # only the attempt_ids of gold answers start with this
-_DIGITS = 8  # number of hex digits of the answer's sha256 in the attempt_id
+PREFIX = "gold/"  # Only the attempt_ids of gold answers start with this.
+_DIGITS = 8  # Number of hex digits of an answer's sha256 in its attempt_id.
 
 
 class GoldAnswer(Record):
@@ -134,7 +134,7 @@ class Agreement:
     Attributes
     ----------
     n, n_agree, n_missing : int
-        Number of labels with a verdict, number of those that agree with their verdict, and number
+        Number of labels with a verdict, number of labels that agree with their verdict, and number
         of labels without a verdict because the grader failed. `share` ignores labels without a
         verdict.
     ci_low, ci_high : float
@@ -157,7 +157,7 @@ class Agreement:
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a receipt; share and interval are None if there are no verdicts."""
+        """Return fields for a receipt; share and interval are None if there are no verdicts."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}
         return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
@@ -194,7 +194,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if the share of gold labels that a grader agrees with is below `least` or unknown."""
+    """Raise if a grader's agreement is below `least`, or half of the labels have no verdict."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):
@@ -207,7 +207,7 @@ def require_agreement(agreement: Agreement, grader: str, least: float | None) ->
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """If `least` is given, raise unless 0 < least <= 1 and there are gold answers."""
+    """Raise unless `least` is None, or 0 < least <= 1 and there are gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:

@@ -15,7 +15,8 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
-# maximum number of repeated questions after unusable replies (comprehension report, 7.10)
+# maximum number of times that a question is repeated after unusable replies (comprehension report,
+# 7.10)
 ASKED_AGAIN = 2
 ITEM_LENGTH = 8  # number of hex digits in a blind name
 
@@ -54,8 +55,8 @@ class Judge(Protocol):
     name, kind : str
         Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
     model, family, version : str or None
-        The model, the family of the model, and the version of the judge's instructions. Other
-        instructions have another version.
+        The model, the family of the model, and the version of the judge's instructions. Changed
+        instructions have a new version.
     """
 
     name: str
@@ -268,7 +269,7 @@ def verdicts_of(
 
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
-    """Return the total cost of replies in US dollars; None if the cost of any is unknown."""
+    """Return the total cost of replies in US dollars; None if the cost of one is unknown."""
     costs = [reply.cost_usd for reply in replies]
     recorded = [cost for cost in costs if cost is not None]
     return sum(recorded) if len(recorded) == len(costs) else None
@@ -358,7 +359,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
 
 
 def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
-    """Return a warning if grader and agents share a model family or one is unknown; else None."""
+    """Return a warning if grader and agent share a family, or if a family is unknown; else None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:
         return (

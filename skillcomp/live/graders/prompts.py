@@ -26,7 +26,7 @@ Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
 # "plain" is the JSON form of this package, "report" that of the comprehension report (A.1).
 ReplyForm = Literal["plain", "report"]
-# These parts can be left out of a prompt (comprehension report, 8.4, 8.6 and 7.10). The version of
+# These parts can be left out of a prompt (comprehension report, 7.10, 8.4 and 8.6). The version of
 # a grader names the parts that are left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
@@ -331,5 +331,5 @@ def _blocks_by_placeholder(text: str) -> dict[str, str]:
     for name, tag in _BLOCKS.items():
         if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
             blocks[name] = block[0]
-    # the data before the last "# OUTPUT" line may contain such a line, too
+    # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
     return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

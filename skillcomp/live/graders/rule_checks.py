@@ -1,7 +1,7 @@
 """Decide checks with a `Rule` on the answer, trace and files of an attempt, without a model.
 
 The rules are those of the graders of ``claude plugin eval`` (code.claude.com/docs/en/plugin-evals).
-A rule on evidence that is not recorded is unknown: it neither passes nor fails.
+If the evidence for a rule is not recorded, its result is unknown: neither a pass nor a fail.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from skillcomp.io.plugin_eval_suites import compiled_pattern
 from skillcomp.live.agents.agent import Reply
 from skillcomp.records import Attempt, Rule
 
-SECONDS = 2.0  # time limit for all patterns of an attempt together
-_MAX_FILE = 16_000_000  # bytes of a file that a pattern is searched in
+SECONDS = 2.0  # Time limit for all patterns of an attempt together.
+_MAX_FILE = 16_000_000  # Maximum size in bytes of a file in which a pattern is searched for.
 _Result = tuple[bool | None, str]
 _NO_FILES = "the files that the agent left are not recorded"
 _NO_CALLS = "no trace of Claude Code, whose tools the check names"
 
 
 class RuleChecker:
-    """The evidence of one attempt, by which rules are decided.
+    """The evidence of one attempt, which decides whether rules pass.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RuleChecker:
         return passed, f"{n} matches"
 
     def _target_text(self, target: Any) -> tuple[str | None, str]:
-        """Return the text in which a pattern is searched; None with a note if it is unknown."""
+        """Return the text in which to search for a pattern; None with a note if it is unknown."""
         if target == "last_message":
             return self.done.answer, "no answer"
         if target == "trace":
@@ -113,7 +113,7 @@ class RuleChecker:
     def _matching_positions(
         self, calls: Sequence[tuple[str, str]], settings: Mapping[str, Any]
     ) -> list[int]:
-        """Return the positions of the calls of a tool with an input that fits ``input_match``."""
+        """Return the positions of those calls that fit the rule's ``tool`` and ``input_match``."""
         pattern = compiled_pattern(settings.get("input_match") or "")
         left = self.patterns.require_time()
         return [

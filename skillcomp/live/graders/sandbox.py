@@ -2,7 +2,7 @@
 
 bubblewrap makes the sandbox. Inside, the test has only its own processes, no network, and a file
 system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
-the time, memory, processes and output of a run, each for all processes together. Without
+the time, memory, processes and output of a run; each holds for all processes together. Without
 bubblewrap, only trusted answers run, and only these limits apply.
 
 If systemd can start a run in a control group, the kernel limits the number of processes and the
@@ -36,19 +36,21 @@ from skillcomp.errors import GraderError, missing_package
 from skillcomp.live.agents.process import Limits, Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# limits of a run: bytes of memory of all processes (and of address space of each), bytes of one
-# file, number of processes and threads, number of open files
+# limits of a run: bytes of memory of all processes together (also the limit of the address space of
+# each process), bytes of one file, number of processes and threads, number of open files
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
-# Limits that the kernel applies. They are higher than those of the run, so that the latter, which
-# give a reason, are reached first.
+# Limits that the kernel applies. They are higher than the limits above, which give a reason and
+# should therefore be reached first.
 TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)
-DISK = 64 << 20  # maximum number of bytes in each folder to which the sandbox may write
-USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
+DISK = 64 << 20  # Maximum number of bytes in each folder to which a sandboxed program may write.
+USERS = range(61184, 65520)  # User ids that operating systems leave unassigned.
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 # the parts of Python's folder that a run needs
 _PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")
 _WAIT = 2.0  # Maximum number of seconds to wait until the killed processes of a user have ended.
-# pytest gets the path of this file, so that it does not use a settings file of the answer.
+
+# The settings file of pytest. Its path is passed to pytest, so that pytest does not use a settings
+# file that the answer wrote.
 _SETTINGS = ".settings.ini"
 _PROBE = b"""
 import os
@@ -141,14 +143,13 @@ async def run_tests(
         room = place if trusted else Path("/room")
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # The limit counts all processes of a user, including those outside the run. In a sandbox or
-        # with a lent user, there are no such processes. Otherwise their number is added to the
-        # limit.
+        # The kernel counts all processes of a user, including those outside the run. In a sandbox
+        # or with a lent user, there are none outside. Otherwise add their number to the limit.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
             "core": core,
-            # a second sandbox, made by the lent user, takes away the right to make user namespaces
+            # the lent user starts a second sandbox, in which no user namespaces can be made
             "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
             if user is not None and not trusted and without_userns()
             else [],
@@ -190,8 +191,8 @@ def why_no_sandbox() -> str | None:
 def without_userns() -> list[str]:
     """Return the options that disable user namespaces in a sandbox; none if they do not work here.
 
-    In a user namespace of its own, a program has all capabilities and can make file systems in
-    memory.
+    They are needed because in its own user namespace, a program has all capabilities and can make
+    file systems in memory.
     """
     options = ["--unshare-user", "--disable-userns"]
     user: dict[str, Any] = {}

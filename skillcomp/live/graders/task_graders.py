@@ -34,13 +34,13 @@ from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
-TIMEOUT = 60.0  # default time limit of one test file, in seconds
-_RULES = "1"  # the versions of graders depend on this version of the rules in this module
-_MAX_REASON = 1000  # maximum length of a stored reason, in characters
+TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
+_RULES = "1"  # Version of the rules in this module, on which the versions of the graders depend.
+_MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
 
-# the processors that no test uses, for each event loop
+# the processors that no test is using, for each event loop
 _cores: dict[asyncio.AbstractEventLoop, asyncio.Queue[int]] = {}
 
 
@@ -62,7 +62,8 @@ class _TaskGrader(BaseGrader):
 
     # kinds of judges that the grader runs; if empty, it runs only the kind of its own name
     kinds: tuple[str, ...] = ()
-    # seconds that judging took, by attempt_id, if a grader collects them
+
+    # seconds that judging took, by attempt_id; None if the grader does not collect them
     seconds: dict[str, float] | None = None
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
@@ -166,17 +167,20 @@ class Pytest(_TaskGrader):
 
     bubblewrap makes the sandbox. Inside, the system's programs, Python and the fixtures are
     read-only, and there are no other files of the machine, no network and no variables of the
-    user's environment. All processes of a sandbox end with it. With and without a sandbox, a run is
-    limited to `timeout` by the clock and in processor time, 2 GiB of memory (both of all processes
-    together, added up ten times a second), 24 processes and 16 MiB for each file; each of four
-    folders in memory holds at most 64 MiB. A run that root starts first changes to another user,
-    because the limit on processes does not apply to root. If bubblewrap cannot disable user
-    namespaces, a test can use more memory by making a file system in one. There is no limit on what
-    a run uses within a tenth of a second, on the kernel's memory for it (pipes, file systems), or
-    on the bandwidth of memory and disk. Without a sandbox, an answer can read and send whatever its
-    user can, and can leave processes behind unless root started the run. Pytest loads the
-    ``conftest.py`` of the suite, but no file written by an answer, and no plugins or settings of
-    the machine.
+    user's environment. All processes of a sandbox end with it. Each of its four writable folders is
+    in memory and holds at most 64 MiB. Pytest loads the ``conftest.py`` of the suite, but no file
+    written by an answer, and no plugins or settings of the machine.
+
+    With and without a sandbox, a run is limited to `timeout` by the clock and in processor time, to
+    2 GiB of memory, to 24 processes, and to 16 MiB for each file. Processor time and memory are
+    added up over all processes ten times a second. A run that root starts first changes to another
+    user, because the limit on processes does not apply to root.
+
+    Some things are not limited: what a run uses within a tenth of a second, the kernel's memory for
+    it (pipes, file systems), and the bandwidth of memory and disk. If bubblewrap cannot disable
+    user namespaces, a test can use more memory by making a file system in a user namespace. Without
+    a sandbox, an answer can read and send whatever its user can, and can leave processes behind
+    unless root started the run.
 
     One attack remains possible. If a test executes the answer in the process of pytest, the answer
     can forge the report: it can replace functions of ``pytest`` or write to the open report. Tests
@@ -235,7 +239,7 @@ class Pytest(_TaskGrader):
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())
-            random.shuffle(cores)  # so that test files do not all start on one
+            random.shuffle(cores)  # so that runs do not all begin on the same one
             for number in cores:
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()

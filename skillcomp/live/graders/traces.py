@@ -37,12 +37,13 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # the version of TraceGrader depends on this version of the rules in this module
-SECONDS = 2.0  # time limit for all patterns of a case together
+RULES = "1"  # Version of the rules in this module, on which the version of TraceGrader depends.
+SECONDS = 2.0  # Time limit for all patterns of a case together.
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
-WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # decided by the answer and the files alone
+WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # These need only the answer and the files.
+
 # Each of these kinds of checks is decided by the method of _TraceChecks with the same name.
 _METHODS = (
     *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
@@ -114,7 +115,7 @@ def _trace_checks(case: Case) -> tuple[Check, ...]:
 
 
 def rule_name(check: Check) -> str:
-    """Return the name of the rule of this module that decides a check: its id without a number."""
+    """Return the name of the rule that decides a check: the check's id without a final number."""
     name, _, number = check.check_id.rpartition("-")
     return name if number.isdigit() else check.check_id
 
@@ -225,8 +226,8 @@ class _TraceChecks:
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
         for step in self.case.extra["required_steps"]:
-            # `left` is an iterator that continues after the matching command, so the steps must be
-            # in order
+            # `left` is an iterator, so each search continues after the last matching command, and
+            # the steps must be in order
             try:
                 if any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
                     continue
@@ -323,7 +324,7 @@ class TraceGrader(BaseGrader):
             files = files_left(folder) if folder else None
             return grade_trace(attempt, case, skill.name or skill.slug, files, folder)
 
-        # a slow pattern must not stop the other cases
+        # run this in a thread, because a slow pattern would otherwise stop the other cases
         results = await asyncio.to_thread(results_of_case)
         about = self.about(attempt, place)
         verdicts = (
@@ -333,8 +334,8 @@ class TraceGrader(BaseGrader):
         return Grading(tuple(verdicts))
 
 
-# The second grader of this module is a program that judges the run of a case. These are the checks
-# of its rubric: name, goal and description. A rubric schema may list others.
+# The second grader of this module is a program that judges the run of a case. These are the default
+# checks of its rubric: name, goal and description. A rubric schema may list other checks.
 _Asked = tuple[tuple[str, Goal, str], ...]
 _ASKED: _Asked = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
@@ -346,6 +347,7 @@ _ASKED: _Asked = (
 )  # fmt: skip
 OVERALL = "rubric-overall"
 JUDGEMENT = "judge.json"  # name of the file with the judgement, in the folder of a case
+
 # The judge does not see these files, so that it does not copy other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 _PROMPT = """\
@@ -418,7 +420,7 @@ class TraceJudge(BaseGrader):
     timeout : float, default 180
         Time limit of one judgement, in seconds.
     rubric_schema : mapping, optional
-        JSON Schema of the reply, as `read_rubric_schema` returns it; part of the version.
+        JSON Schema of the reply, as `read_rubric_schema` returns it. The version depends on it.
 
     Notes
     -----
@@ -457,7 +459,7 @@ class TraceJudge(BaseGrader):
         """Return one verdict for each check of the rubric; the overall verdict has the score."""
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
-        # The files are in a subfolder, because a program obeys some files in its working folder,
+        # Put the files into a subfolder, because a program obeys some files in its working folder,
         # such as AGENTS.md.
         visible = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout, schema=self._schema)
@@ -471,7 +473,7 @@ class TraceJudge(BaseGrader):
         reply, replies, problems = await ask_until_read(
             self.agent,
             prompt,
-            None if self._schema else TraceReply,  # the agent gets a custom schema with `cell`
+            None if self._schema else TraceReply,  # `cell` has the custom schema
             self._read_reply,
             usable=("ok",),
             cell=cell,
@@ -499,7 +501,7 @@ class TraceJudge(BaseGrader):
 
 
 def rubric_checks(asked: _Asked = _ASKED) -> tuple[Check, ...]:
-    """Return the checks of a rubric, and the overall one."""
+    """Return the checks of a rubric, followed by the overall check."""
     checks = (Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in asked)
     whole = Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric")
     return (*checks, whole)
@@ -523,10 +525,10 @@ def read_rubric_schema(file: Path) -> dict[str, Any]:
     ----------
     file : path
         Schema of an object with ``overall_pass``, ``score`` and ``checks``, a list of objects with
-        ``id``, ``pass`` and ``notes``. Further fields are kept in ``judge.json``. The ids that
-        ``id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
-        the checks of the rubric. The goal of a check is the first word of its id, if that is a
-        goal (``style-paths``), else ``process``.
+        ``id``, ``pass`` and ``notes``. Further fields are kept in ``judge.json``. If ``id`` lists
+        the allowed ids (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each), these
+        are the checks of the rubric instead of the default ones. The goal of such a check is the
+        first word of its id, if this word is a goal (as in ``style-paths``), else ``process``.
 
     Raises
     ------
