@@ -91,7 +91,7 @@ def with_corrections(
 def _checked_rows(
     deltas: pd.DataFrame, corrected: pd.DataFrame, by: Sequence[str], value: str
 ) -> pd.DataFrame:
-    """Return ``corrected``; raise FrameError if its value, ``by``, reference or level differ."""
+    """Return ``corrected``; raise FrameError if it does not fit ``deltas``, ``by`` or ``value``."""
     call = f"correction.delta(verdicts, gold, by={list(by)}, value='{value}')"
     require_columns(corrected, [*by, *NEEDED], WHAT)
     measures = [f"delta_{value}", f"rate_{value}"]

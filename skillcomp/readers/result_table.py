@@ -64,7 +64,7 @@ def one_iteration(
 def with_arguments(
     table: pd.DataFrame, values: Mapping[str, str | None], problems: Problems
 ) -> pd.DataFrame:
-    """Return the table with the values of arguments; report facts that remain unknown."""
+    """Put the values of arguments into the table; report facts that remain unknown."""
     for role, value in values.items():
         column = table[role] if role in table.columns else pd.Series(None, table.index)
         words = distinct_words(column)
@@ -312,7 +312,7 @@ def pairwise_of(
 ) -> pd.DataFrame:
     """Return comparisons as a pairwise frame, with the ids of the attempts compared.
 
-    A comparison of answers that have no results is left out and reported.
+    A comparison is left out and reported if one of its two answers has no results.
     """
     names = {**ARM_WORDS, **{str(word): name for word, name in (conditions or {}).items()}}
     pairs = pairs.assign(repeat=pairs.get("repeat", 1))

@@ -216,7 +216,7 @@ def _skill_name(path: Path) -> str | None:
 
 
 def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
-    """Return the seconds of an attempt; total_tokens is not read, as it mixes kinds of tokens."""
+    """Return the seconds of an attempt; total_tokens is ignored: it mixes kinds of tokens."""
     duration = as_number(timing.get("duration_ms"))
     seconds = as_number(timing.get("total_duration_seconds"))
     return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
@@ -308,7 +308,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 
 class TriggerReader(Reader):
-    """Reader of trigger results: a case is a query, with the check that it triggers rightly."""
+    """Reader of trigger results: a case is a query; its check is whether it triggers correctly."""
 
     name = "skill-creator-triggers"
 

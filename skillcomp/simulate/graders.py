@@ -411,7 +411,7 @@ def gold_stream(
     rng = np.random.default_rng(seed)
     index = np.tile(np.arange(n), n_streams)
     true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
-    moved = (index * 1800).astype("timedelta64[s]")  # a check every half an hour
+    moved = (index * 1800).astype("timedelta64[s]")  # one check every half hour
     columns = {
         "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
         "index": pd.array(index, dtype="Int64"),
