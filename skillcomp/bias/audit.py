@@ -45,7 +45,7 @@ from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# For each bias: the column of its feature, and the meaning of one unit of the feature.
+# bias -> the column of its feature, and the meaning of one unit of the feature
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -54,7 +54,7 @@ _FEATURES = {
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }
-_COPIES = {  # for each perturbation: the bias that it tests, and a description of the copy
+_COPIES = {  # perturbation -> the bias that it tests, and a description of the copy
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
@@ -109,8 +109,7 @@ def audit(
         Condition with which the leniency under the other conditions is compared. Verdicts of one
         condition have no rows of leniency.
     cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster. For position bias,
-        ``pairwise`` must have case_id. Otherwise its cases count as independent, with a note.
+        A cases frame; the two cases of a contrast pair then form one cluster, also in ``pairwise``.
     ci_level : float, default 0.95
         Level of the intervals.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
@@ -156,20 +155,21 @@ def audit(
     Notes
     -----
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
-    intercept for each combination of skill, condition and gold label; it is adjusted for the other
-    features. For leniency it has an intercept for each combination of skill and gold label. It is
-    not adjusted for the other features, because leniency distorts a delta whatever causes it.
+    intercept for each combination of skill, condition and gold label, and the slope is adjusted for
+    the other features. The model for leniency has an intercept for each combination of skill and
+    gold label. Its slope is not adjusted for other features, because leniency distorts a delta
+    whatever its cause.
 
     Cases are clusters. Leniency, model family and lists compare two groups of answers and have the
-    interval of :func:`skillcomp.stats.gaps.bounded_slope`. It is defined even if all verdicts are
-    equal, as for a grader that is never fooled. Other features vary little within a combination,
-    and one unseen case could change a slope far beyond any likely effect. They have this interval
-    with ``"bounded"`` or if no verdict varies, and otherwise the t interval of CR2. If few answers
-    fool the grader and the feature has an effect, the t interval covers only 84 to 91 %
-    (``make validate``). ``"bounded"`` keeps its coverage, but is up to six times as wide. The
-    effects are associations among answers that differ in several ways, so prefer the test with
-    copies if there is one. If errors of gold depend on a feature, they look like a bias of the
-    grader.
+    interval of :func:`skillcomp.stats.gaps.bounded_slope`. This interval is defined even if all
+    verdicts are equal, as for a grader that is never fooled. Other features vary little within a
+    combination, and one unseen case could change a slope far beyond any likely effect. Their
+    interval is that of ``bounded_slope`` only with ``"bounded"`` or if no verdict varies; otherwise
+    it is the t interval of CR2. If few answers fool the grader and the feature has an effect, the t
+    interval covers only 84 to 91 % (``make validate``). ``"bounded"`` keeps its coverage, but is up
+    to six times as wide. The effects are associations among answers that differ in several ways, so
+    prefer the test with copies if there is one. If errors of gold depend on a feature, they look
+    like a bias of the grader.
 
     References
     ----------

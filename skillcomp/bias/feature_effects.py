@@ -1,7 +1,7 @@
 """Features of the form of an answer, and their effects on verdicts given gold.
 
-The features are length, hedging, lists and sentences. The effects on the pass rate are those of
-these features, of the model family and of the condition. They are average marginal effects, in
+The features are length, hedging, lists and sentence length. Effects on the pass rate are estimated
+for these features, the model family and the condition. They are average marginal effects, in
 percentage points.
 """
 
@@ -40,7 +40,7 @@ Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 FENCE = re.compile(r"\s*(```|~~~)")
 _BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
 _NUMBER = re.compile(r"\s*\d+[.)]\s+\S")
-# matches lines that perturbations never change: tables, quotations, headings and rules
+# matches lines that perturbations never change: tables, quotations, headings, horizontal rules
 _FIXED = re.compile(r"\s*(\||>|#{1,6}\s|([-*_]\s*){3,}$)")
 
 
@@ -286,7 +286,7 @@ def feature_effect(
     The model is a linear probability model with one intercept for every combination of skill,
     condition and gold label (:func:`skillcomp.stats.gaps.bounded_slope`), and cases are clusters.
     If the effect is the same in every combination, the slope is the average marginal effect.
-    Otherwise it is the precision-weighted mean of the effects.
+    Otherwise it is the mean of the effects in the combinations, weighted by their precision.
 
     With ``"adaptive"``, a feature with more than two values has the interval of CR2, unless no
     verdict varies within a combination.
@@ -405,10 +405,11 @@ def leniency(
     ci_level: float,
     interval: IntervalRule = "adaptive",
 ) -> tuple[Interval, int]:
-    """Estimate the pass rate minus that under the reference, given gold, in percentage points.
+    """Estimate the pass rate under a condition minus that under the reference, given gold.
 
-    The second result is the number of strata without answers under one of the two conditions. A
-    stratum is a combination of skill and gold label. Such strata do not contribute.
+    The difference is in percentage points. A stratum is a combination of skill and gold label.
+    Strata without answers under one of the two conditions do not contribute; the second result is
+    their number.
     """
     compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
     rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)

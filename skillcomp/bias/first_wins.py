@@ -1,4 +1,4 @@
-"""Pairwise judgements: one row per pair, with whether the answer shown first won."""
+"""Pairwise judgements as a table with one row per pair, and the result of the first answer."""
 
 from __future__ import annotations
 

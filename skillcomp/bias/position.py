@@ -27,8 +27,8 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
 # The order of the answers of two systems counts as not random if one system is shown first in more
-# than the share _UNEVEN of the pairs, and a random order would do so with a probability below
-# _RARE.
+# than the share _UNEVEN of the pairs, and the probability of such a share under a random order is
+# below _RARE.
 _UNEVEN, _RARE = 0.6, 0.001
 _RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
@@ -60,21 +60,27 @@ def position(
     Returns
     -------
     pandas.DataFrame
-        Five rows per ``by``, with the estimates columns, and a sixth if more than half of the
-        pairs were shown in one order only. ``position_consistency`` is the share of
-        the pairs with the same winner, or a tie, in both orders; ``position_reversals`` the share
-        with one winner in the first order and the other in the second;
-        ``position_tie_differences`` the share with a tie in one order only. These three sum to 1.
-        ``first_wins_if_inconsistent`` is the share of the reversals in which the answer shown first
-        won both times; its ``p_value`` tests a share of 1/2. ``position_points`` is how many
-        percentage points more often an answer wins if it is shown first than if it is shown second,
-        with equal weight of cases; a tie is half a win. ``n_consistent``, ``n_tie_differs``,
-        ``n_first_twice`` and ``n_second_twice`` count the pairs; the last two are the reversals in
-        which the answer shown first or second won both times. ``n_ties`` counts the verdicts of
-        these pairs that are ties. ``n_dropped`` counts the pairs without a verdict in an order.
-        ``first_wins`` is the share of the pairs shown in one order in which the answer shown first
-        won; a tie is half a win, and ``p_value`` tests a share of 1/2. If no pair was shown in both
-        orders, there are two rows, ``first_wins`` and ``position_points``.
+        Five rows per ``by``, with the estimates columns, and a sixth if more than half of the pairs
+        were shown in one order only. If no pair was shown in both orders, there are only the rows
+        ``first_wins`` and ``position_points``. The measures are:
+
+        - ``position_consistency``: share of the pairs with the same winner, or a tie, in both
+          orders;
+        - ``position_reversals``: share of the pairs with one winner in the first order and the
+          other in the second;
+        - ``position_tie_differences``: share of the pairs with a tie in one order only. These
+          three shares sum to 1;
+        - ``first_wins_if_inconsistent``: share of the reversals in which the answer shown first won
+          both times. ``p_value`` tests a share of 1/2;
+        - ``position_points``: how many percentage points more often an answer wins if it is shown
+          first than if it is shown second, with equal weight of cases. A tie is half a win;
+        - ``first_wins``: among the pairs shown in one order, the share in which the answer shown
+          first won. A tie is half a win. ``p_value`` tests a share of 1/2.
+
+        ``n_consistent``, ``n_tie_differs``, ``n_first_twice`` and ``n_second_twice`` count the
+        pairs; the last two are the reversals in which the answer shown first, or second, won both
+        times. ``n_ties`` counts the ties among the verdicts on these pairs. ``n_dropped`` counts
+        the pairs that lack a verdict in an order.
 
     Raises
     ------
@@ -90,8 +96,9 @@ def position(
     note if their tie rates differ by more than 5 points. In pairs shown in one order, the
     preference for a place is confounded with the quality of the answers, unless the order was
     random. The note states this assumption. If a system is shown first in more than 60 % of its
-    pairs with another one, and a random order makes that unlikely (p < .001, times the number of
-    pairs of systems), both measures are NaN.
+    pairs with another one, and this is unlikely in a random order (p < .001, after multiplying p by
+    the number of pairs of systems), ``first_wins`` is NaN, and so is ``position_points`` if no pair
+    was shown in both orders.
 
     References
     ----------
@@ -140,7 +147,7 @@ def _with_note(interval: Interval, note: str) -> Interval:
 def position_intervals(
     pairs: pd.DataFrame, ci_level: float
 ) -> tuple[dict[str, Interval], dict[str, int]]:
-    """Estimate the measures of one group of pairs, with the counts of pairs and ties."""
+    """Estimate the measures of one group of pairs, and count its pairs and ties."""
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
     if once and shown_once.all():
@@ -187,7 +194,7 @@ def position_intervals(
 
 
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
-    """Estimate how often the first answer wins in pairs shown in one order, as share and points."""
+    """Estimate ``first_wins`` and ``position_points`` of pairs that were shown in one order."""
     if pairs.empty:
         return {}
     wins = pairs["first_1"].fillna(pairs["first_2"])
@@ -209,12 +216,15 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:
-    """Return whether the larger share of one order among ``n`` pairs is too large to be random."""
+    """Return whether ``share`` is too large for the more frequent of two random orders.
+
+    ``n`` is the number of pairs, and ``tests`` the number of such tests.
+    """
     return share > _UNEVEN and binomtest(round(share * n), n).pvalue * tests < _RARE
 
 
 def _uneven_order(pairs: pd.DataFrame) -> str:
-    """Return why the order of the pairs was not random; empty if it may have been."""
+    """Return the reason why the order cannot have been random; empty if it may have been."""
     table = pairs.groupby("systems")["first_1"].agg(["size", "count"])
     for systems, row_of_pair in table.iterrows():
         n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
@@ -245,10 +255,10 @@ def position_change(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate whether another pairwise grader depends less on the order of the answers.
+    """Estimate how graders differ from a reference in their dependence on the order of answers.
 
-    Each grader is compared with the reference on the pairs with a verdict of both in both orders.
-    For the consistency of one grader use :func:`position`.
+    Each grader is compared with the reference on the pairs on which both graders have a verdict in
+    both orders. For the consistency of one grader use :func:`position`.
 
     Parameters
     ----------
@@ -269,15 +279,15 @@ def position_change(
     pandas.DataFrame
         Three rows per ``by`` and grader other than the reference, with the estimates columns:
         ``position_consistency_change``, ``position_reversals_change`` and
-        ``position_tie_differences_change``, each the share of pairs of :func:`position` minus that
-        of the reference. They are from -1 to 1, and NaN with a note if there is no common pair.
-        ``n`` counts pairs. ``reference`` names the reference. ``rate`` and ``reference_rate`` are
-        the two shares. ``n_gained`` counts the pairs that only this grader judges as the measure
-        names (for example consistently), ``n_lost`` those that only the reference does. ``n_ties``
-        and ``reference_n_ties`` count the ties among the verdicts; a note says if they are too
-        different to compare consistency. ``n_dropped`` counts the pairs for which a grader has no
-        verdict in an order. ``p_items`` is the p-value of the mid-p McNemar test that takes pairs
-        as independent.
+        ``position_tie_differences_change``. Each is the grader's share of pairs, as in
+        :func:`position`, minus that of the reference. They are from -1 to 1, and NaN with a note if
+        there is no common pair. ``n`` counts pairs. ``reference`` names the reference. ``rate`` and
+        ``reference_rate`` are the two shares. ``n_gained`` counts the pairs to which the measure
+        applies only with this grader (for example, only its verdicts are consistent), ``n_lost``
+        those to which it applies only with the reference. ``n_ties`` and ``reference_n_ties`` count
+        the ties among the verdicts; a note warns if they are too different to compare consistency.
+        ``n_dropped`` counts the pairs that lack a verdict of one of the two graders in an order.
+        ``p_items`` is the p-value of the mid-p McNemar test that takes pairs as independent.
 
     Raises
     ------
@@ -289,7 +299,7 @@ def position_change(
     -----
     ``p_value`` is the larger of two: that of the interval, and the mid-p McNemar test with cases
     as units, in which the changes of a case, or of a contrast pair of cases, are reversed together.
-    Both are those of :func:`skillcomp.reliability.drift`. A grader may be consistent but wrong.
+    Both are those of :func:`skillcomp.reliability.drift`. A grader can be consistent but wrong.
 
     References
     ----------

@@ -69,7 +69,7 @@ def win_rates(
     ------
     FrameError
         If a frame breaks its contract, graders would be pooled, an attempt is missing, ``sides`` is
-        no column or has no values, or ``reference`` does not occur.
+        not a column or has no values, or ``reference`` does not occur.
 
     See Also
     --------
@@ -116,7 +116,7 @@ def win_rates(
 def _with_sides(
     judged: pd.DataFrame, attempts: pd.DataFrame, sides: str, reference: str | None
 ) -> pd.DataFrame:
-    """Add the names of the sides in order, and the result of the first of them."""
+    """Add the names of the side and its opponent, and the result of the side."""
     ids = judged[["first", "second"]].melt(value_name="attempt_id")
     every = known_attempts(ids, attempts, WHAT, rows="answers")
     if sides not in every.columns or every[sides].isna().all():
@@ -141,7 +141,7 @@ def _with_sides(
 
 
 def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Iterator[Any]:
-    """Estimate the win rates of one group, one row per two names."""
+    """Estimate the win rates of one group, with one row per pair of names."""
     for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
         decided = judged[judged["_result"].notna()]
         result = decided["_result"]

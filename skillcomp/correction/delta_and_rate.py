@@ -194,10 +194,10 @@ def delta(
         and a part of the passes. ``gold_only`` is then weighted within strata of condition and
         verdict, as are sensitivity and specificity; the other corrections are NaN.
     drawn_by : str, optional
-        With ``gold_drawn="verdict"``, the grader with the verdicts by which gold was drawn.
-        Default: the pattern of the verdicts of all graders in ``verdicts``. If every labelled
-        answer has gold on all its checks, the strata are verdicts on whole answers, otherwise on
-        single checks.
+        With ``gold_drawn="verdict"``, the grader that gave the verdicts by which gold was drawn. By
+        default, gold counts as drawn by the pattern of the verdicts of all graders in ``verdicts``.
+        If every labelled answer has gold on all its checks, the strata are verdicts on whole
+        answers, otherwise on single checks.
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair, and cases of several skills with
         the same ``task``, form one cluster. If it is not known whether equal case names of several
@@ -272,14 +272,15 @@ def delta(
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
       correction, with the interval of :func:`skillcomp.stats.weighted_rate` and, for a delta, the
       difference of two such intervals;
-    - otherwise no estimator. None is recommended, either, if passes and fails are labelled at
-      shares that no random draw gives, or if the estimate is outside its range before it is
+    - otherwise no estimator. No estimator is recommended, either, if passes and fails are labelled
+      at shares too unequal for a random draw, or if the estimate is outside its range before it is
       clipped.
 
     The recommended estimator never pools the error rates of conditions, because a pooled correction
     can be worse than none. The choice does not depend on p_differential, a test of little power.
-    Shares labelled count as unequal if one random draw in a thousand would show such a difference
-    (a score test, clustered by case). Recorded unequal chances are not tested.
+    The shares of passes and fails with a label count as too unequal if at most one random draw in a
+    thousand would show such a difference (a score test, clustered by case). Recorded unequal
+    chances are not tested.
 
     The recommended interval was checked in 1500 simulated studies without a true effect. Their
     grader was more lenient with the skill: sensitivity and specificity were .96 and .70 with the
@@ -325,7 +326,7 @@ def delta_with_rates(
     interval: IntervalRule = "adaptive",
     **about: Any,
 ) -> pd.DataFrame:
-    """Return the rows of :func:`delta` and then of :func:`rate`; verdicts and gold meet once."""
+    """Return the rows of :func:`delta`, then those of :func:`rate`; join verdicts and gold once."""
     check_settings("correction.delta", ci_level)
     made = tables(verdicts, gold, by=by, what="correction.delta", **about)
     parts = list(labelled_groups(made, ci_level, deltas=True))
@@ -405,7 +406,7 @@ def _deltas(
 
 
 def lost_attempts(sides: Iterable[Condition]) -> str:
-    """Return a note on the attempts without a verdict of a condition and its reference."""
+    """Return a note on the attempts without a verdict, for a condition and its reference."""
     both = [side.cases[["size", "n"]].sum() for side in sides]
     names = ("the condition", "the reference")[: len(both)]
     counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
@@ -460,7 +461,7 @@ def _without_a_draw(
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
-    """Recommend an estimator if gold is complete, too scarce or not a random draw, else None."""
+    """Return the recommendation if gold is complete, too scarce or not a random draw, else None."""
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -604,7 +605,7 @@ def _group_of(
     part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
     names, by_strata = ordered(part["condition"]), "stratum" in every
     units = {c: every[every["condition"].eq(c)] for c in names}
-    # strata differ between conditions, so gold of all conditions has no common error rates
+    # strata differ between conditions, so no error rates can be pooled over conditions
     whole = every.iloc[:0] if by_strata else every
     errors = errors_of([*units.values(), whole], ci_level)
     sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
@@ -618,7 +619,10 @@ def in_both_readings(
     compared: Compared,
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Apply ``estimate``; cover both readings if equal case names may be the same task or not."""
+    """Apply ``estimate`` to each comparison.
+
+    If it is unknown whether equal case names are the same task, the intervals cover both readings.
+    """
     made = estimate(compared, ci_level)
     twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
     others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)

@@ -1,4 +1,4 @@
-"""Means of each case by grader and by gold, and estimators of rates and deltas."""
+"""Means of each case according to grader and gold, and estimators of rates and deltas."""
 
 from __future__ import annotations
 
@@ -104,10 +104,12 @@ class Tables:
     checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
+    ``items``, ``attempts`` and ``cases`` have ``case_weight`` if cases are weighted. They also have
+    cluster_by_name: the cluster under the assumption that equal case names of several skills are
+    the same task. If gold was drawn by verdict, ``items`` and ``attempts`` have their stratum.
+
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
-    that attempts lack. If gold was drawn by verdict, items and attempts have their stratum. All
-    three have ``case_weight`` if cases are weighted, and cluster_by_name: the cluster if equal case
-    names of several skills are the same task.
+    that attempts lack.
     """
 
     items: pd.DataFrame
@@ -124,7 +126,7 @@ class Tables:
 
     @property
     def units(self) -> pd.DataFrame:
-        """The units that gold labels: the items or, if ``value`` is ``passed``, the attempts."""
+        """The units with a gold label: items or, if ``value`` is ``passed``, attempts."""
         return self.items if self.value == "share_passed" else self.attempts
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
@@ -158,7 +160,7 @@ class Tables:
 
     @cached_property
     def draw(self) -> Draw:
-        """How gold was drawn; a problem if the labels were evidently not drawn so."""
+        """How gold was drawn, and a problem if the labels contradict this."""
         problem = ""
         if "stratum" in self.units:
             problem = refuted_draw(self.units, [*self.by, "condition"], self.drawn_by)
@@ -226,9 +228,9 @@ def tables(
 def _with_check_sets(
     rows: pd.DataFrame, by: Sequence[str], checks: Checks, what: str, compares: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Keep the rows of checks that count, and add the number of checks of their attempt.
+    """Keep the rows of checks that count, and add the number of checks of each attempt.
 
-    The second frame has the notes of the attempts, for :func:`skillcomp.frames.estimates`.
+    The second frame has notes on the attempts, for :func:`skillcomp.frames.estimates`.
     """
     inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
     graded = list(dict.fromkeys([*GRADER, *inside]))
@@ -273,8 +275,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
-    # An attempt has gold only if all its checks do. Gold on some of its checks can show that the
-    # attempt fails but never that it passes, so counting such attempts would favour failures.
+    # A whole attempt has gold only if all its checks do. Gold on some of its checks can show that
+    # the attempt fails but never that it passes, so counting such attempts would favour failures.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if value == "share_passed":
@@ -480,8 +482,8 @@ def _bounded_by_source(
     """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
 
     A source is a table, the name of one of the two columns, and the cases and sign of each arm.
-    Sources of ``verdict`` and ``gold`` take turns, and the result has one dict per such pair, with
-    an interval for each column. ``interval`` applies to verdicts only.
+    Sources of ``verdict`` and ``gold`` alternate. The result has one dict for each pair of them,
+    with an interval for each column. ``interval`` applies to verdicts only.
     """
     samples = []
     for table, source, sides in sources:
@@ -490,7 +492,8 @@ def _bounded_by_source(
             (*(side[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
             for side, sign in sides
         ]
-        # a case may have gold on some of its checks and attempts only
+        # Give arms for verdicts only. Gold may cover only some checks and attempts of a case, so
+        # the counts of the case do not apply to it.
         is_share = any(bool(side["checks"].notna().any()) for side, _ in sides)
         arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
         part = table[has]
@@ -606,7 +609,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     """Compute the difference of two corrected rates, first - second; NaN if one has no limits."""
     difference = first.minus(second)
     if math.isnan(difference.low):
-        # If a rate has no limits, only its note explains why, so drop the note of the difference.
+        # Use the notes of the rates without limits, because only they explain the missing limits.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
@@ -621,7 +624,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Compute the Rogan-Gladen delta: the naive delta divided by a J pooled over conditions."""
+    """Compute the Rogan-Gladen delta: the naive delta divided by a pooled Youden's J."""
     label = "Rogan-Gladen pooled"
     if math.isnan(errors.j) or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note
@@ -641,8 +644,8 @@ class Group:
 
     ``pooled`` holds the error rates over all conditions, ``shares`` the shares of passes and of
     fails that have gold. ``by_strata`` is True if gold was drawn by verdict. ``claim`` is a note on
-    skills as clusters. ``by_name`` is the group with other clusters, if equal case names of several
-    skills may be the same tasks.
+    skills as clusters. If equal case names of several skills may be the same tasks, ``by_name`` is
+    the same group with one cluster per case name; otherwise it is None.
     """
 
     sides: dict[str, Condition]
@@ -662,7 +665,11 @@ class Group:
         return len(units.loc[units["gold"].notna(), CASE].drop_duplicates())
 
     def n_gold_of_both(self, conditions: Sequence[str]) -> int:
-        """Return the number of cases with gold under two conditions or, if none, the smaller."""
+        """Return the number of cases with gold under both of two conditions.
+
+        If there are none, or gold was drawn by verdict, return the smaller of the two numbers of
+        cases with gold under one condition.
+        """
         fewest = min(self.n_gold(name) for name in conditions)
         if self.by_strata:  # each condition is corrected separately
             return fewest
@@ -670,7 +677,7 @@ class Group:
         return int(pairs["gold"].notna().sum()) or fewest
 
 
-Compared = Sequence[tuple[Any, ...]]  # each a group, a condition and, for a delta, a reference
+Compared = Sequence[tuple[Any, ...]]  # tuples of group, condition and, for a delta, reference
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 
@@ -737,7 +744,7 @@ def _delta_by_estimator(
 
 
 def _only_weighted(naive: Interval, weighted: Interval) -> dict[str, Interval]:
-    """Return the estimates if gold was drawn by verdict: only two are defined."""
+    """Return the estimates if gold was drawn by verdict; only naive and gold_only are defined."""
     nothing = undefined("", _OTHER_DRAW, ci_level=naive.ci_level, n=0.0)
     defined = {"naive": naive, "gold_only": weighted}
     return {name: defined.get(name, nothing) for name in ESTIMATORS}
@@ -757,7 +764,7 @@ def _rate_in_strata(group: Group, condition: str, ci_level: float) -> Interval:
 
 
 def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -> Interval:
-    """Return the difference of two weighted rates, with the p-value that inverts its interval."""
+    """Return the difference of two weighted rates; its p-value inverts its interval."""
 
     def difference(level: float) -> Interval:
         first, second = (_rate_in_strata(group, name, level) for name in conditions)

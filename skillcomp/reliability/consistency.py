@@ -96,9 +96,9 @@ def consistency(
     Notes
     -----
     Flip rates, raw agreement and the change have the interval of
-    :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader may be
-    wrong: see :func:`agreement`. Items that were graded in a single round were not graded again;
-    the note counts them, and ``worst_low`` and ``worst_high`` do not allow for them.
+    :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader can
+    still be wrong: see :func:`agreement`. The note counts the items that were graded in only one
+    round; ``worst_low`` and ``worst_high`` do not allow for them.
     """
     check_settings("reliability.consistency", ci_level, n_resamples, seed)
     how: dict[str, Any] = {"average": average, "cases": cases}
@@ -135,9 +135,10 @@ def _checked_rounds(
     average: By = (),
     cases: pd.DataFrame | None = None,
 ) -> tuple[list[str], pd.DataFrame, str]:
-    """Check verdicts of several rounds; add verdict, clusters and ``again``.
+    """Check verdicts of several rounds; return the names in ``by``, the verdicts and a note.
 
-    ``again`` is True if the item was graded in two rounds or more, with or without a verdict.
+    The verdicts have the further columns ``verdict``, those of the clusters, and ``again``, which
+    is True if the item was graded in two rounds or more, with or without a verdict.
     """
     names = listed(by)
     how: dict[str, Any] = {"compared": ["round"], "graders": False}
@@ -173,7 +174,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, for each measure, how many units lack verdicts, and its lowest and highest value."""
+    """Return, for each measure, the number of units without verdicts and its extreme values."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -206,7 +207,10 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
 
 
 def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
-    """Return the bounds for attempts with all checks graded in all rounds."""
+    """Return the number of attempts without verdicts, and the bounds of their flip rate.
+
+    Only attempts with all checks graded in all rounds count.
+    """
     whole = asked.all(axis=1).groupby(level="attempt_id", sort=False).transform("all")
     attempts = verdict[whole].groupby(level="attempt_id", sort=False)
     if not whole.any():

@@ -86,14 +86,14 @@ def drift(
         specificity.
     reference_grader : str or tuple of str
         The grader with which the others are compared: its name, or name and version, such as
-        ``("g1", "2")`` or ``"g1 2"``. It is required; without it the error lists the graders.
+        ``("g1", "2")`` or ``"g1 2"``. Required; if it is missing, the error lists the graders.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"check_kind"``, or ``"agent"`` if there are several. Columns
         that name the grader are not allowed.
     average : str or sequence of str, optional
-        Columns with several values that are compared together, such as ``["agent"]``. Items keep
-        their equal weights, and all agents of a case are in its cluster. A version may be harder on
-        one agent and easier on another, so look at ``by=["agent"]`` first.
+        Columns to pool over, such as ``["agent"]``. Items keep their equal weights, and the answers
+        of all agents to a case are in one cluster. A version may be harder on one agent and easier
+        on another, so look at ``by=["agent"]`` first.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id. For example, ``"verbatim"`` leaves out
         behaviours that a grader could not check without the text of the skill.
@@ -104,8 +104,8 @@ def drift(
     ci_level : float, default 0.95
         Level of the intervals.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        Rule for the intervals of changes, as in :func:`skillcomp.deltas.paired`. The attempts at a
-        case are those that one check judges.
+        Rule for the intervals of changes, as in :func:`skillcomp.deltas.paired`. The adaptive rule
+        uses, for each check of a case, its pass rates and its number of attempts.
     n_resamples, seed : int
         Number of permutations of versions within cases and their seed, for the p-value of Cochran's
         Q.
@@ -136,12 +136,12 @@ def drift(
         ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, that
         became right and wrong). ``n_dropped`` counts the items that only one of the two decided.
         ``p_interval`` inverts the interval. ``p_items`` is from the mid-p McNemar test or Cochran's
-        Q with items as independent, for comparison with published work. ``n_missing`` and
-        ``n_missing_reference`` count the items that both versions graded and for which the compared
+        Q with items taken as independent, for comparison with published work. ``n_missing`` and
+        ``n_missing_reference`` count the items that both versions graded but for which the compared
         version, or the reference, gave no verdict (malformed, refused, an error). ``worst_low`` and
-        ``worst_high`` are the lowest and the highest value that these missing verdicts allow. Items
-        that one version did not grade are left out of both, and counted in the note. Undefined
-        values are NaN with a note.
+        ``worst_high`` are the lowest and the highest value that these missing verdicts allow. The
+        two bounds do not include items that one version did not grade; the note counts such items.
+        Undefined values are NaN with a note.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def paired_change(
 
 
 def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Return the interval; its p-value becomes that of the test if that is larger."""
+    """Return the interval with the larger of two p-values, its own and that of the test."""
     p_value = float(np.fmax(test.p_value, interval.p_value))
     method = f"{interval.method}; p: at least that of {test.method}"
     return replace(interval, p_value=p_value, method=method)
@@ -474,8 +474,8 @@ class Pair:
 
     ``old`` and ``new`` are the verdicts of the reference and the version, NaN without one. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both``. ``label`` is the value of a right verdict, if it is the
-    same for all items.
+    only the reference did, and ``both``. ``label`` is the verdict that is right for all items; None
+    if this differs between items.
     """
 
     grader: str
@@ -489,7 +489,7 @@ class Pair:
         return replace(self, items=self.items[self.items["gold"].eq(label)], label=label)
 
     def with_gold(self) -> Pair:
-        """Return the pair with only the items that have gold, and whether the verdicts equal it."""
+        """Keep the items with gold, and replace each verdict by whether it equals gold."""
         items = self.items[self.items["gold"].notna()]
         right = {name: 1.0 - (items[name] - items["gold"]).abs() for name in ("new", "old")}
         return replace(self, items=items.assign(**right), label=1.0)
@@ -508,7 +508,7 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Count, for version and reference, the items graded by both that lack its verdict."""
+        """Return two counts of items graded by both: without a verdict of version or reference."""
         both = self.items["_graded_by"].eq("both")
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
@@ -523,7 +523,7 @@ class Pair:
         return [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
 
     def notes_on_left_out(self) -> list[str]:
-        """Return how many items are left out, and the reasons for each of the two versions."""
+        """Return notes: the number of items left out, and the reasons for each of the versions."""
         items, n_dropped = self.items, self.n_dropped()
         dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
         neither = int(self._n_without(2).sum())

@@ -96,7 +96,7 @@ def failure_modes(
     Raises
     ------
     FrameError
-        If a frame breaks its contract or mixes altered copies with the answers, a case or an
+        If a frame breaks its contract or mixes perturbed copies with original answers, a case or an
         attempt is unknown, or ``shared`` lacks a length.
 
     See Also
@@ -110,14 +110,15 @@ def failure_modes(
     - verbatim_copying: a check against copying failed and the answer shares an n-gram of ``ngram``
       tokens with the loaded skill;
     - leading_prompt_capitulation: a negative check failed in a case of C7, where prompts state a
-      misconception; the case of the pair with the correct prompt does not count;
+      misconception; of a contrast pair, the case with the correct prompt does not count;
     - scope_reduction_softening: a negative check failed in a case of C4 or C9, where such checks
       forbid partial compliance;
     - near_far_failure: the skill was loaded and the case is far, but the same agent passes more
       than half of the behaviours on near cases of the same dimension, skill and condition; if the
       dimension has no near case, near cases of all dimensions count;
     - body_only_retrieval: the skill was loaded, the answer shares an n-gram of ``ngram`` tokens
-      with it, and a positive check failed in a case that asks for more than understanding;
+      with it, and a positive check failed in a case that asks for more than understanding (its
+      ``bloom`` is not ``understand``);
     - paraphrastic_regurgitation: the skill was loaded, a positive check failed, no n-gram of
       ``ngram`` tokens is shared, and the share of shared ``short`` n-grams is larger than in every
       answer about the skill that was given without the skill.
@@ -274,9 +275,9 @@ def failure_mode_rates(
         Seven rows per ``by``, with the estimates columns. ``measure`` is a mode or
         ``none_of_these``. ``estimate`` is its share of the failed behaviours, with the interval of
         :func:`skillcomp.stats.bounded.bounded_mean` and cases as clusters. ``n`` counts the failed
-        behaviours, ``count`` those with this mode. ``n_undecided`` counts the failures to which
-        missing data might give this mode. For ``none_of_these``, it counts the failures from which
-        missing data might take this label.
+        behaviours, ``count`` those with this mode. ``n_undecided`` counts the failures that might
+        have this mode if no data were missing. For ``none_of_these``, it counts the failures that
+        might then lose this label.
 
         A mode that is unknown for every failure is NaN with a note. The note also states if missing
         data make the share a lower or an upper bound. It is a lower bound if this mode is unknown
@@ -322,7 +323,10 @@ def _mode_share(
 def _possible_changes(
     part: pd.DataFrame, mode: str | None, hit: pd.Series
 ) -> tuple[pd.Series, pd.Series]:
-    """Mark the failures that complete data might add to a mode, and those they might remove."""
+    """Mark the failures that might gain a mode if data were complete, and those that might lose it.
+
+    If ``mode`` is None, the first result marks the failures that might lose the label "no mode".
+    """
     unknown = part[list(MODES)].isna()
     if mode is None:
         return hit & unknown.any(axis=1), hit & False

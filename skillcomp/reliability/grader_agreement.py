@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
-# the number of labelled items, by the verdict and the label
+# each count of labelled items -> the verdict and the label of these items
 _CONFUSION = {
     "true_pass_count": (1.0, 1.0),
     "false_pass_count": (1.0, 0.0),
@@ -72,7 +72,7 @@ _CONFUSION = {
 _RATES = ("sensitivity", "specificity", "precision", "f1")
 _CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
 _ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
-# what `n` counts, for measures that do not count all labels
+# the units that `n` counts, for measures that do not count all labels
 _UNITS = {
     "false_passes": "gold fails",
     "specificity": "gold fails",
@@ -127,7 +127,7 @@ def agreement(
         returns them.
     quantities : str or sequence of str
         Measures to estimate, as listed below; ``"confusion"`` means the four counts, ``"all"``
-        every measure. Default: four.
+        every measure. By default, the first four of the list.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
     average
@@ -195,13 +195,14 @@ def agreement(
     Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
     with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases
     or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. F1 is
-    2 J / (1 + J), where J is the share of items that both pass among those that one of them passes;
-    its limits follow from those of J. Kappa falls towards 0 if nearly all items pass, so report the
-    raw agreement or AC1 with it. If labels were drawn with unequal probabilities, or at shares of
-    passes and fails that no random draw gives, the rates are those of the labelled items, with a
-    note. If gold was drawn by verdict, rates have the interval of
-    :func:`skillcomp.stats.weighted_rate`.
-    Adjudication resolves disputes, so agreement with adjudicated labels may exceed the agreement
+    2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among the items
+    that at least one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0
+    if nearly all items pass, so report the raw agreement or AC1 with it. If labels were drawn with
+    unequal probabilities, or if passes and fails are labelled at shares too unequal for a random
+    draw, the rates are those of the labelled items, with a note. If gold was drawn by verdict,
+    rates have the interval of :func:`skillcomp.stats.weighted_rate`.
+
+    Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
     labeller: ``agreement(verdicts, gold[gold["labeller"] == name])``.
 
@@ -303,7 +304,7 @@ def _all_measures(
     lone: str,
     settings: dict[str, Any],
 ) -> dict[str, Interval]:
-    """Estimate measures of one group; ``weights`` are those of its items with gold, if any."""
+    """Estimate the measures of one group; ``weights`` (or None) belong to its items with gold."""
     items = part[part["settled_by"].notna()]
     if weights is not None:
         items = items.assign(weight=weights)
@@ -402,7 +403,7 @@ def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item with gold: verdicts per label in its stratum."""
+    """Return the weight of each item with gold: number of verdicts per label in its stratum."""
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")
@@ -435,7 +436,11 @@ def _with_strata(
 
 
 def _f1(jaccard: Interval) -> Interval:
-    """Return F1 from the share of items that both pass among the items that either passes."""
+    """Compute F1 from the Jaccard index.
+
+    The index is the share of items that grader and gold both pass, among the items that at least
+    one of them passes.
+    """
     estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
     return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)
 
@@ -511,7 +516,7 @@ def _labeller_agreement(
     lone: str,
     settings: dict[str, Any],
 ) -> dict[str, Interval]:
-    """Estimate the agreement between labellers on ``items``, if each has two labels or more."""
+    """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)
     n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
     note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""

@@ -1,4 +1,4 @@
-"""Differences between graders on the same items, and the ranks that they allow."""
+"""Differences between graders on the same items, and confidence sets of the graders' ranks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def contrast(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
-    """Estimate how graders differ in their agreement with gold, and which ranks they may have.
+    """Estimate how graders differ in their agreement with gold, and how they rank.
 
     Every pair of graders is compared on the items (checks of attempts) that both decided and that
     have a gold label. Items have equal weight; the case is the unit of evidence.
@@ -78,24 +78,25 @@ def contrast(
     -------
     pandas.DataFrame
         One row per ``by``, measure and pair of graders, and one per ``by`` and grader, with the
-        estimates columns. For a pair, ``between`` holds the grader and ``reference`` the one before
-        it in sorted order. The measures are:
+        estimates columns. In the row of a pair, the column ``between`` has one grader and
+        ``reference`` the other, which is earlier in sorted order. The measures are:
 
         - ``agreement_difference``: agreement of the grader with gold minus that of the reference;
         - ``sensitivity_difference`` and ``specificity_difference``: the same among gold passes and
           among gold fails;
         - ``agreement_rank``: one row per grader, in the order of the ranks, with ``reference``
-          NA. ``estimate`` is 1 plus the number of graders with a higher agreement on the items
-          shared with it. ``ci_low`` and ``ci_high`` are the ends of the confidence set of the rank,
-          simultaneous over all graders.
+          NA. ``estimate`` is 1 plus the number of graders with a higher agreement on the items that
+          they share with this grader. ``ci_low`` and ``ci_high`` are the ends of the confidence set
+          of the rank; the sets hold for all graders simultaneously.
 
         ``p_value`` is the larger of two: that of McNemar's mid-p test, with all differences of a
         case exchanged together, and that of the interval. ``p_adjusted`` is by Holm over all pairs
-        of the measure. ``rate`` and ``reference_rate`` are the rates over the shared items, or the
-        agreement on all its items for a rank. ``n_gained`` and ``n_lost`` count the items on which
-        only the grader, or only the reference, is right. ``n_dropped`` counts labelled items that
-        only one of the two decided. ``p_items`` is the p-value if items are taken as independent. A
-        pair without a shared item is NaN with a note and widens the sets of ranks.
+        of the measure. ``rate`` and ``reference_rate`` are the rates over the shared items; for a
+        rank, ``rate`` is the grader's agreement on all its items. ``n_gained`` and ``n_lost`` count
+        the items on which only the grader, or only the reference, is right. ``n_dropped`` counts
+        labelled items that only one of the two decided. ``p_items`` is the p-value if items are
+        taken as independent. A pair without a shared item is NaN with a note and widens the sets of
+        ranks.
 
     Raises
     ------
@@ -193,10 +194,9 @@ def contrast_counts(
 
     Notes
     -----
-    Counts do not show which items two graders judged alike, so the graders are compared as if each
-    had judged its own items, which are independent. If they judged the same items, the interval of
-    a difference is usually too wide. Limits of a difference are Newcombe's, from two Wilson
-    intervals.
+    Counts do not show on which items two graders agree, so the graders are compared as if they had
+    judged different, independent items. If they judged the same items, the interval of a difference
+    is usually too wide. Limits of a difference are Newcombe's, from two Wilson intervals.
 
     References
     ----------
@@ -233,7 +233,10 @@ def contrast_counts(
 
 
 class _Compared(NamedTuple):
-    """Pairs of graders by measure, in the order of combinations, and the agreement of each."""
+    """Comparisons of all pairs of graders, and the agreement of each grader with gold.
+
+    ``pairs`` has a list for each measure, with the pairs in the order of ``combinations``.
+    """
 
     pairs: dict[str, list[tuple[Interval, dict[str, Any]]]]
     agreement: list[Interval]
@@ -294,7 +297,7 @@ def _compared_graders(
     wide = part.pivot(index=ITEM, columns=between, values="verdict").reindex(columns=levels)
     facts = part[[*(n for n in _READ if n in part.columns), "gold"]].drop_duplicates(ITEM)
     facts = facts.set_index(ITEM, drop=False).loc[wide.index].reset_index(drop=True)
-    # use integer codes, because every pair groups these columns again
+    # use integer codes, because the rows are grouped by these columns again for every pair
     names = facts.columns.intersection(["case_id", "check_id", "agent", "run"])
     facts = facts.assign(**{name: pd.factorize(facts[name])[0] for name in names})
     label = facts["gold"].to_numpy(dtype=float)
@@ -364,7 +367,7 @@ def _pair_interval(
 
 
 def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: str) -> _Compared:
-    """Compare all pairs of graders by their counts, as unpaired."""
+    """Compare all pairs of graders by their counts, as independent samples."""
     numbers = table[_COUNTS if matrix else ["agreed", "n"]].astype("float64")
     if not ((numbers >= 0) & (numbers == numbers.round())).all(axis=None):
         raise FrameError(

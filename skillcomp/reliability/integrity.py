@@ -1,4 +1,4 @@
-"""Integrity of verdicts: find those that break mechanical rules of the comprehension report."""
+"""Integrity of verdicts: find verdicts that break mechanical rules of the comprehension report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from skillcomp.grading_rules import (
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
-# For each rule: what the denominator of its rate counts.
+# rule -> the units that the denominator of its rate counts
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",
@@ -91,7 +91,7 @@ def integrity(
         Length in tokens of the n-grams that decide the overlap check; the comprehension report
         suggests 6.
     verbatim : str, default "verbatim"
-        Text in the ids of the negative checks that the overlap decides.
+        Negative checks with this text in their id forbid copying, so the overlap decides them.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def integrity(
         One row per verdict, with attempt_id, skill, case_id, condition, repeat, check_id,
         check_kind, grader, grader_version, round and passed. An expected behaviour that a reply
         left out has a row with ``passed`` NA. Then follow boolean columns that are true if a rule
-        is broken:
+        is broken (RULE-1 and so on are the numbers in the report):
 
         - ``count_differs`` (RULE-1): the reply has more or fewer verdicts than behaviours;
         - ``ids_differ`` (RULE-9): the ids in the reply are not those of the behaviours;
@@ -124,10 +124,11 @@ def integrity(
         ``count_differs``, ``ids_differ`` and ``dimension_inconsistent`` have the same value in all
         rows of a reply. A value is NA if the rule does not apply: the grader version never gave a
         quote or a rationale; the rationale, the answer, the dimension verdict or ``shared`` is
-        missing; or the verdict failed.
+        missing; or the grader failed to give a verdict.
 
         The last column, ``closest_spot``, is true if the verdict is a FAIL or the behaviour is
-        negative. The quote then shows only the closest spot of the answer, not the behaviour.
+        negative. The quote then shows the passage of the answer that comes closest to the
+        behaviour, not the behaviour itself.
 
     Raises
     ------
@@ -204,7 +205,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return whether number and ids of a reply's verdicts differ from the expected ones."""
+    """Return whether the number and the ids of a reply's verdicts differ from those expected."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
@@ -252,7 +253,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 def _wording_marks(
     replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
 ) -> pd.Series:
-    """Return whether the rationale of each of these verdicts breaks a rule about wording."""
+    """Return whether rationales break a rule about wording; NA for verdicts not in `verdicts`."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
     rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
     marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
@@ -376,9 +377,9 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check verdicts that an analysis has extended, and add the clusters of each verdict.
+    """Check a frame of verdicts with further columns, and add the clusters of each verdict.
 
-    ``made`` maps each column that the analysis added to its dtype.
+    ``made`` maps each further column to its dtype.
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")

@@ -88,7 +88,7 @@ def label_sheet(
     See Also
     --------
     read_labels : Reads the filled sheet as a gold frame.
-    join_labels : Joins the labels of several sheets to one gold frame.
+    join_labels : Joins the labels of several sheets in one gold frame.
 
     Notes
     -----
@@ -154,7 +154,7 @@ def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
 def _further_cases(
     n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
 ) -> int:
-    """Return the number of cases to draw: ``n_cases`` or, by the plan, those still missing."""
+    """Return the number of cases to draw: ``n_cases``, or the number that the plan still lacks."""
     if (n_cases is None) == (plan is None):
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
@@ -333,7 +333,7 @@ def read_labels(
     Raises
     ------
     FrameError
-        If a label is not allowed, a row is not in the key, or a row is duplicate; the message lists
+        If a label is not allowed, a row is not in the key, or a row occurs twice; the message lists
         all such problems. Also if a file is missing or cannot be read as csv, because of an open
         quote, a line with more cells than the header, a duplicate column, or a probability that is
         not a number.
