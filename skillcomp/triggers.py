@@ -103,8 +103,8 @@ def detection(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, several agents or altered copies would be pooled, or it is
-        known for no prompt which skill should fire.
+        If a frame breaks its contract, several agents or altered copies would be pooled, or the
+        right skill is unknown for all prompts.
 
     See Also
     --------
@@ -126,11 +126,11 @@ def detection(
     raise specificity, so read it by kind. A prompt does not count for a skill if it is unknown
     whether the skill should fire, as for prompts of other suites without ``right_skills``.
 
-    Prompts of the kind ``control`` test the instrument and count for no measure. If the explicit
-    call of a skill did not fire it, the instrument is dead for this skill: all its invocations
-    count as unknown, and ``note`` says so. ``note`` also names a skill that fired at a control
-    prompt that no skill should answer; this happens if a program fires every skill. See
-    :func:`controls`.
+    Prompts of the kind ``control`` test the instrument, that is, whether invocations are detected
+    at all. They count for no measure. If the explicit call of a skill did not fire it, the
+    instrument is dead for this skill: all its invocations count as unknown, and ``note`` says so.
+    ``note`` also names a skill that fired at a control prompt that no skill should answer; this
+    happens if a program fires every skill. See :func:`controls`.
 
     Examples
     --------

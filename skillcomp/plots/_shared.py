@@ -408,7 +408,7 @@ def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings around points; without points, the legend mark of chosen points."""
+    """Return rings around chosen points; without points, return the ring for a legend."""
     made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
     made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
     return made

@@ -452,8 +452,8 @@ def _places_of_rows(
 def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
     """Return the offset of each row from its category, and the number of lanes of a category.
 
-    Each level has a lane of its own. If no category has all levels, the levels of a category share
-    its space.
+    A category is a labelled line of the forest. Each level of the hue has a lane of its own in it.
+    If no category has all levels, the levels that a category has share its space.
     """
     most = int(np.unique(places, return_counts=True)[1].max(initial=1))
     if most >= n_levels:

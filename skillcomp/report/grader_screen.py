@@ -101,7 +101,7 @@ def grader_screen(
 
 
 def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
-    """Add the changes between the versions of a grader, and between the graders."""
+    """Add to `results` how the versions of a grader differ, and how the graders differ."""
     labels = None if data.gold.empty else data.gold
     how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
     versions = data.versions

@@ -535,7 +535,7 @@ def _is_doubtful(row: pd.Series) -> bool:
 
 
 def _question_of(result: Answer | None) -> str:
-    """Return the question of the page; if no skill is compared, that of the kind of study."""
+    """Return the question that the page answers; it depends on the kind of study."""
     if result is None or "decided" in result.frames or not result.screens:
         return SKILL_QUESTION
     return next(kind.question for kind in STUDY_KINDS if kind.name in result.kinds)

@@ -258,7 +258,10 @@ class _GroupCells:
 def _cells_by_group(
     table: pd.DataFrame, conditions: list[str], names: list[str], averaged: list[str]
 ) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
-    """Yield the values of each group and its cells; one pivot serves all groups."""
+    """Yield for each group the values of its columns, and its cells.
+
+    A single pivot of the whole table is faster than a pivot for each group.
+    """
     code, first = group_codes(table, names)
     keys = [*CASE, "cluster", "cluster_by_name", *averaged]
     wide = table.assign(_group=code).pivot(
