@@ -411,7 +411,7 @@ def _missing_attempts(
     counts = [int(part[:, j::2].sum()) for j in (0, 1) for part in (lost, size)]
     worst = [np.nan, np.nan]
     if complete.any():
-        # divide the weight of a case by its number of rows, one per value of the averaged columns
+        # a case has a row per value of the averaged columns, so these rows share its weight
         entries = facts[complete]
         weights = entries.get(WEIGHT, 1.0) / entries.groupby(CASE)["cluster"].transform("size")
         signs = np.array([sign for _, _, sign in arms])

@@ -71,8 +71,8 @@ def paired(
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
-        :func:`skillcomp.overlap.flag`; the interval then covers both readings of passes that are
-        too short to tell whether they copy. An amount is a column of an attempts frame
+        :func:`skillcomp.overlap.flag`; the interval then allows for both possibilities if a pass
+        is too short to tell whether it copies. An amount is a column of an attempts frame
         (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
         ``n_commands``), or ``score`` of an outcomes frame, on the scale of the grader. A list, such
         as ``["passed", "cost_usd", "seconds"]``, gives the rows of each value in turn.
@@ -82,15 +82,16 @@ def paired(
         ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
         is about skills in general. This needs at least five skills: with two to four the interval
         is about cases, and with one it is NaN. ``note`` states this, and the smallest delta that
-        nine of ten studies with this number of skills detect. Any other column with one value in
-        all rows of a case (a video, a repository, a user): cases with the same value are one
-        cluster, together with the other case of a contrast pair; a case without a value forms its
-        own cluster. Coverage falls to 84-91 % if clusters differ much in size and only the large
-        ones change.
+        nine of ten studies with this number of skills detect. You can also name a column that has
+        one value in all rows of a case (a video, a repository, a user). Cases with the same value
+        are then one cluster, together with the other case of a contrast pair; a case without a
+        value forms its own cluster. Coverage falls to 84-91 % if clusters differ much in size and
+        only the large ones change.
     average : str or sequence of str, optional
         Columns to average over within each case, such as ``["agent"]``: each value is paired with
-        the same value under the reference. Copies of all rows under another agent, grader, round or
-        run then change nothing. Columns in ``by`` cannot be averaged.
+        the same value under the reference. If all rows are copied under another agent, grader,
+        round or run, the average over this column gives the same results. Columns in ``by`` cannot
+        be averaged.
     weight : str, optional
         A column of the outcomes with the weight of each case, such as its criticality. A weight is
         a number above 0 and the same in all rows of a case. Choose the weights before you see the
@@ -119,10 +120,10 @@ def paired(
         units, from -1 to 1. ``n`` counts the cases with an outcome under both conditions.
         ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
         ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
-        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_missing`` and
-        ``n_missing_reference`` count the missing attempts at cases asked under both conditions, of
-        ``n_attempts`` and ``n_attempts_reference``. ``worst_low`` and ``worst_high`` bound the
-        delta whatever these attempts would have shown (see Notes).
+        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_attempts`` and
+        ``n_attempts_reference`` count the attempts at cases asked under both conditions,
+        ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
+        ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
 
     Raises
     ------
@@ -154,17 +155,17 @@ def paired(
     are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
     is the delta if every missing attempt of the condition had failed and every missing attempt of
     the reference had passed; ``worst_high`` is the reverse. Both are computed over all cases asked
-    under both conditions. They bound the delta without missing attempts and do not include sampling
-    error. The note counts the missing attempts, and warns if their shares under the two conditions
-    differ by five points or more.
+    under both conditions. The delta of these cases would be between them if no attempt were
+    missing; sampling error comes on top. The note counts the missing attempts, and warns if their
+    shares under the two conditions differ by five points or more.
 
     Amounts without a ``limit`` have no bound and therefore a different interval. They have two
     rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval
     (:func:`skillcomp.stats.clusters.cr2_mean`). A t interval covers the truth too seldom if a
     few cases hold most of the amount. In a simulation in which the agent loops in 5 % of the
     cases, at 20 times the cost, it covered 51 % with 14 cases and 85 % with 84. A sample
-    without such a case cannot reveal them. ``note`` warns if a tenth of the cases or fewer hold
-    a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
+    may contain no such case and then gives no warning. ``note`` warns if a tenth of the cases
+    or fewer hold a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
     (:func:`skillcomp.stats.ratios.log_ratio`). It leaves out cases with an amount of 0. A
     ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``

@@ -203,7 +203,7 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
 
 
 def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
-    """Return the rows with the amount as ``value``, and the rate and number of its attempts."""
+    """Return the rows with ``value`` (the amount), and the pass rate and number of its attempts."""
     rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
     return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n)
 

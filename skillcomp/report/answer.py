@@ -502,7 +502,7 @@ def _add_cases_needed(
 
 
 def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Count the attempts that ended without an answer, by condition and how they ended."""
+    """Count the attempts that ended without an answer, by condition and status."""
     ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
     ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
     counts = ended.groupby(["condition", "status"], sort=False).size().rename("n").reset_index()

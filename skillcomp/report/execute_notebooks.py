@@ -166,7 +166,7 @@ def _own_event_loop() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(RuntimeError):  # no loop was made
+        with suppress(RuntimeError):  # the thread has no event loop
             asyncio.get_event_loop().close()
 
 

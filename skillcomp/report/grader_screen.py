@@ -70,7 +70,7 @@ def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) ->
 def grader_screen(
     data: StudyData, results: StudyEstimates, grader: str, *, design: Any, chosen: bool = False
 ) -> StudyScreen:
-    """Estimate what gold and other graders show about the graders of a study.
+    """Assess the graders of a study by gold, and by comparison with each other.
 
     `results` has ``agreement`` if there is gold. The new estimates are added to `results`. The
     headline is about `grader`; `chosen` is True if the user chose it. `design` states how gold was

@@ -1,4 +1,4 @@
-"""Verdicts on skills: what their deltas show, and whether it is beyond a stated margin."""
+"""Verdicts on skills, from the intervals of their deltas and a stated margin."""
 
 from __future__ import annotations
 
