@@ -191,8 +191,8 @@ def calibrate(
     Candidates are tried from the longest n down (with rule ``share``, the strictest cut first),
     until the upper limit of the false flags exceeds the limit under a null. With a level of 0.95,
     each rule then exceeds the limit in at most about 2.5 % of calibrations, however many candidates
-    there are. With 40 texts in a null, a choice by the estimate exceeds the limit in 31-54 %. The
-    chosen candidate is the most sensitive of those tried before. If several tie, ``any`` is
+    there are. With 40 texts in a null, a choice by the estimate exceeds it in 31-54 %. The chosen
+    candidate is the most sensitive of those that kept the limit. If several tie, ``any`` is
     preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred, because
     it flags least. Among tied ``share`` candidates, the one with the lowest rate under its worst
     null is preferred, then the one with the longest n-gram, then the middle of the remaining cuts,
@@ -249,7 +249,7 @@ def calibrate(
 
 
 def _lost_letters(shared: pd.DataFrame, label: str) -> str:
-    """Return a note if the default tokenizer loses letters of the texts, otherwise ""."""
+    """Return a note if the default tokenizer loses letters of the texts, else an empty text."""
     share = shared.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
     lost = label == name_of_tokenizer(None) and share >= FEW_LOST
     return f"; {lost_letters_note(share)}" if lost else ""
@@ -536,7 +536,7 @@ def _rate_at_answer_length(
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
     """Return a row with the AUC of the share of shared n-grams, for copies against nulls.
 
-    AUC is the area under the ROC curve. Nulls are texts that cannot have copied.
+    AUC is the area under the ROC curve. Nulls are texts that do not copy.
     """
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
@@ -707,7 +707,7 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 
 def _few_units_note(chooser: Chooser) -> str:
-    """If a class has too few units for a bootstrap, return a note on the smallest class."""
+    """Return a note on the class with the fewest units; empty if these suffice for a bootstrap."""
     groups = [group for group in chooser.groups if not group.made_up]
     counts = [len(np.unique(group.units)) for group in groups]
     fewest = int(np.argmin(counts))

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 # Largest number of cuts that are tried for each n. A text is flagged if its share of shared n-grams
 # is at least the cut.
 MAX_CUTS = 200
-# levels of passages that copy, and classes of texts that do not, unless they are named
+# default levels of passages that copy, and default classes of texts that do not copy
 COPIES, NULLS = ("verbatim", "near_copy", "copied"), ("baseline", "fresh")
 TIE = 1e-12  # rates that differ by less than this count as equal
 
@@ -88,8 +88,8 @@ class Sample:
     positive : Group
         Passages that copy.
     nulls, others : tuple of Group
-        The nulls are groups of texts that cannot have copied; the limit on false positives applies
-        to them. The others are the groups of all remaining levels and conditions.
+        The nulls are groups of texts that do not copy; the limit on false flags applies to them.
+        The others are the groups of all remaining levels and conditions.
     n_documents, n_cases : int
         Number of documents of the passages, and number of cases of the attempts.
     answer_tokens : float
@@ -240,7 +240,7 @@ def _flag_matrix(
 class Chooser:
     """Choice of a candidate rule, for given weights of documents and cases.
 
-    A null is a group of texts that cannot have copied. A candidate keeps the limit if, in every
+    A null is a group of texts that do not copy. A candidate keeps the limit if, in every
     null, the upper limit of its false flags is at most the limit. The candidates of each rule
     (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until one
     does not keep the limit; the candidates before it are allowed. In this order, each rule exceeds
@@ -359,9 +359,9 @@ class Chooser:
     ) -> NDArray[np.intp]:
         """Return the preferred candidate for each row of weights.
 
-        It is -1 if no candidate that keeps the limit finds a copy. `among` marks the candidates to
-        choose from (default: all of them). With `by_estimate`, estimates are compared with the
-        limit in place of upper limits.
+        The result is -1 if no candidate that keeps the limit finds a copy. `among` marks the
+        candidates to choose from (default: all of them). With `by_estimate`, estimates are compared
+        with the limit instead of upper limits.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
@@ -375,8 +375,8 @@ class Chooser:
         gain = np.where(allowed, gain, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
-        # Of tied candidates, argmax takes the first, which has the longest n because of their
-        # order.
+        # Of tied candidates, argmax takes the first. It has the longest n, because candidates are
+        # sorted by descending n.
         picked = np.argmax(tied & self.is_any, axis=1)
         by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
         if by_share.size:
@@ -384,7 +384,11 @@ class Chooser:
         return np.where(usable, picked, -1)
 
     def at_the_end(self, chosen: int) -> str:
-        """Return a note if the longest n was chosen although a shorter one has equal rates."""
+        """Return a note if the chosen n is at the end of the offered range, else an empty text.
+
+        With made-up copies, this end is the shortest n. Otherwise it is the longest n, and there is
+        a note only if a shorter n is equally sensitive.
+        """
         end = self.n.min() if self.groups[0].made_up else self.n.max()
         if self.n[chosen] != end or not self.is_any[chosen]:
             return ""

@@ -20,9 +20,9 @@ from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
-FEWEST_WORDS = 4  # a shorter text is a label
+FEWEST_WORDS = 4  # a shorter text is a label, not a sentence
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, rules
+_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, horizontal rules
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _FULL_STOP = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 # the blanks before a word, and the word; in scripts without blanks each character is a word
@@ -228,7 +228,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
-    """Yield each sequence of `size` sentences of a section, with the number of its first one."""
+    """Yield each sequence of `size` sentences of a section, after the number of the first one."""
     first = 1
     for block in blocks:
         for at in range(len(block) - size + 1):
@@ -250,7 +250,7 @@ def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) ->
         return "".join(blanks[at] + words[at] for at in order).strip()
     free = np.ones(len(words), dtype=bool)
     for at in rng.permutation(len(words) - 1):
-        if n_edited > 0 and free[at] and free[at + 1]:  # a word is moved once
+        if n_edited > 0 and free[at] and free[at + 1]:  # no word is moved twice
             order[[at, at + 1]] = at + 1, at
             free[[at, at + 1]] = False
             n_edited -= 2

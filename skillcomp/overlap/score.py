@@ -209,9 +209,11 @@ def score(
 
 @dataclass(frozen=True)
 class ScoredTexts:
-    """Texts, their sources (the files of each), and other texts with n-grams that do not count.
+    """Texts to score, the files of their skills, and excluded texts, such as prompts.
 
-    `source_of` and `exclude_of` hold, for each text, an index into `sources` and `excludes`.
+    A source is a skill; `files` holds its files. N-grams of the texts in `excludes` do not count as
+    shared. `source_of` and `exclude_of` hold, for each text, an index into `sources` and
+    `excludes`.
     """
 
     texts: list[str]
@@ -313,7 +315,7 @@ def checked_lengths(ngram: Iterable[int] | int, what: str) -> Ints:
 
 
 def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
-    """Return the skills by slug; a path is a folder of skills, or the folder of one."""
+    """Return the skills by slug; a path is a folder of skills, or the folder of one skill."""
     if isinstance(skills, Path):
         return skill_folders(skills)
     if not isinstance(skills, Mapping):
@@ -341,9 +343,9 @@ def _skill_of_texts(
 
 
 def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
-    """Return the texts of a skill by file; raise FrameError if there is none.
+    """Return the texts of a skill, with file names as keys; raise FrameError if it has no text.
 
-    The name of a text that was given as a str is empty.
+    A text that was given as a str has an empty file name.
     """
     if slug not in skills:
         raise FrameError(f"skills: there is no '{slug}'{instead(slug, skills, label='there')}")
@@ -472,7 +474,7 @@ def common_tokenizer(frames: Mapping[str, pd.DataFrame], *, what: str, label: st
     """Return the name of the tokenizer of several frames; raise FrameError if there are two.
 
     ``label`` is the name of the tokenizer in use, if any. Frames without a column ``tokenizer`` are
-    taken to have the same one.
+    assumed to use the same tokenizer.
     """
     names = {label: "the argument tokenizer="} if label else {}
     for frame_name, frame in frames.items():
@@ -490,7 +492,7 @@ def common_tokenizer(frames: Mapping[str, pd.DataFrame], *, what: str, label: st
 
 
 def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.DataFrame:
-    """Mark the verdicts on answers that copy by the calibrated rule; keep all rows.
+    """Mark the verdicts on answers that are copies according to the calibrated rule.
 
     Parameters
     ----------
@@ -505,7 +507,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     Returns
     -------
     pandas.DataFrame
-        The verdicts with three more boolean columns. ``copied`` is True if the rule flags the
+        All verdicts, with three more boolean columns. ``copied`` is True if the rule flags the
         answer, and NA if the attempt was not scored, has no answer or is too short. ``too_short``
         is True if the answer has fewer tokens than the chosen n, and NA if the attempt was not
         scored or has no answer. ``passed_own_words`` is True if the verdict is a PASS and the
@@ -556,7 +558,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return n, rule and cut of the rows that a calibration chose, and skill if it is by skill."""
+    """Return n, rule and cut (and skill, if there is one) of the rows that a calibration chose."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():

@@ -1,4 +1,4 @@
-"""Count shared n-grams of texts that do not fit into memory, by the parts of a parquet dataset."""
+"""Count shared n-grams of texts that do not fit into memory, one parquet file at a time."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def score_files(
 
     Notes
     -----
-    A worker holds 10,000 texts at a time, so its memory does not grow with their number; 20 bytes
-    per id are used at first to find those that occur twice. Parts are pieces of work for
+    A worker holds 10,000 texts at a time, so its memory does not grow with their number. Before
+    that, the search for ids that occur twice needs 20 bytes per id. Parts are pieces of work for
     ``joblib.Parallel``, which uses one process by default. In
     ``with joblib.parallel_config(n_jobs=8):`` it uses eight; with ``backend="dask"`` and the client
     of a cluster, or with ray, it uses the workers of the cluster. Make at least as many parts as
-    workers. A file of the result appears when it is complete; after a crash, a further call keeps
-    those of unchanged parts and arguments.
+    workers. A result file appears only when it is complete. After a crash, repeat the call with the
+    same parts and arguments: it keeps the complete files.
 
     Examples
     --------

@@ -38,8 +38,8 @@ def spans(
     """List the spans that texts share with their skill, with their places in both texts.
 
     A span is a sequence of at least `ngram` tokens that is also in the skill, and that cannot be
-    made longer at either end. Spans may overlap; one that only repeats n-grams of a span that it
-    overlaps is left out.
+    made longer at either end. Spans may overlap. A span is left out if it overlaps another span and
+    has only n-grams of that span.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def spans(
         start, end : Int64, place in the text in characters, so that ``text[start:end]`` is the span
         span : str, as written in the text
         file : str, file of the skill; NA if the skill was given as a text
-        source_start, source_end : Int64, place in that file of the first such sequence
+        source_start, source_end : Int64, place of the first such sequence in that file
         source : str, as written in the skill
 
         Places are NA if the tokens do not occur in the text, because your own tokenizer rewrites
@@ -78,7 +78,7 @@ def spans(
     Notes
     -----
     A span counts if at least one of its n-grams is in neither the prompt nor the boilerplate. It is
-    listed as a whole, also where it begins or ends with words of the prompt.
+    listed as a whole, even if it begins or ends with words of the prompt.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def _maximal_runs(
     """Return position and length of each shared run that is not part of a longer shared run.
 
     At least one n-gram of each run is in no excluded text. The first group of documents is the
-    source; `exclude` holds the index of the excluded group of each position, from 0.
+    source. `exclude` holds, for each position, the index (from 0) of the group of excluded texts.
     """
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     run = runs_ending(tokens, owned, here, np.zeros_like(here))
@@ -157,7 +157,7 @@ def _maximal_runs(
 def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
     """Leave out each run that overlaps another run and has only n-grams of that run.
 
-    A text that repeats one word has a run at every word.
+    Without this rule, a text that repeats one word would have a run at every word.
     """
     listed: list[tuple[int, int]] = []
     seen: set[bytes] = set()  # n-grams of the runs that overlap the last one listed

@@ -43,18 +43,18 @@ def cases_to_settle(
     assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
-    """Estimate how many cases would settle a verdict, and what more repeats would achieve instead.
+    """Estimate how many cases, or how many repeats of the same cases, would settle a verdict.
 
     The verdicts sought are those that the data point to. If the estimate is beyond the margin,
-    these are ``helps`` and ``teaching``, or ``hurts`` and ``harmful``; if it is within the margin,
-    ``ineffective``.
+    these are ``helps`` and ``teaching``, or ``hurts`` and ``harmful``. If it is within the margin,
+    this is ``ineffective``.
 
     Parameters
     ----------
     decided : pandas.DataFrame
         Rows of :func:`skillcomp.skillverdicts.decide`, such as the undetermined ones.
     pilot : pandas.DataFrame
-        The outcomes that were decided on, or their frame of :func:`variance_components`.
+        The outcomes from which ``decided`` was computed, or :func:`variance_components` of them.
     n_repeats : int, default 2
         Number of attempts per case and condition.
     power : float, default 0.8
@@ -62,7 +62,7 @@ def cases_to_settle(
     assumptions, **words
         As in :func:`power_curve`: ``by``, ``value``, ``reference`` and ``interval`` are those of
         ``decided``. The margin and the level are taken from its rows; ``helps`` and ``hurts`` are
-        sought at the level ``1 - p_limit``.
+        sought at the level ``1 - p_limit``, with the column ``p_limit`` of ``decided``.
 
     Returns
     -------
@@ -74,9 +74,9 @@ def cases_to_settle(
           estimate, on the side that makes the verdict harder to reach. NaN with a note if no number
           is enough, because this change is on the other side of the margin (of 0 for ``helps`` and
           ``hurts``);
-        - ``fewest_cases``: the smallest number of cases at which any result could settle it;
+        - ``fewest_cases``: smallest number of cases at which a study can settle the verdict at all;
         - ``repeats_at_estimate``: number of repeats of the same cases (``n_cases``) that would
-          settle it if the true change is as observed. NaN with a note if 20 would not.
+          settle it if the true change is as observed. NaN with a note if 20 repeats would not.
 
         Further columns: ``sought`` (the verdict), ``size``, ``margin``, ``power``, ``n_cases`` (of
         the study) and ``n_repeats``. An estimate is NaN with a note if it is unknown.
@@ -93,7 +93,7 @@ def cases_to_settle(
     Notes
     -----
     A study that is planned for the estimate has the target power only if the true change is at
-    least as large; an estimate may be too large by chance. The 20th percentile is the estimate
+    least as large; an estimate can be too large by chance. The 20th percentile is the estimate
     minus 0.84 / 1.96 of the distance to the lower limit (at a level of 95 %), so that it is also
     defined for a corrected estimate. ``fewest_cases`` tries results in which all cases have the
     same rates. Fix the number of cases in advance: adding cases until a verdict appears inflates
@@ -183,9 +183,10 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
 def _fewest_cases_of_any_result(
     margin: float, within: bool, n_attempts: int, ci_level: float
 ) -> float:
-    """Return the smallest number of cases at which any result is beyond (or within) the margin.
+    """Return the smallest number of cases at which the interval of a possible result suffices.
 
-    ``n_attempts`` is 0 for the rule that assumes nothing about the attempts at a case.
+    It suffices if it is beyond the margin or, with ``within``, inside the margin. ``n_attempts`` is
+    0 for the rule that assumes nothing about the attempts at a case.
     """
     steps = max(n_attempts, 1)
     up, down = (side.ravel() / steps for side in np.indices((steps + 1, steps + 1)))
@@ -206,7 +207,7 @@ def _fewest_cases_of_any_result(
 def _repeats_instead(
     pilot: pd.DataFrame, size: float, power: float, how: dict[str, Any], needed: Interval
 ) -> Interval:
-    """Return the number of repeats of the same cases with the target power."""
+    """Return the number of repeats of the same cases that gives the target power."""
     least = how.pop("n_repeats")
 
     def powers(n_repeats: int) -> pd.Series:

@@ -39,10 +39,11 @@ _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
 # Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
-_TOLERANCE = 1e-4  # A larger deviation of the variance of a delta is noted.
-# A grid of pass probabilities, and the weights of the targets for their distribution: its sum, the
-# mean and the second moment of the delta, the baseline rate and the two sigma2. If not all targets
-# are possible, those with larger weights are met. _EVEN is the weight of equal probabilities.
+_TOLERANCE = 1e-4  # A note states if the variance of a delta deviates by more than this.
+# The pass probabilities of cases have a distribution on the grid _RATES. The targets for this
+# distribution are its sum, the mean and the second moment of the delta, the baseline rate and the
+# two sigma2; _PRIORITIES are their weights. If not all targets can be met, those with larger
+# weights are. _EVEN is the weight of the target that all probabilities are equal.
 _RATES = np.linspace(0.0, 1.0, 9)
 _PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
 _EVEN = 3e-3
@@ -94,7 +95,7 @@ def variance_components(
         - ``omega2``: variance of the true delta between cases of a skill;
         - ``omega2_gap``: variance of the true delta between cases of the same skill and distance;
         - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, averaged
-          over cases; for ``passed``, this is the mean of p(1 - p).
+          over cases; for ``passed``, this is the mean of p(1 - p), where p is the pass probability.
 
         ``n`` is the number of paired cases, ``n_clusters`` the number of skills, and ``n_repeats``
         the mean number of repeats per case and condition. A variance estimated below zero is set to
@@ -162,11 +163,10 @@ def _missing_attempts(part: pd.DataFrame, value: str, names: tuple[str, str]) ->
 class PilotCases:
     """Cases with outcomes in both conditions, as arrays with one entry per case.
 
-    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. The names of
-    the other fields end in 1 for the condition and in 0 for the reference condition. They are the
-    ``mean`` over repeats, the number ``n`` of repeats with an outcome, and the sample ``variance``
-    between these repeats (NaN with one repeat). ``is_share`` is True if a value is a share of
-    checks.
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean`` is the
+    mean over repeats, ``n`` the number of repeats with an outcome, and ``variance`` the sample
+    variance between these repeats (NaN with one repeat). Names of these fields end in 1 for the
+    condition and in 0 for the reference. ``is_share`` is True if a value is a share of checks.
     """
 
     skill: NDArray[np.intp]
@@ -459,11 +459,12 @@ def case_chances(
     """Return the chance of each result of a case, and whether its variance is possible.
 
     A result is a pair of rates, with the skill and without, as in :func:`case_results`. The passes
-    are binomial, with pass probabilities that have a joint distribution over cases. This
-    distribution has mean `delta` and the given variance of the observed delta, baseline rate and
-    means of p (1 - p); of all such distributions, it has the most equal probabilities. If they
-    cannot all hold, the mean and the variance of the delta have priority. Without sigma2, the
-    result is a pair of shares of checks, and the distribution is that of the shares.
+    are binomial, with pass probabilities p that have a joint distribution over cases. This
+    distribution gives the delta the mean `delta` and the observed delta the given variance. It also
+    has the given baseline rate, and `sigma2` as the means of p (1 - p). Of all such distributions,
+    the one with the most equal probabilities is used. If not all conditions can hold, the mean and
+    the variance of the delta have priority. If `sigma2` is None, results are pairs of shares of
+    checks, and the distribution is that of the shares.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
@@ -497,9 +498,9 @@ def components_by_group(
 ) -> list[tuple[dict[str, Any], Components, str, str]]:
     """Return, for each group of a pilot, its keys, its components, a phrase and a note.
 
-    The phrase names the required components that are missing; it is empty if none is. The note
-    counts the attempts of the pilot without an outcome. Stated assumptions override the components
-    of the pilot. StudyError is raised if every group lacks a required component.
+    The phrase names the required components that are unknown; it is empty if all are known. The
+    note counts the attempts of the pilot without an outcome. Stated assumptions override the
+    components of the pilot. StudyError is raised if every group lacks a required component.
     """
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:
@@ -537,7 +538,7 @@ def components_by_group(
     return out
 
 
-# what a pilot must have to estimate a component
+# component -> the data that a pilot needs to estimate it
 _SOURCES = {
     "tau2": "several skills, each with several cases",
     "omega2": "several cases of each skill (for a gap, at each distance)",

@@ -327,7 +327,11 @@ class Counter:
         return not hasattr(self.client, "messages") or model.startswith("claude")
 
     def __call__(self, model: str | None, text: str) -> float:
-        """Return the number of tokens of a text; if estimated, without role and delimiters."""
+        """Return the number of tokens of a text.
+
+        A count by an anthropic client includes the role and the delimiters of the message. An
+        estimate does not.
+        """
         if not text:
             return 0.0
         if model is None or not self.counts(model):
@@ -378,8 +382,8 @@ class Calls:
     """``n`` calls with the same prefix, prompt and length of reply.
 
     Calls with the same ``key`` have the same prefix, which is written to the cache once. The other
-    fields are numbers of tokens: ``prefix`` of the part of the prompt that may be cached, ``rest``
-    of the rest of the prompt, and ``output`` of the reply.
+    fields count tokens: ``prefix`` counts the part of the prompt that can be cached, ``rest`` the
+    rest of the prompt, and ``output`` the reply.
     """
 
     key: str
@@ -543,7 +547,7 @@ def _display_name(who: Any) -> str:
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
-    """Return mean lengths of answers in characters, with case_id and condition as key.
+    """Return mean lengths of answers in characters; keys are pairs of case_id and condition.
 
     The mean over all cases of a condition has an empty case_id in its key. The key of the overall
     mean is two empty strings.

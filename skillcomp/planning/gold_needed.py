@@ -156,10 +156,11 @@ def gold_needed(
     """Estimate how much gold an interval of a target width needs.
 
     By default, the planned estimate is a corrected delta, the PPI++ paired delta. It needs verdicts
-    on all cases, and gold in both conditions on one repeat of randomly drawn cases. With
-    ``measure``, it is the agreement of a grader with gold, its kappa or its error rates, or, with
-    ``reference_grader``, the difference of two graders in this measure, on the same items. The plan
-    is based on a pilot with verdicts and gold, or on stated assumptions.
+    on all cases, and gold in both conditions on one repeat of randomly drawn cases. With another
+    ``measure``, the planned estimate is the agreement of a grader with gold, its kappa or one of
+    its error rates. With ``reference_grader``, it is the difference of two graders in this measure,
+    on the same items. The plan is based on a pilot with verdicts and gold, or on stated
+    assumptions.
 
     Parameters
     ----------
@@ -238,10 +239,9 @@ def gold_needed(
     :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++ at the weight of the grader
     that minimises it. If gold shows fewer than five errors of the grader in a direction, the
     interval allows for an error that was not observed; the plan allows for it in proportion to the
-    probability of so few errors. Without a
-    pilot, the errors of different checks are assumed to be independent; with ``value="passed"``, an
-    attempt counts as one check. At least 10 gold cases are planned, because coverage was not tested
-    with fewer.
+    probability of so few errors. Without a pilot, the errors of different checks are assumed to be
+    independent; with ``value="passed"``, an attempt counts as one check. At least 10 gold cases are
+    planned, because coverage was not tested with fewer.
 
     For another ``measure``, the width of the pilot's interval is taken to fall with the square root
     of the number of labels (:func:`skillcomp.stats.units_needed`), so the plan assumes as many
@@ -328,7 +328,7 @@ def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, see
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and its resamples; NaN and None if gold is too rare."""
+    """Return the differences in a pilot and in its resamples; NaN and None if gold is too rare."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)

@@ -1,4 +1,4 @@
-"""Number of gold labels for an interval of agreement, kappa or error rates, or a difference."""
+"""Number of gold labels for an interval of agreement, kappa, error rates or their difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, quantile, undefined, units_needed
 
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
-# the measure of the pilot for each quality; false passes and fails are 1 minus their measure
+# quality -> the measure of the pilot; false passes and false fails are 1 minus this measure
 _MEASURES = {
     "agreement": "raw_agreement",
     "kappa": "cohen_kappa",
@@ -160,8 +160,11 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return the expected interval as a function of the number of units, and units per label."""
-    right = np.array([se, sp])  # chance to judge gold passes and gold fails right, by grader
+    """Return the expected interval as a function of the number of units, and the units per label.
+
+    The units are the labels that the measure counts, such as gold fails for the specificity.
+    """
+    right = np.array([se, sp])  # chances that gold passes and gold fails are judged right
     weights = {
         "sensitivity": np.array([1.0, 0.0]),
         "false_fails": np.array([1.0, 0.0]),
@@ -185,7 +188,7 @@ def _expected_interval(
 def _expected_bounded(
     values: list[float], chances: list[float], quantity: Quantity, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the interval of a bounded mean if all values have their expected counts."""
+    """Return the interval of a bounded mean with the expected counts, as a function of n."""
 
     def expected(n: float) -> Interval:
         counts = np.round(np.array([chances]) * max(n, 1.0))
@@ -200,10 +203,11 @@ def _expected_bounded(
 def _expected_kappa(
     prevalence: float, se: float, sp: float, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the interval of kappa with the standard error of Fleiss, Cohen and Everitt 1969.
+    """Return the expected interval of kappa as a function of n.
 
-    With too few disagreements or agreements on a category, the interval is instead that of the raw
-    agreement, rescaled. The expected width is the mean of both widths, weighted by their
+    The standard error is that of Fleiss, Cohen and Everitt 1969. With too few disagreements, or too
+    few agreements on a category, the interval would be that of the raw agreement, rescaled. The
+    expected width is the mean of the widths of these two intervals, weighted by their
     probabilities.
     """
     table = np.array([[prevalence * se, prevalence * (1 - se)],

@@ -311,8 +311,8 @@ def _check_power(power: float, ci_level: float) -> None:
 class _PlannedStudy:
     """One plan, with the variance components of one group of the pilot.
 
-    ``lacking`` has the names of the required components that are unknown; it may be empty. ``lost``
-    counts the attempts of the pilot without an outcome.
+    ``lacking`` is a phrase that names the required components that are unknown; it is empty if all
+    are known. ``lost`` is a note on the attempts of the pilot without an outcome.
     """
 
     about: dict[str, Any]
@@ -340,8 +340,8 @@ class _PlannedStudy:
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # If share is the share of far cases, a gap changes the deltas of far cases by (1 - share)
-        # times the gap, and those of near cases by -share times the gap.
+        # Let share be the share of far cases. A gap then changes the deltas of far cases by
+        # (1 - share) times the gap, and those of near cases by -share times the gap.
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 
@@ -438,9 +438,10 @@ class _PlannedStudy:
 
 
 def _excluded_effects(size: float, margin: float) -> list[tuple[float, float]]:
-    """Return the effects that the interval has to exclude, and on which side of each it has to be.
+    """Return the values that the interval must exclude, and the side of each on which it must be.
 
-    An effect beyond the margin excludes the margin; one within it excludes both ends.
+    To show an effect beyond the margin, it must exclude the margin on the effect's side. To show an
+    effect within the margin, it must exclude the margin on both sides.
     """
     if abs(size) >= margin:
         sign = math.copysign(1.0, size)
@@ -538,9 +539,10 @@ def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None
 def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) -> CaseCounts:
     """Return the cases of each study, with the positions of the pseudo-cases.
 
-    ``drawn`` counts the cases with each result or, for a gap, the near and the far cases. A gap is
-    treated as in :func:`skillcomp.stats.gaps.standardised_gap`. Without ``arms``, the pseudo-cases
-    are at the bounds.
+    ``drawn`` has one array with the numbers of cases with each result, or, for a gap, one array for
+    near and one for far cases. A gap is treated as in
+    :func:`skillcomp.stats.gaps.standardised_gap`. Without ``arms``, the pseudo-cases are at the
+    bounds.
     """
     distinct, code = np.unique(values.round(9), return_inverse=True)
     counts = [side @ np.eye(len(distinct))[code] for side in drawn]
@@ -566,9 +568,10 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
 def _skill_samples(
     values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted], sizes: Sequence[int]
 ) -> CaseCounts:
-    """Return the skills of each study as units, like :func:`case_samples` with cases as units.
+    """Return the skills of each study as units; :func:`case_samples` has cases as units.
 
-    The value of a skill is the mean delta (or gap) of its cases; ``sizes`` are their numbers.
+    The value of a skill is the mean delta (or gap) of its cases. ``sizes`` is the number of cases
+    per skill, or, for a gap, the numbers of near and of far cases.
     """
     means = [side @ values / n for side, n in zip(drawn, sizes, strict=True)]
     value = means[0] if len(means) == 1 else means[1] - means[0]
@@ -594,7 +597,7 @@ def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Return clusters and pseudo-cases; without ``terms``, the pseudo-cases are at the bounds."""
+    """Add pseudo-cases to the clusters; without ``terms``, the pseudo-cases are at the bounds."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high
