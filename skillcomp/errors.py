@@ -28,8 +28,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _SHOWN = 20  # maximum number of problems that a message lists, so that it fits on a screen
 
-# Maximum number of lines of a message, and of the characters that the lines share equally (but a
-# line can always have 400).
+# A message has at most this many lines and characters. The lines share the characters equally, but
+# a line may always have 400.
 _LINES, _LETTERS = 24, 2400
 
 
@@ -53,7 +53,7 @@ class StoreError(SkillcompError):
 
 
 class FrameError(SkillcompError, ValueError):
-    """A DataFrame breaks the contract of its kind.
+    """A DataFrame breaks the contract of its kind of frame, such as verdicts.
 
     Attributes
     ----------
@@ -138,7 +138,10 @@ def require_known(
     *,
     label: str = "allowed",
 ) -> None:
-    """Raise ``error`` (default: FrameError) if ``found`` is not in ``known``; list ``known``."""
+    """Raise ``error`` (default: FrameError) if ``found`` is not one of the known words.
+
+    The message lists these words and suggests the nearest one.
+    """
     words = list(known)
     if found not in words:
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
@@ -147,7 +150,10 @@ def require_known(
 def require_type(
     what: str, value: object, kind: type, source: str, error: type[SkillcompError]
 ) -> None:
-    """Raise ``error`` unless ``value`` is a ``kind``; the message names the call in ``source``."""
+    """Raise ``error`` unless ``value`` is an instance of ``kind``.
+
+    The message names ``source``, which is a call that returns such an instance.
+    """
     if not isinstance(value, kind):
         other = f"{type(value).__name__} {literal(value)}"
         raise error(f"{what}: expected a {kind.__name__} ({source}), found {other}.")

@@ -423,7 +423,10 @@ def deltas(
 
 
 def _chosen_grader(grader: str | None, graders: list[str]) -> str:
-    """Return the grader named by the option, else the only one; raise if unknown or several."""
+    """Return the grader that the option names or, without a name, the only grader.
+
+    Raise StudyError if the name is unknown, or if it is missing and there are several graders.
+    """
     if grader is None and len(graders) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
     chosen = graders[0] if grader is None else grader

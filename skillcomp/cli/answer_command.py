@@ -55,7 +55,7 @@ def answer(
     ] = None,
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
 ) -> None:
-    """Print the findings of a study, a table or another tool's results, and write their page."""
+    """Print what a table, a study or another tool's results show, and write a page about it."""
     import skillcomp as sc
     from skillcomp.report.page import write_answer
 
@@ -137,7 +137,7 @@ def _meanings(
 
 
 def _chosen_baseline(words: list[str], options: list[str]) -> str:
-    """In a terminal, ask which word is the baseline; otherwise raise and list the options."""
+    """In a terminal, ask which word is the baseline; elsewhere, raise an error with the options."""
     question = f"Which of these is the baseline: {', '.join(words)}?"
     if not in_terminal():
         listed = "".join(f"\n- {option}" for option in options)

@@ -45,8 +45,8 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Match problems that the reader of a file reports and the lint reports too. Only the finding of the
-# lint is kept.
+# Match problems that both the reader of a file and the lint report. Only the finding of the lint is
+# kept.
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -333,7 +333,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn problems that a reader noted into findings; omit those that the lint reports, too."""
+    """Turn problems that a reader noted into findings; omit those that the lint itself reports."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -389,7 +389,11 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
 
 
 def _files_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the files called `name` below a folder; skip hidden folders, studies and links out."""
+    """Yield the files called `name` below a folder.
+
+    Hidden folders, installed packages, recorded studies and links that lead out of the folder are
+    skipped.
+    """
     whole = root.resolve()
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]

@@ -19,7 +19,7 @@ from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_f
 from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
-MOST = 20  # maximum number of links that are checked in a file, and of downloads
+MOST = 20  # maximum number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
 # dimension C8 of the rubric asks for at least three items in the checklist (comprehension report,
 # 5.9)
@@ -60,7 +60,7 @@ _CONCEPT_HEADING = re.compile(
 )
 FEWEST_HEADINGS = 3  # Fewer headings that belong in a concept block are not reported.
 COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # Matches the ends of a code block.
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # Matches both ends of a code block.
 
 
 def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
 
 
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
-    """Return a finding for each skill that repeats words of an earlier concept block, by slug."""
+    """Return findings by slug: one per skill that repeats words of an earlier concept block."""
     first: dict[tuple[str, ...], str] = {}
     findings: dict[str, Finding] = {}
     for skill in skills:
@@ -161,7 +161,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block; `concept` has its text fields, `entries` all."""
+    """Yield the faults of a concept block; `concept` has its text fields, `entries` all fields."""
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]

@@ -522,7 +522,7 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a source; None if it is not the skill and no folder is known."""
+        """Return the text of a source; None if no folder is known and it is not the skill."""
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text

@@ -172,7 +172,10 @@ class Options:
     def of(
         cls, width: int, batch: bool | BatchLimits, progress: bool, agents: Iterable[Agent]
     ) -> Options:
-        """Make options from the arguments of a stage; raise if an agent cannot send batches."""
+        """Make options from the arguments of a stage.
+
+        If `batch` asks for batches, raise AgentError if one of the agents cannot send them.
+        """
         limits = BatchLimits() if batch is True else batch or None
         for agent in agents if limits else ():
             batch_service(agent)
@@ -272,7 +275,7 @@ class Engine(ABC, Generic[J]):
                     await participant.aclose()
 
     def reporting_loss(self, job: str, book: Book) -> Book:
-        """Return a function that calls `book` and also notes each paid reply that is not stored."""
+        """Return a function that calls `book` and notes each paid reply that it fails to store."""
 
         async def book_or_note(reply: Reply, started: datetime) -> None:
             try:
@@ -513,7 +516,7 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read the stored replies of each job; skip those up to the time in `used`, if any."""
+        """Read the stored replies of each job, except those up to the time of the job in `used`."""
         self.replies.clear()  # no reply is lost, because the store has all of them
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)

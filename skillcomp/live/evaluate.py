@@ -537,7 +537,7 @@ def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, Any]:
     """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
 
-    A task has any-of-k 1 if one of its k attempts passed, else 0; its mean has an interval over
+    Any-of-k is 1 for a task if one of its k attempts passed, else 0. Its mean has an interval over
     tasks.
     """
     rows = [results[task]["attempts"] for task in tasks]
@@ -555,7 +555,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the change from condition `other`; if empty, that of the pass rate."""
+    """Return the interval of the change from condition `other` or, if empty, of the pass rate."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

@@ -252,7 +252,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 def _offered_skills(
     own: Skill, loaded: Skill | None, condition: str, neighbours: Any
 ) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug; a previous version has that of `own`."""
+    """Return the skills that a condition offers, by slug; a previous version keeps its slug."""
     several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
     skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
     if loaded is not None:

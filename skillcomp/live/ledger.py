@@ -352,7 +352,7 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until a cost fits into the budget, then reserve and return it; None if it cannot."""
+        """Wait until a cost fits into the budget, then reserve and return it; None if too high."""
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:

@@ -167,7 +167,7 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
     totals = _verdict_totals(store)
-    # keep the last receipt of each grader, which has the agreement with gold answers and n_wanted
+    # the last receipt of each grader has n_wanted and the agreement with gold answers
     rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
     receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
     batches = under_way(store, "grade")

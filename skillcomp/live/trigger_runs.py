@@ -273,7 +273,7 @@ def _suite_files(
 
 
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return the path of the prompts (table, JSON set or cases) in each subfolder, by its name."""
+    """Return the path of the prompts (a table, a JSON set or cases) in each subfolder, by name."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
@@ -411,7 +411,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 
 
 class _CaseAgent:
-    """An agent that runs a program within the limits of each case, and keeps its files."""
+    """An agent that runs a program within the limits of each case and keeps the files it leaves."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore, progress: bool) -> None:
         self._run, self._plan, self._progress = run, plan, progress

@@ -41,8 +41,8 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNOREC
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _URL_SAFE = {"+": "-", "/": "_"}  # letters of base64, and their replacements in its URL-safe form
 
-# Match line breaks between the letters of an encoded secret, and separators between its bytes, both
-# also as JSON writes them.
+# Match the line breaks between the letters of an encoded secret, and the separators between its
+# bytes, in plain text and in JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # A shorter value, such as "1" or "true", is not treated as a secret.
 # This is the cost_note of a reply that was paid for but could not be read.
@@ -467,7 +467,7 @@ def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
         patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
         # a letter encodes 6 bits in base64 (groups of 3 bytes) and 5 bits in base32 (of 5 bytes)
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            for start in range(size):  # number of bytes before the secret, which shift its letters
+            for start in range(size):  # bytes before the secret shift its letters
                 whole = encode(b"\0" * start + data).decode().rstrip("=")
                 # the first and last letters also depend on the bytes around the secret
                 last = (start + len(data)) * 8 // bits

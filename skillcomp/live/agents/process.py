@@ -108,7 +108,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """A folder for the cases of this process, and a watchdog process that removes it at the end."""
+    """A folder for all case folders of this process, and a watchdog that removes it at the end."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
@@ -191,7 +191,7 @@ def _remove_abandoned_roots(base: Path) -> None:
 def case_folder(base: Path | None = None) -> Iterator[Path]:
     """Yield a new folder with empty folders ``home``, ``work``, ``tmp`` and ``io``.
 
-    It is below `base`, by default in the temporary directory, and removed at the end.
+    The folder is below `base` (default: the temporary directory) and is removed at the end.
     """
     root = _temporary_root((Path(tempfile.gettempdir()) if base is None else base).resolve())
     folder = Path(tempfile.mkdtemp(dir=root.folder))
@@ -279,7 +279,7 @@ async def _wait_for_end(
 
 
 def _excess_of_all(pid: int, limits: Limits) -> str:
-    """Return which limit the processes of a program exceed together; empty if none."""
+    """Describe the limit that the processes of a program exceed together; empty if none."""
     if limits.memory is None or limits.cpu is None:
         return ""
     upper, cpu, nameless, pids = 0, 0.0, dict[int, int](), list[int]()
@@ -289,7 +289,8 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
             with contextlib.suppress(psutil.Error):
                 pids.append(process.pid)
                 upper += process.memory_info().rss
-                cpu += sum(process.cpu_times()[:4])  # includes ended children
+                # these are the times of the process and of its ended children (user and system)
+                cpu += sum(process.cpu_times()[:4])
                 nameless |= _nameless_files(process.pid)
     # the exact sum takes longer, so compute it only if the simple sum exceeds the limit
     memory = upper if upper <= limits.memory else sum(map(_share_of_memory, pids))

@@ -194,7 +194,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if a grader's agreement is below `least`, or half of the labels have no verdict."""
+    """Raise if a grader's agreement is below `least`, or if half of the labels lack a verdict."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):

@@ -46,7 +46,7 @@ _cores: dict[asyncio.AbstractEventLoop, asyncio.Queue[int]] = {}
 
 @dataclass(frozen=True)
 class Judgement:
-    """The result of judging one answer; ``passed`` and ``score`` are None if that failed."""
+    """The result of judging one answer; ``passed`` and ``score`` are None if judging failed."""
 
     passed: bool | None = None
     score: float | None = None
@@ -239,7 +239,7 @@ class Pytest(_TaskGrader):
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())
-            random.shuffle(cores)  # so that runs do not all begin on the same one
+            random.shuffle(cores)  # so that several processes do not start on the same core
             for number in cores:
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()

@@ -42,7 +42,7 @@ SECONDS = 2.0  # Time limit for all patterns of a case together.
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
-WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # These need only the answer and the files.
+WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # checks that need no trace
 
 # Each of these kinds of checks is decided by the method of _TraceChecks with the same name.
 _METHODS = (
@@ -473,7 +473,7 @@ class TraceJudge(BaseGrader):
         reply, replies, problems = await ask_until_read(
             self.agent,
             prompt,
-            None if self._schema else TraceReply,  # `cell` has the custom schema
+            None if self._schema else TraceReply,  # a custom schema is in `cell`
             self._read_reply,
             usable=("ok",),
             cell=cell,
