@@ -70,8 +70,9 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
         folder, a study.yaml, or a folder of skills. A skill is checked together with its
         ``evals/evals.json`` and its set of trigger queries, if it has them. If a study.yaml
         names skills or suites, these are checked. If it names none, its store is checked.
-        A suite is checked together with its skill. This is the skill of the study that the suite
-        names or, without one, ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
+        A suite is checked together with the skill that it names. This skill is looked up in the
+        study, then at ``../skills/<skill>/SKILL.md`` relative to the folder of the suite's file,
+        then in the folder above that folder.
     evals : bool, default False
         Whether to check all skills in the folder `path` and their trigger prompts
         (``evals/skills/<slug>/prompts.csv``). Hidden folders, recorded studies, ``artifacts`` and
@@ -105,8 +106,8 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     Duplicate prompts or descriptions are warnings, and so is a skill without explicit, implicit or
     negative prompts. Five more warnings are about the text of a skill: it shows commands or files
     but no definition of done; it has no dry-run mode; it does not say when not to use the skill; it
-    contains an instruction to "do everything"; its downloads are not optional. These five rules
-    search for words, so a person should judge their findings.
+    contains an instruction to "do everything"; it has downloads that are not called optional. These
+    five rules search for words, so a person should judge their findings.
 
     The test files of a task suite are searched for calls that execute code in the process of the
     test (``exec``, ``eval``, ``runpy``, ``importlib``). If a test executes an answer in this way,

@@ -102,8 +102,9 @@ def grade(
     Raises
     ------
     GraderError
-        If a grader's agreement with gold is below `min_gold_agreement`, or if it has no verdict on
-        half of the gold labels or more. This grader and those after it then do not grade the study.
+        If `min_gold_agreement` is given, and a grader agrees with a smaller share of the gold
+        labels or has no verdict on half of them. This grader and those after it then do not grade
+        the study.
     StudyError
         If there is nothing to grade, an argument is not allowed, a suite or skill was edited inside
         the store, or a grader has another model or other settings than in an earlier call.

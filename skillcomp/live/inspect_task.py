@@ -80,8 +80,8 @@ def inspect_task(
     neighbours : path, Skill or sequence of them, optional
         For a suite of triggers: further skills that are offered under every condition.
     grader : str or LiveGrader, default "forced"
-        The style of a `ComprehensionGrader` that asks the model with the role ``grader``, or a
-        grader. Task suites have the judges of a `SuiteGrader`.
+        A grader, or the style of a `ComprehensionGrader` that asks the model with the role
+        ``grader``. Without a grader of your own, task suites get the judges of a `SuiteGrader`.
     trust : bool, default False
         Whether to run the tests of a task suite without a sandbox, as in `SuiteGrader`.
 
