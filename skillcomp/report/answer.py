@@ -293,7 +293,7 @@ def answer(
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases)}
-    facts |= {"answers": len(data.attempts), "graders": len(data.graders)}
+    facts |= {"attempts": len(data.attempts), "graders": len(data.graders)}
     facts |= {"verdicts": len(verdicts), "gold labels": len(gold)}
     further = StudyEstimates({**estimates.frames})
     screens = study_screens(data, further, chosen, skip="grader study", design=draw)

@@ -295,7 +295,7 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
         html += Markup('<div class="table">{}</div>').format(rows)
     rates = probe_rates(probed)
     rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
-    fig: Any = plots.dimensions(rates, x="answer", y="skill", label="checks passed").figure
+    fig: Any = plots.dimensions(rates, x="answer", y="skill", label="Checks passed (%)").figure
     lead = (
         "Share of checks (%) that answers of known quality pass. The reference should pass all, "
         "the others few, except checks that forbid something."
