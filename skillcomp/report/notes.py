@@ -12,7 +12,8 @@ from skillcomp.style import called
 # topic of the sentences on each frame of an answer
 _TOPICS = {"decided": "skill", "placebo": "skill", "previous": "skill", "overall": "summary"}
 _TOPICS |= {"gap": "transfer", "effects": "structure", "explained": "structure"}
-_TOPICS |= {"triggers": "trigger", "goals": "trigger", "drift": "drift"}
+_TOPICS |= {"dimensions": "dimension", "price": "price"}
+_TOPICS |= {"triggers": "trigger", "goals": "trigger", "controls": "trigger", "drift": "drift"}
 _TOPICS |= {"corrected": "correction", "needed": "limits"}
 # columns that identify a row, from the subject to the measure
 _KEYS = ["skill", "grader", "feature", "agent", "condition", "scope", "effect", "at", "kind"]

@@ -577,6 +577,10 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]
         texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])
+    # the box of these topics is shown only with sentences; a note without a box is a limit
+    for name in ("dimension", "price", "structure", "trigger"):
+        if name in texts and name not in topics:
+            texts["limits"] = [*texts.get("limits", []), *texts.pop(name)]
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
