@@ -183,7 +183,7 @@ NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability"
 # with fewer clusters, an interval is wider than any likely effect
 _FEWEST_CLUSTERS = 5
-_FEWEST = 2  # smallest number of cases under each of two conditions
+_FEWEST = 2  # Smallest number of cases under each of two conditions.
 # An effect is estimated only if the feature's range in the data is at least this multiple of the
 # unit for which the effect is reported. The multiple is below 1, because the answers with the
 # smallest and the largest value may have no labels, which makes the range smaller.

@@ -64,7 +64,7 @@ def first_wins(
     The columns are ``by``, case, pair, cluster, n_orders, systems, first_1 and first_2. The last
     two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a
     tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``systems`` names
-    both sides in alphabetical order, which is order 1; it is missing if they have no names.
+    both sides in the alphabetical order of order 1; it is missing if they have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))

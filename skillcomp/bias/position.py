@@ -25,7 +25,7 @@ _CHANGES = {"consistent": "position_consistency_change", "reversed": "position_r
 _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "reference_n_ties",
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
-_SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
+_SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is comparable.
 # The order of the answers of two systems counts as not random if one system is shown first in more
 # than the share _UNEVEN of the pairs, and the probability of such a share under a random order is
 # below _RARE.

@@ -74,7 +74,7 @@ LOST_GOLD = 0.05
 # The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-Parts = Iterable[tuple[dict[str, Any], Group]]  # of `labelled_groups`
+Parts = Iterable[tuple[dict[str, Any], Group]]  # the result of `labelled_groups`
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
@@ -601,7 +601,7 @@ def _group_of(
     shares: Mapping[str, Any],
     ci_level: float,
 ) -> Group:
-    """Return a group with the clusters of the column ``cluster``."""
+    """Build a group, with the clusters that the column ``cluster`` names."""
     part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
     names, by_strata = ordered(part["condition"]), "stratum" in every
     units = {c: every[every["condition"].eq(c)] for c in names}

@@ -780,7 +780,7 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
         ends = difference(float(expit(logit)))
         return ends.low if delta.estimate > 0.0 else -ends.high
 
-    # levels between 1e-9 and 1 - 1e-9
+    # search the levels between 2e-9 and 1 - 2e-9
     ends = -_WIDEST, _WIDEST
     if delta.estimate == 0.0 or distance(ends[0]) <= 0.0:
         p_value = 1.0

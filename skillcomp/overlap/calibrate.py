@@ -298,7 +298,7 @@ def settings_of(
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
-    """Select the rows of `shared` that belong to the attempts; all rows of attempts by default."""
+    """Select the rows of `shared` for `attempts`; if that is None, all rows for attempts."""
     what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:
@@ -546,7 +546,8 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
     share = np.concatenate([g.share[rows, column] for g, rows in parts])
     units = np.concatenate([(g.units if g.passages else g.units + sample.n_documents)[rows]
                             for g, rows in parts])  # fmt: skip
-    n_resamples = 1 if sample.positive.made_up else settings.n_resamples  # no interval is needed
+    # one resample is enough for made-up copies, because they get no interval
+    n_resamples = 1 if sample.positive.made_up else settings.n_resamples
     value = bootstrap_auc(
         labels, share, clusters=units, n_resamples=n_resamples, seed=settings.seed,
         ci_level=settings.ci_level,

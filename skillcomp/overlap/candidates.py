@@ -168,7 +168,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     null = wide.index.get_level_values("name").isin(settings.nulls)
     made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
     candidates = _list_candidates(lengths, share, positive | null)
-    if (made_up & positive).any():  # a cut of the share depends on how the copies were made
+    if (made_up & positive).any():  # a cut would depend on how the copies were made
         candidates = candidates[candidates["rule"].eq("any")]
     flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])

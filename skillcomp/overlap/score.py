@@ -33,7 +33,7 @@ from skillcomp.ngrams import (
 )
 from skillcomp.records import Skill
 
-Document = Skill | str | Path  # a Skill means its SKILL.md; a path, one or all files
+Document = Skill | str | Path  # a Skill means its SKILL.md; a path means a file or a whole folder
 Skills = Mapping[str, Document] | Mapping[str, Skill] | Mapping[str, str] | Path
 FEW_LOST = 0.02  # share of the letters that a tokenizer may lose without a warning
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]

@@ -22,8 +22,8 @@ from skillcomp.errors import FrameError, literal, plural
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.score import Skills, score, skills_by_slug, source_files
 
-_BATCH = 10_000  # texts that a worker holds at a time
-_KEY = b"skillcomp"  # in the metadata of a result: the key of its part and settings
+_BATCH = 10_000  # Number of texts that a worker holds at a time.
+_KEY = b"skillcomp"  # Name of the metadata that identify the part and the settings of a result.
 _UNFINISHED = ".unfinished-"
 _READ = {
     *("attempt_id", "skill", "case_id", "condition", "repeat", "answer"),
@@ -210,7 +210,8 @@ def _errors_named(part: Path) -> Iterator[None]:
 
 def _score_part(part: Path, target: Path, key: str, how: dict[str, Any]) -> None:
     """Score one part in batches and write its rows; the file appears when it is complete."""
-    # hidden, so that readers of the folder skip it; unique, so that no two workers write it
+    # The name is hidden, so that readers of the folder skip the file, and unique, so that no two
+    # workers write the same file.
     unfinished = target.with_name(f"{_UNFINISHED}{target.stem}-{uuid4().hex}")
     try:
         with _errors_named(part), pq.ParquetFile(part) as source:

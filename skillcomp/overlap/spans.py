@@ -160,8 +160,8 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
     Without this rule, a text that repeats one word would have a run at every word.
     """
     listed: list[tuple[int, int]] = []
-    seen: set[bytes] = set()  # n-grams of the runs that overlap the last one listed
-    checked = stop = -1  # first position without a checked n-gram; end of the last run listed
+    seen: set[bytes] = set()  # N-grams of the runs that overlap the last run listed.
+    checked = stop = -1  # First position without a checked n-gram; end of the last run listed.
     for begin, run in runs:
         overlaps = begin < stop
         if not overlaps:

@@ -145,7 +145,7 @@ class Assumptions:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
 
     def components(self) -> dict[str, float]:
-        """Return the stated values by component; tau2, omega2 and sigma2 each give two of them."""
+        """Return stated values by component; tau2, omega2 and sigma2 each set two components."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):
             values |= {f"tau2{end}": self.tau2, f"omega2{end}": self.omega2}

@@ -20,7 +20,7 @@ from skillcomp.errors import FrameError, StudyError, require_type, suggest
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# for each mode, two truth values: whether prefixes are cached, and whether calls are batched
+# mode -> whether prefixes are cached, and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # tokens of 180 words, the mean length of 420 answers of the pilot
@@ -247,9 +247,9 @@ def _usages_with_cache(
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
-CHARS_PER_TOKEN = 3.5  # for English text, from the glossary of platform.claude.com
-MESSAGE_TOKENS = 8  # tokens for the role and the delimiters of a message
-SKILL_FRAME = 64  # number of characters around a skill in the system prompt of an agent
+CHARS_PER_TOKEN = 3.5  # Characters per token of English text (glossary of platform.claude.com).
+MESSAGE_TOKENS = 8  # Tokens for the role and the delimiters of a message.
+SKILL_FRAME = 64  # Number of characters around a skill in the system prompt of an agent.
 # The shortest prompt prefix, in tokens, that the service caches (documentation of prompt caching,
 # read on 2026-11-21). For other models, 1,024 is assumed.
 _MINIMUM = {
@@ -366,7 +366,7 @@ def loaded_text(skill: Skill | str) -> str:
 
 
 def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
-    """Return what a grader's prompt contains about a case, except the answer."""
+    """Return the texts about a case in a grader's prompt, without the answer."""
     parts = [case.prompt]
     for check in case.checks:
         parts.append(f"{check.check_id} {check.description}")

@@ -317,7 +317,7 @@ def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any
     # if whole attempts are graded, an attempt has one verdict that can be wrong
     n_verdicts = 1 if value == "passed" else n_checks
     assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # _assumed_differences raises an error without it
+    assert n_cases is not None  # otherwise, _assumed_differences has raised an error
     return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
 
 

@@ -32,7 +32,7 @@ _MEASURES = {
 }
 LABELS = ["width", "target", "rate", "n_pilot"]  # columns of the result
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
-_START, _STEPS = 100.0, 12  # first number of labels tried, maximum number of search steps
+_START, _STEPS = 100.0, 12  # first number of labels that is tried, and largest number of steps
 
 
 def pilot_rows(
@@ -111,7 +111,8 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    if quality.startswith("false_"):  # 1 minus the rate; a difference changes its sign
+    # a false rate is 1 minus the rate, and a difference of false rates has the opposite sign
+    if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
 
@@ -194,7 +195,7 @@ def _expected_bounded(
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # exact, because counts are rounded
+        mean = float(np.dot(values, chances))  # not from the counts, because these are rounded
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected

@@ -50,7 +50,7 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
 
-_WAYS = (-1.0, 1.0)  # signs of near and of far deltas in a gap
+_WAYS = (-1.0, 1.0)  # Signs of near and of far deltas in a gap.
 MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"

@@ -185,7 +185,7 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
     low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
     high = low | n_open.gt(0)
     n_missing = int(n_open.gt(0).sum())
-    # the numbers of passes at which the most, and the fewest, pairs of rounds agree
+    # for each item, the numbers of passes at which most, and fewest, pairs of rounds agree
     best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
     worst = (n // 2).clip(n_passed, n_passed + n_open)
     agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]

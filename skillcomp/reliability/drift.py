@@ -275,7 +275,7 @@ def paired_change(
     """Estimate the change of a rate over the same items; also return both rates and p-values.
 
     If ``exchanged``, the p-value is the larger of two: that of the interval and that of a test that
-    exchanges the versions within clusters. Otherwise it inverts the interval. The adaptive rule
+    exchanges the versions within clusters. Otherwise it is that of the interval. The adaptive rule
     needs ``items``, which name the check and the case of each rate.
     """
     clusters = np.asarray(cluster)
@@ -472,7 +472,7 @@ def _reference_pairs(
 class Pair:
     """Items graded by a version, the reference or both.
 
-    ``old`` and ``new`` are the verdicts of the reference and the version, NaN without one. The
+    ``old`` is the verdict of the reference and ``new`` that of the version, NaN if missing. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
     only the reference did, and ``both``. ``label`` is the verdict that is right for all items; None
     if this differs between items.
@@ -508,7 +508,10 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Return two counts of items graded by both: without a verdict of version or reference."""
+        """Count the items without a verdict of the version, and those without one of the reference.
+
+        Only items that both graded count.
+        """
         both = self.items["_graded_by"].eq("both")
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
@@ -530,7 +533,7 @@ class Pair:
         notes = [dropped] if n_dropped else []
         notes += [f"{plural(neither, 'item')} decided by neither"] if neither else []
         versions = (self.grader, self.version), self.reference
-        # the version is named only if the grader is the same
+        # name the version only if both versions are of one grader
         names = [
             " ".join(pair if self.grader == self.reference[0] else pair[:1]) for pair in versions
         ]

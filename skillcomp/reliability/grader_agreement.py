@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
-# each count of labelled items -> the verdict and the label of these items
+# count -> verdict and label of the items that it counts
 _CONFUSION = {
     "true_pass_count": (1.0, 1.0),
     "false_pass_count": (1.0, 0.0),
@@ -304,7 +304,7 @@ def _all_measures(
     lone: str,
     settings: dict[str, Any],
 ) -> dict[str, Interval]:
-    """Estimate the measures of one group; ``weights`` (or None) belong to its items with gold."""
+    """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
     items = part[part["settled_by"].notna()]
     if weights is not None:
         items = items.assign(weight=weights)

@@ -42,7 +42,7 @@ from skillcomp.stats.significance import clustered_midp, holm, mcnemar_midp, ran
 
 Floats = NDArray[np.float64]
 
-# for each measure, the gold label of the items that it counts; None: items with any label
+# measure -> gold label of the items that it counts (None if it counts items with any label)
 _LABELS = {"agreement": None, "sensitivity": 1.0, "specificity": 0.0}
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
 _READ = [*ITEM, *CASE, "cluster", "cluster_by_name", "agent", "run"]

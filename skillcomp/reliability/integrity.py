@@ -231,8 +231,8 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     version = [replies["grader"], replies["grader_version"]]
     asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # `map` of an empty column loses the dtype
-    # an empty answer has nothing to quote, so leave it out
+    answer = answer.astype("str")  # `map` of an empty column loses the dtype.
+    # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
     not_found = pd.Series(pd.NA, index=replies.index, dtype="boolean")

@@ -294,12 +294,12 @@ def _write_csv(path: Path, frame: pd.DataFrame) -> None:
     text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("xb")  # with "x", this fails if the file exists by now
+        file = path.open("xb")  # mode "x" fails if the file was created in the meantime
     except OSError as cause:
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
     try:
         with file:
-            # with a byte order mark, a spreadsheet recognises UTF-8
+            # write a byte order mark, by which spreadsheets recognise UTF-8
             file.write(text.encode("utf-8-sig"))
     except OSError as cause:
         path.unlink()

@@ -220,7 +220,7 @@ def bootstrap_agreement(
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
     heavy = np.ones(parts.agreeing.size) if weights is None else np.asarray(weights, float)
-    # let the weights add up to the number of units, because one coefficient depends on this number
+    # let the weights add up to the number of units, because Krippendorff's alpha depends on it
     heavy = heavy / heavy[usable].mean()
     raw = bounded_mean(parts.agreeing[usable], group[usable], weights=heavy[usable], ci_level=level)
     if coefficient_name == "raw_agreement":
@@ -308,7 +308,7 @@ def _resampled_values(
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
-    # drawn here, in order, so that the result is the same for any number of workers
+    # draw the resamples here, in order, so that the result is the same for any number of workers
     draws = (
         rng.multinomial(groups, np.full(groups, 1.0 / groups), min(block, n_resamples - start))
         for start in range(0, n_resamples, block)
@@ -320,7 +320,7 @@ def _resampled_values(
 
 
 def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
-    """Return the coefficient of each resample; ``weights`` counts each group in each resample."""
+    """Return the coefficient of each resample; ``weights`` counts each case in each resample."""
     return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
 
 
@@ -521,7 +521,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_distances(totals: Floats) -> Floats:
-    """Return squared differences of mean ranks, with ranks divided by the number of ratings."""
+    """Return squared differences between the mean ranks of categories, as shares of all ratings."""
     total = totals.sum(axis=-1)
     ranks = np.cumsum(totals, axis=-1) - totals / 2.0
     span = np.where(total > 0, total, 1.0)[..., None, None]

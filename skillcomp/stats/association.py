@@ -208,8 +208,8 @@ def detectable_r_squared(n: float) -> float:
     -----
     Uses Fisher's z with bias correction, as ``pwr.r.test`` of R does (Cohen 1988, chapter 3). 28,
     85 and 783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Values must be
-    normal and without measurement error. Pass rates over few tasks have such error and need more
-    units.
+    normal and without measurement error. Pass rates over few tasks have measurement error, so more
+    units are needed.
 
     Examples
     --------

@@ -193,6 +193,7 @@ _SMALL_SAMPLE = 15  # Samples with at most 16 distinct values (one more) are sol
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
+
 # _PHI and _KAPPA were chosen on one half of the designs of `make validate`, checked on the other.
 _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
 # Distance of a pseudo-case from the mean, in standard deviations of a case, for many cases and a
@@ -542,7 +543,7 @@ def chance_beyond(
     whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
     at = np.where(above, -null, null)
     below, _ = chance_below(*whole, at, near=near)
-    # if all values equal the pseudo-case, so does the mean, for any weights
+    # if all values equal that of the pseudo-case, the mean has this value for any weights
     start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
     sure = (side.top <= start) & (bottom >= start) & (at >= start)
     return np.asarray(np.where(sure, 1.0, below))

@@ -155,8 +155,8 @@ def sides_of_null(
 ) -> Floats:
     """Return whether the interval of each study is above or below the null, or includes it.
 
-    This is much faster than limits, because the exact probability is computed only for studies with
-    a limit near the null.
+    This is much faster than computing limits, because the exact probability is computed only for
+    studies with a limit near the null.
 
     Parameters
     ----------

@@ -234,9 +234,9 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return, for each cluster, the Gram matrix of the orthonormal design and its adjustment.
+    """Return the Gram matrix of each cluster's orthonormal design, and its adjustment matrix.
 
-    The adjustment is the matrix (I - Gram matrix) to the power of minus ``power``.
+    The adjustment matrix is (I - Gram matrix) to the power of minus ``power``.
     """
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 # allowed relative error of ``down / (up + down)`` if steps are rounded to whole numbers
 LATTICE_TOLERANCE = 0.02
-# in units of the steps; no stream of checks is long enough to reach a larger limit
+# largest limit that is tried, in units of the steps; no stream is long enough to reach a larger one
 LARGEST_LIMIT = 100_000
 
 

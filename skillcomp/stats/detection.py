@@ -23,8 +23,8 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # rounding errors of sums of rates are of this order
-_FEW_DOCUMENTS = 10  # with fewer documents, the limits are those of Clopper and Pearson
+_TIE = 1e-12  # Rounding errors of sums of rates are of this order.
+_FEW_DOCUMENTS = 10  # With fewer documents, the limits are those of Clopper and Pearson.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
 
@@ -197,7 +197,7 @@ def bootstrap_auc(
 
 
 def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Count positives and, in a second array, negatives, by document and distinct score."""
+    """Return two arrays that count positives and negatives, by document and distinct score."""
     values, codes = np.unique(data.scores, return_inverse=True)
     shape = (data.n_documents, values.size)
     positives, negatives = (

@@ -31,9 +31,9 @@ from skillcomp.stats.results import Interval, join_notes
 
 Floats = NDArray[np.float64]
 
-_ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
-_LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
-_MANY_ROWS = 50  # mean rows per level at which an se without intercepts is only 1 % too small
+_ALONE = 1e-9  # If 1 - leverage is below this, the case is fitted exactly and has no residual.
+_LARGEST = 1_000_000  # A matrix of intercepts has at most this number of elements.
+_MANY_ROWS = 50  # With this mean number of rows per level, a standard error is 1 % too small.
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,8 @@ def bounded_slope(
         why = f"interval='t' takes no {n_levels:,} levels of few rows; use another interval"
         unknown: Any = dict.fromkeys(("low", "high", "se", "df", "p_value"), np.nan)
         return replace(slope, **unknown, note=join_notes(slope.note, why))
-    basis = np.linalg.qr(design[:, ::-1])[0]  # last vector: first column given the others
+    # the last vector of the basis is the part of the first column that the others do not explain
+    basis = np.linalg.qr(design[:, ::-1])[0]
     effect = basis[:, -1] / (basis[:, -1] @ design[:, 0])
     left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
     rest = x0 - basis @ (basis.T @ x0)

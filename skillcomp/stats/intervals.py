@@ -210,10 +210,10 @@ class _Strata:
         return np.clip(effective, least, self._labels)
 
     def effective_units(self, whole: bool) -> tuple[float, float]:
-        """Return the effective number of units, and the standard error over cases behind it."""
+        """Return the effective number of units, and the standard error from which it follows."""
         part = self._hit - self.rate * (self._hit + self._miss)
         own = self._value - self.rate * self._of - part[self._code]
-        # correct for the mean of few labels, like n / (n - 1) in a variance
+        # correct for the mean that is estimated from few labels, as n / (n - 1) does in a variance
         more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
         scale = (self._share / self._labelled * more)[self._code]
         influence = self._size * (part[self._code] + self._has * scale * own)

@@ -33,7 +33,7 @@ _NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta 
 FEWEST_ERRORS = 5
 MOST_UNEQUAL = 10.0  # a note warns if the largest weight exceeds this multiple of the median
 UNSEEN = "cases of a small chance may have no gold"
-SHORT = 3.0  # a note warns if the sum of weights is this many standard deviations below n
+SHORT = 3.0  # a note warns if the weights add up to this many standard deviations too few cases
 
 
 def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
@@ -74,7 +74,8 @@ def _about_weights(data: _GoldCases) -> list[str]:
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
     size = size / data.sizes[data.labelled]
-    # If cases are drawn independently, the sum of weights has mean n and this standard deviation.
+    # If cases are drawn independently, the expected sum of weights is the number of cases, and this
+    # is its standard deviation.
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         share = f"{size.sum():.0f} of {data.labelled.size}"

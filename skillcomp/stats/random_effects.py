@@ -13,7 +13,7 @@ from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
-_SPREADS = 100  # points of the confidence distribution of the variance
+_SPREADS = 100  # number of points taken from the confidence distribution of the variance
 _HALVINGS = 50
 _NO_SPREAD = "all effects are the same: their spread is unknown"
 _TOO_ALIKE = "the effects differ less than their errors alone should make them: no limits"

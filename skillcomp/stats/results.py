@@ -152,7 +152,7 @@ def needed_columns(interval: Interval) -> dict[str, float]:
 
 
 def note_on_width(interval: Interval, units: str, *, coefficient: bool = False) -> str:
-    """Return a note on the number of units that a wide interval lacks; empty if it is narrow.
+    """Return a note on the number of units that would narrow a wide interval; else an empty text.
 
     Widths are in percentage points or, for a ``coefficient`` such as kappa, without a unit.
     """
