@@ -28,7 +28,7 @@ PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
 class Stated(TypedDict, total=False):
-    """Types of the fields of :class:`Assumptions` that are passed as keywords."""
+    """Types of the keyword arguments that set the fields of :class:`Assumptions`."""
 
     effect: Effect
     cluster: Cluster
@@ -79,15 +79,16 @@ class Assumptions:
         Pass rate of the baseline, which limits the possible effects, and overall delta, which a gap
         needs.
     margin : float, default 0.0
-        The study is to show an effect beyond this margin: the interval is above the margin, or
-        below minus the margin. With the default, the interval excludes 0. If the true effect is
-        smaller than the margin, the study is to show that it is within the margin.
+        The study is to show an effect beyond this margin: the whole interval is above ``margin`` or
+        below ``-margin``. With the default, the interval excludes 0. If the true effect is smaller
+        than the margin, the study is to show that the effect is within the margin.
     tau2, omega2, sigma2 : float, optional
-        tau2 is the variance between skills of the delta; if a gap is planned and ``scope`` is not
-        ``"pooled"``, of the gap. omega2 is the variance of the true delta between the cases of a
-        skill; if a gap is planned, between its cases at the same distance. sigma2 is the variance
-        between repeats of a case, in either condition. With ``cluster="case"``, tau2 is added to
-        omega2 for a delta and for a pooled gap, because an interval by case includes both.
+        tau2 is the variance of the delta between skills. For a gap with ``cluster="skill"``, it is
+        the variance of the gap between skills. omega2 is the variance of the true delta between the
+        cases of a skill; for a gap, between the cases of a skill at the same distance. sigma2 is
+        the variance between repeats of a case, in either condition. With ``cluster="case"``, tau2
+        is used only for a delta and a pooled gap: it is added to omega2, because an interval by
+        case includes both.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int
@@ -145,7 +146,7 @@ class Assumptions:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
 
     def components(self) -> dict[str, float]:
-        """Return stated values by component; tau2, omega2 and sigma2 each set two components."""
+        """Return the stated components by name; tau2, omega2 and sigma2 set two components each."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):
             values |= {f"tau2{end}": self.tau2, f"omega2{end}": self.omega2}
@@ -153,7 +154,7 @@ class Assumptions:
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:
-        """Return the names of the required components; with a pilot, sigma2 may be unknown."""
+        """Return the names of the required components; sigma2 is required only without a pilot."""
         suffix = "_gap" if self.effect == "gap" else ""
         names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
         if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":

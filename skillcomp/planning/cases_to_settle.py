@@ -26,7 +26,7 @@ from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, undefined
 
-CAUTIOUS = 0.2  # quantile of the estimate for a cautious number of cases
+CAUTIOUS = 0.2  # A cautious plan assumes the change at this quantile of the estimate.
 MOST_REPEATS = 20
 MANY_REPEATS = f"not even {MOST_REPEATS} repeats would be enough"
 NONE_ENOUGH = "if the change is less favourable (a one-in-five chance), no number is enough"
@@ -61,8 +61,9 @@ def cases_to_settle(
         Target probability of the verdict.
     assumptions, **words
         As in :func:`power_curve`: ``by``, ``value``, ``reference`` and ``interval`` are those of
-        ``decided``. The margin and the level are taken from its rows; ``helps`` and ``hurts`` are
-        sought at the level ``1 - p_limit``, with the column ``p_limit`` of ``decided``.
+        ``decided``. The margin and the level are taken from the rows of ``decided``; ``helps`` and
+        ``hurts`` are sought at the level ``1 - p_limit``, where ``p_limit`` is a column of
+        ``decided``.
 
     Returns
     -------
@@ -96,8 +97,8 @@ def cases_to_settle(
     least as large; an estimate can be too large by chance. The 20th percentile is the estimate
     minus 0.84 / 1.96 of the distance to the lower limit (at a level of 95 %), so that it is also
     defined for a corrected estimate. ``fewest_cases`` tries results in which all cases have the
-    same rates. Fix the number of cases in advance: adding cases until a verdict appears inflates
-    its error.
+    same rates. Fix the number of cases in advance: if cases are added until a verdict appears, the
+    verdict is wrong more often.
     """
     settings, rows = stated(assumptions, words), []
     names = listed(settings.by)
@@ -171,7 +172,8 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
     """Return the change at the 20th percentile; NaN if it is on the other side of the margin."""
     size = float(verdict["estimate"])
     within, sign = abs(size) < margin, math.copysign(1.0, size)
-    # The cautious size is closer to the margin: larger if the estimate is within it, else smaller.
+    # The cautious size is closer to the margin than the estimate. It is larger than an estimate
+    # within the margin, and smaller than an estimate beyond it.
     upwards = (sign > 0) == within
     reach = abs(verdict["ci_high" if upwards else "ci_low"] - size)
     reach *= norm.isf(CAUTIOUS) / norm.isf((1.0 - verdict["ci_level"]) / 2)
@@ -183,10 +185,10 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
 def _fewest_cases_of_any_result(
     margin: float, within: bool, n_attempts: int, ci_level: float
 ) -> float:
-    """Return the smallest number of cases at which the interval of a possible result suffices.
+    """Return the smallest number of cases with which any result can settle the verdict.
 
-    It suffices if it is beyond the margin or, with ``within``, inside the margin. ``n_attempts`` is
-    0 for the rule that assumes nothing about the attempts at a case.
+    A result settles the verdict if its interval is beyond the margin or, with ``within``, inside
+    the margin. ``n_attempts`` is 0 for the rule that assumes nothing about the attempts at a case.
     """
     steps = max(n_attempts, 1)
     up, down = (side.ravel() / steps for side in np.indices((steps + 1, steps + 1)))
@@ -207,7 +209,7 @@ def _fewest_cases_of_any_result(
 def _repeats_instead(
     pilot: pd.DataFrame, size: float, power: float, how: dict[str, Any], needed: Interval
 ) -> Interval:
-    """Return the number of repeats of the same cases that gives the target power."""
+    """Return how many repeats of the same cases give the target power; NaN if none does."""
     least = how.pop("n_repeats")
 
     def powers(n_repeats: int) -> pd.Series:

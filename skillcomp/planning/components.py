@@ -39,11 +39,11 @@ _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
 # Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
-_TOLERANCE = 1e-4  # A note states if the variance of a delta deviates by more than this.
-# The pass probabilities of cases have a distribution on the grid _RATES. The targets for this
-# distribution are its sum, the mean and the second moment of the delta, the baseline rate and the
-# two sigma2; _PRIORITIES are their weights. If not all targets can be met, those with larger
-# weights are. _EVEN is the weight of the target that all probabilities are equal.
+_TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
+# The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
+# this distribution are its sum, the mean and the second moment of the delta, the baseline rate and
+# the two sigma2. _PRIORITIES has the weights of these targets: if the targets conflict, the largest
+# weights prevail. _EVEN is the weight of a further target: equal probabilities.
 _RATES = np.linspace(0.0, 1.0, 9)
 _PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
 _EVEN = 3e-3
@@ -91,7 +91,7 @@ def variance_components(
         - ``baseline_rate``, ``delta``: mean over cases, in rate units;
         - ``gap``: mean delta of far cases minus mean delta of near cases; NaN with fewer than two
           cases of either kind;
-        - ``tau2``, ``tau2_gap``: variance between skills of the delta and of the gap;
+        - ``tau2``, ``tau2_gap``: variance of the delta and variance of the gap between skills;
         - ``omega2``: variance of the true delta between cases of a skill;
         - ``omega2_gap``: variance of the true delta between cases of the same skill and distance;
         - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, averaged
@@ -163,10 +163,11 @@ def _missing_attempts(part: pd.DataFrame, value: str, names: tuple[str, str]) ->
 class PilotCases:
     """Cases with outcomes in both conditions, as arrays with one entry per case.
 
-    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean`` is the
-    mean over repeats, ``n`` the number of repeats with an outcome, and ``variance`` the sample
-    variance between these repeats (NaN with one repeat). Names of these fields end in 1 for the
-    condition and in 0 for the reference. ``is_share`` is True if a value is a share of checks.
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean1`` and
+    ``mean0`` are the means over repeats under the condition (1) and the reference (0). ``n1`` and
+    ``n0`` are the numbers of repeats with an outcome. ``variance1`` and ``variance0`` are the
+    sample variances between these repeats, NaN with one repeat. ``is_share`` is True if a value is
+    a share of checks.
     """
 
     skill: NDArray[np.intp]
@@ -180,7 +181,7 @@ class PilotCases:
     is_share: bool = False
 
     def sample(self, *arms: str, at: Any = slice(None)) -> Sample:
-        """Return the means of one or two arms at the selected cases, with skills as clusters."""
+        """Return the means of one or two conditions at the selected cases; skills are clusters."""
         counts, signs = {"mean1": self.n1, "mean0": self.n0}, (1.0, -1.0)
         sides = zip(arms, signs, strict=False)
         rates = [Arm(getattr(self, name)[at], counts[name][at], sign) for name, sign in sides]
@@ -397,7 +398,7 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Rates and variance components of a plan, named as the measures of `variance_components`."""
+    """Rates and variance components of a plan; the names are measures of `variance_components`."""
 
     baseline_rate: float = math.nan
     delta: float = math.nan
@@ -420,14 +421,17 @@ class Components:
         return (0.0, 0.0) if self.one_repeat else (self.sigma2_skill, self.sigma2_baseline)
 
     def between_skills(self, plan: StudyPlan) -> float:
-        """Return the variance between skills of the delta; for a gap, of the near or far delta."""
+        """Return the variance of a delta between skills; 0 with ``cluster="case"``.
+
+        For a gap, this is the variance of the near delta, and of the far delta.
+        """
         if plan.assumptions.cluster == "case":
             return 0.0
         # near and far deltas are drawn independently, so each gets half the variance of their gap
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of the observed delta of a case around its mean in the simulation."""
+        """Return the variance that the simulation gives to the observed deltas of the cases."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
             # The interval of a pooled gap counts variation between skills as variation between
@@ -440,7 +444,7 @@ class Components:
 
 
 def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
-    """Return the possible deltas of a case, and the arms behind them."""
+    """Return the possible deltas of a case, and the rates with the skill and without it."""
     k, share = plan.n_repeats, plan.assumptions.value == "share_passed"
     rates = _RATES if share else np.arange(k + 1) / k
     skill, baseline = (side.ravel() for side in np.meshgrid(rates, rates, indexing="ij"))
@@ -456,15 +460,15 @@ def case_chances(
     baseline_rate: float = math.nan,
     sigma2: tuple[float, float] | None = (0.0, 0.0),
 ) -> tuple[Floats, bool]:
-    """Return the chance of each result of a case, and whether its variance is possible.
+    """Return the chance of each result of a case, and whether the delta can have this variance.
 
-    A result is a pair of rates, with the skill and without, as in :func:`case_results`. The passes
-    are binomial, with pass probabilities p that have a joint distribution over cases. This
-    distribution gives the delta the mean `delta` and the observed delta the given variance. It also
-    has the given baseline rate, and `sigma2` as the means of p (1 - p). Of all such distributions,
-    the one with the most equal probabilities is used. If not all conditions can hold, the mean and
-    the variance of the delta have priority. If `sigma2` is None, results are pairs of shares of
-    checks, and the distribution is that of the shares.
+    A result is a pair of rates, with the skill and without, as in :func:`case_results`. The numbers
+    of passes are binomial. Their two pass probabilities p have a joint distribution over cases,
+    with four properties. The mean of the delta is `delta`, the variance of the observed delta is
+    `variance`, the baseline rate is `baseline_rate`, and the means of p (1 - p) are `sigma2`. Of
+    all such distributions, the one with the most equal probabilities is used. If no distribution
+    has all four properties, the mean and the variance of the delta have priority. If `sigma2` is
+    None, a result is a pair of shares of checks, and the shares themselves have this distribution.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
@@ -483,7 +487,7 @@ def case_chances(
 
 
 def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return probabilities, as equal as possible, that give the features the target means."""
+    """Return the most equal probabilities for which the means of `features` are `targets`."""
     n, weights = features.shape[1], _PRIORITIES[: len(targets)]
     left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
     chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
@@ -496,7 +500,7 @@ MEASURES = tuple(component.name for component in fields(Components))
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
 ) -> list[tuple[dict[str, Any], Components, str, str]]:
-    """Return, for each group of a pilot, its keys, its components, a phrase and a note.
+    """Return the keys, the components, a phrase and a note for each group of a pilot.
 
     The phrase names the required components that are unknown; it is empty if all are known. The
     note counts the attempts of the pilot without an outcome. Stated assumptions override the
@@ -538,7 +542,7 @@ def components_by_group(
     return out
 
 
-# component -> the data that a pilot needs to estimate it
+# component -> the data from which a pilot can estimate this component
 _SOURCES = {
     "tau2": "several skills, each with several cases",
     "omega2": "several cases of each skill (for a gap, at each distance)",

@@ -23,7 +23,7 @@ from skillcomp.records import CONDITIONS, Case, Skill, Suite
 # mode -> whether prefixes are cached, and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
-ANSWER_TOKENS = 300.0  # tokens of 180 words, the mean length of 420 answers of the pilot
+ANSWER_TOKENS = 300.0  # About 180 words, the mean length of 420 answers of the pilot.
 _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
     **{"planned": "bool", "n_calls": "int64"},
@@ -248,7 +248,7 @@ def _usages_with_cache(
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
 CHARS_PER_TOKEN = 3.5  # Characters per token of English text (glossary of platform.claude.com).
-MESSAGE_TOKENS = 8  # Tokens for the role and the delimiters of a message.
+MESSAGE_TOKENS = 8  # Number of tokens for the role and the delimiters of a message.
 SKILL_FRAME = 64  # Number of characters around a skill in the system prompt of an agent.
 # The shortest prompt prefix, in tokens, that the service caches (documentation of prompt caching,
 # read on 2026-11-21). For other models, 1,024 is assumed.
@@ -275,7 +275,7 @@ def minimum_prefix(model: str | None) -> int:
 
 @dataclass(frozen=True)
 class GraderFrame:
-    """Numbers of characters in a grader's prompt and reply, without the data of the case.
+    """Numbers of characters in a grader's prompt and reply; the data of the case are not counted.
 
     ``system`` counts the instructions and the schema of the reply. ``case`` counts the tags that
     occur once per case, and ``check`` those that occur once per check. ``reply`` counts the part of
@@ -304,7 +304,7 @@ _FRAMES = {
 
 
 def frame_of_grader(grader: Any) -> GraderFrame:
-    """Return the frame of a grader's style; the frame of ``forced`` if the style is unknown."""
+    """Return the `GraderFrame` for a grader's style, or that of ``forced`` for an unknown style."""
     return _FRAMES.get(getattr(grader, "style", "forced"), _FRAMES["forced"])
 
 

@@ -71,9 +71,9 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
 
     The delta is estimated as in :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have
     gold, the estimate combines the mean of the cases with gold and the mean of the cases without.
-    If every case has gold, it is the mean of one value per case. The variance does not include the
-    imagined errors of :func:`imagined_variance`. The two arrays have the leading dimensions of the
-    pilot, then those of ``n``.
+    If every case has gold, the estimate is the mean of one value per case. The variance does not
+    include the imagined errors of :func:`imagined_variance`. The first dimensions of both arrays
+    are those of the resamples in ``pilot``, if any; the last dimension is that of ``n``.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -81,9 +81,9 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # If every case has gold, the grader enters only as the difference between its mean over all
-        # repeats and its value on the repeat with gold. In this difference the case's true mean
-        # cancels. `gap` is the variance of the difference.
+        # If every case has gold, only one difference matters: the grader's mean over all repeats
+        # minus the grader's value on the repeat with gold. The case's true mean cancels in it.
+        # `gap` is the variance of this difference.
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -93,13 +93,13 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
 
 
 def imagined_variance(pilot: Differences, n: Ints) -> Floats:
-    """Return the expected variance of imagined errors, for a grader of weight 1.
+    """Return the expected variance of imagined errors if the grader has the weight 1.
 
-    An error is a case in which gold and grader differ. An imagined error is one that was not
-    observed but is added for caution. If there are fewer than five errors with gold above the
-    grader, or fewer than five with gold below, :func:`skillcomp.stats.ppi.ppi_paired` adds one
-    imagined error in each direction. In a direction with five or more errors, the imagined error is
-    as large as the largest of them; otherwise its size is 1.
+    An error is a case in which gold and grader differ. An imagined error was not observed; it is
+    added for caution. Errors have two directions: gold is above the grader, or below it. If either
+    direction has fewer than five errors, :func:`skillcomp.stats.ppi.ppi_paired` adds one imagined
+    error in each direction. In a direction with five or more errors, the imagined error is as large
+    as the largest of them; otherwise its size is 1.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -208,17 +208,18 @@ def gold_needed(
         Three rows per ``by``, condition and width, with the measures ``gold_cases``,
         ``gold_attempts`` (two per case) and ``gold_labels`` (attempts times checks per case).
         ``estimate`` is the smallest sufficient number; its limits are bootstrap percentiles over
-        the pilot's cases. It is NaN with a note if even gold on every case is not sufficient, or if
-        fewer than 5 cases of the pilot have gold. ``note`` also states the number of labels without
-        a matching attempt. ``width`` is the target and ``expected_width`` the width expected with
-        the estimate. ``n_cases`` is the number of cases of the study. ``correlation`` is the
-        correlation, over cases with gold, of the paired differences computed from gold and from the
-        grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
+        the pilot's cases. The estimate is NaN with a note if even gold on every case is not
+        sufficient, or if fewer than 5 cases of the pilot have gold. ``note`` also states the number
+        of labels without a matching attempt. ``width`` is the target, and ``expected_width`` is the
+        width expected with the estimated number of gold cases. ``n_cases`` is the number of cases
+        of the study. ``correlation`` is the correlation, over cases with gold, of the paired
+        differences computed from gold and from the grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
 
         For another ``measure``, one row per ``by`` (and compared grader) and width, with the
         measure ``gold_labels``: the number of items that need a label and a verdict of the grader.
-        ``target`` is the measure, ``rate`` its value in the pilot or by assumption, ``n_pilot`` the
-        number of items of the pilot that it counts, such as gold fails for the specificity.
+        ``target`` is the measure, and ``rate`` its value in the pilot or by assumption. ``n_pilot``
+        is the number of items of the pilot that the measure counts, such as the items that fail by
+        gold for the specificity.
 
     Raises
     ------
@@ -314,10 +315,10 @@ def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[flo
 
 
 def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any) -> _Plan:
-    # if whole attempts are graded, an attempt has one verdict that can be wrong
+    # a grader of whole attempts gives one verdict per attempt, so only one can be wrong
     n_verdicts = 1 if value == "passed" else n_checks
     assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # otherwise, _assumed_differences has raised an error
+    assert n_cases is not None  # because _assumed_differences refuses None
     return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
 
 
@@ -328,7 +329,10 @@ def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, see
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and in its resamples; NaN and None if gold is too rare."""
+    """Return the differences in a pilot and in its resamples.
+
+    If too few cases have gold, the former are NaN, and the latter are None.
+    """
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -521,7 +525,7 @@ def case_differences(
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
         conditions = list(table.index.unique("condition"))
         require_reference(conditions, str(reference))
-        if not conditions:  # no case of this group has a value
+        if not conditions:
             continue
         base = table.xs(reference, level="condition")
         for condition in conditions:

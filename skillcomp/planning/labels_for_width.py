@@ -21,7 +21,8 @@ from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, quantile, undefined, units_needed
 
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
-# quality -> the measure of the pilot; false passes and false fails are 1 minus this measure
+# quality -> the measure that is estimated from the pilot. False passes and false fails are 1 minus
+# their measure.
 _MEASURES = {
     "agreement": "raw_agreement",
     "kappa": "cohen_kappa",
@@ -30,7 +31,7 @@ _MEASURES = {
     "false_passes": "specificity",
     "false_fails": "sensitivity",
 }
-LABELS = ["width", "target", "rate", "n_pilot"]  # columns of the result
+LABELS = ["width", "target", "rate", "n_pilot"]  # extra columns of the result
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
 _START, _STEPS = 100.0, 12  # first number of labels that is tried, and largest number of steps
 
@@ -101,7 +102,7 @@ def _label_row(
     *,
     is_difference: bool,
 ) -> dict[str, Any]:
-    """Return one row; ``share`` is the share of the labels that the measure counts."""
+    """Return one row of the result; the measure counts the ``share`` of all labels."""
     units = units_needed(interval, width / 2)
     method = f"interval of {quality}, length {width:g} at level {interval.ci_level:g}"
     if math.isfinite(units) and share > 0:
@@ -111,7 +112,7 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    # a false rate is 1 minus the rate, and a difference of false rates has the opposite sign
+    # the rate of false passes or fails is 1 minus `rate`; a difference of two has the opposite sign
     if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
@@ -141,7 +142,7 @@ def _stated(name: str, value: Any) -> float:
 
 
 def _both(name: str, rate: Any, reference_grader: str | None) -> list[float]:
-    """Return the rate of the grader, or those of the grader and of the reference."""
+    """Return the grader's rate in a list; with a reference grader, also the reference's rate."""
     if reference_grader is None:
         if isinstance(rate, Mapping):
             raise StudyError(f"gold_needed: {name}: found a mapping; name reference_grader=.")
@@ -161,11 +162,12 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return the expected interval as a function of the number of units, and the units per label.
+    """Return a function from the number of units to the expected interval, and units per label.
 
-    The units are the labels that the measure counts, such as gold fails for the specificity.
+    The units are the labels that the measure counts. For the specificity, these are the items that
+    fail by gold.
     """
-    right = np.array([se, sp])  # chances that gold passes and gold fails are judged right
+    right = np.array([se, sp])  # sensitivity and specificity of each grader
     weights = {
         "sensitivity": np.array([1.0, 0.0]),
         "false_fails": np.array([1.0, 0.0]),
@@ -189,13 +191,13 @@ def _expected_interval(
 def _expected_bounded(
     values: list[float], chances: list[float], quantity: Quantity, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the interval of a bounded mean with the expected counts, as a function of n."""
+    """Return a function from n to the interval of a bounded mean with the expected counts."""
 
     def expected(n: float) -> Interval:
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # not from the counts, because these are rounded
+        mean = float(np.dot(values, chances))  # the counts are rounded, so do not use them
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected
@@ -204,12 +206,12 @@ def _expected_bounded(
 def _expected_kappa(
     prevalence: float, se: float, sp: float, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the expected interval of kappa as a function of n.
+    """Return a function from n to the expected interval of kappa.
 
-    The standard error is that of Fleiss, Cohen and Everitt 1969. With too few disagreements, or too
-    few agreements on a category, the interval would be that of the raw agreement, rescaled. The
-    expected width is the mean of the widths of these two intervals, weighted by their
-    probabilities.
+    The standard error is that of Fleiss, Cohen and Everitt 1969. If a study has too few
+    disagreements, or too few agreements on a category, the interval of kappa is the rescaled
+    interval of the raw agreement. The expected width is the mean of the widths of these two
+    intervals, weighted by their probabilities.
     """
     table = np.array([[prevalence * se, prevalence * (1 - se)],
                       [(1 - prevalence) * (1 - sp), (1 - prevalence) * sp]])  # fmt: skip

@@ -48,15 +48,15 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
-GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
+GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # a gap is between -2 and 2
 
-_WAYS = (-1.0, 1.0)  # Signs of near and of far deltas in a gap.
+_WAYS = (-1.0, 1.0)  # Signs of the near delta and of the far delta in a gap.
 MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
-# Columns of the result that hold the sizes of a design as text, for legends.
+# Columns with the sizes of a design as text, such as "1 repeat", for legends.
 _LABELS = ["skills", "cases", "repeats"]
 _NOTHING = 1e-15  # A variance below this is a rounding error and counts as 0.
 _EDGE = 1e-3  # Smallest distance of a simulated rate from 0 and from 1.
@@ -124,20 +124,21 @@ def power_curve(
 
     Notes
     -----
-    For each case, a pass probability with the skill and one without it are drawn, and then the
-    passes. The joint distribution of the two probabilities over cases has the stated baseline rate,
-    mean delta and sigma2 of both conditions, and gives the observed delta the variance omega2 +
-    (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the one that is closest
-    to uniform is used. If no distribution has all these properties, the mean and the variance of
-    the delta have priority. A note states if the variance differs. If the baseline rate is unknown,
-    both rates are equally far from one half. With ``value="share_passed"``, shares are drawn in
+    For each case, two pass probabilities are drawn, one with the skill and one without it. The
+    passes are then drawn with these probabilities. The joint distribution of the two probabilities
+    over cases has the stated baseline rate, mean delta and sigma2 of both conditions. The variance
+    of the observed delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats, to which tau2 may
+    be added (see :class:`Assumptions`). Of all such distributions, the one that is closest to uniform is
+    used. If no distribution has all these properties, the mean and the variance of the delta have
+    priority; a note reports a variance that differs from the stated one. If the baseline rate is
+    unknown, both rates are equally far from one half. With ``value="share_passed"``, shares are drawn in
     steps of 1/8. With ``cluster="skill"``, the effects of skills are drawn from a normal
     distribution. A pilot with one repeat cannot distinguish the variance between cases from that
-    between repeats. Further repeats are then assumed to equal the first.
+    between repeats. Further repeats are then assumed to give the result of the first.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is
-    :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
+    :func:`skillcomp.stats.gaps.standardised_gap` with all cases in one level, as in
     :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, each skill is a cluster. Shares of
     checks are tested with ``interval="bounded"`` instead of ``"adaptive"``, because the number of
     checks is unknown; the column ``method`` names the rule. The t interval of a gap is computed
@@ -340,8 +341,8 @@ class _PlannedStudy:
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # Let share be the share of far cases. A gap then changes the deltas of far cases by
-        # (1 - share) times the gap, and those of near cases by -share times the gap.
+        # `share` is the share of far cases. A gap adds (1 - share) times the gap to the deltas of
+        # far cases, and subtracts share times the gap from the deltas of near cases.
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 
@@ -357,7 +358,7 @@ class _PlannedStudy:
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
-        """Return a row of the estimates frame, which includes the notes of the plan."""
+        """Return a row of the estimates frame; its note includes those on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = replace(interval, note=join_notes(interval.note, repeats, self.lost))
         return {
@@ -420,10 +421,10 @@ class _PlannedStudy:
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float
     ) -> tuple[Counted, bool]:
-        """Draw the number of cases with each possible result of a case, for each study.
+        """Draw how many cases of each study have each of the results that a case can have.
 
-        With ``cluster="skill"``, the cases are counted by study and skill. The second result is
-        False if a delta with this mean cannot have the planned variance.
+        With ``cluster="skill"``, the cases are counted by study and skill. The second return value
+        is False if a delta with this mean cannot have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         parts = self.components
@@ -438,10 +439,10 @@ class _PlannedStudy:
 
 
 def _excluded_effects(size: float, margin: float) -> list[tuple[float, float]]:
-    """Return the values that the interval must exclude, and the side of each on which it must be.
+    """Return pairs of a value and a sign: the interval must be above (1) or below (-1) the value.
 
-    To show an effect beyond the margin, it must exclude the margin on the effect's side. To show an
-    effect within the margin, it must exclude the margin on both sides.
+    To show an effect beyond the margin, the interval must exclude the margin on the side of the
+    effect. To show an effect within the margin, it must exclude ``margin`` and ``-margin``.
     """
     if abs(size) >= margin:
         sign = math.copysign(1.0, size)
@@ -511,7 +512,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Guess the number of cases per skill, by the normal approximation of the power."""
+    """Guess the number of cases per skill from a normal approximation of the power."""
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
@@ -520,7 +521,7 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
 
 
 def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
-    """Return the smallest n from 1 to MOST_CASES with ``enough(n)``; None if no n is enough."""
+    """Return the smallest n up to MOST_CASES for which ``enough(n)`` is True, or None."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):
         if high == MOST_CASES:
@@ -537,10 +538,10 @@ def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None
 
 
 def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) -> CaseCounts:
-    """Return the cases of each study, with the positions of the pseudo-cases.
+    """Return the cases of each study, and the pseudo-cases that its interval adds.
 
-    ``drawn`` has one array with the numbers of cases with each result, or, for a gap, one array for
-    near and one for far cases. A gap is treated as in
+    An array of ``drawn`` counts the cases of each study that have each result. A delta has one
+    array; a gap has two, for near and for far cases. A gap is treated as in
     :func:`skillcomp.stats.gaps.standardised_gap`. Without ``arms``, the pseudo-cases are at the
     bounds.
     """
@@ -568,10 +569,10 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
 def _skill_samples(
     values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted], sizes: Sequence[int]
 ) -> CaseCounts:
-    """Return the skills of each study as units; :func:`case_samples` has cases as units.
+    """Return the same as :func:`case_samples`, with skills instead of cases as units.
 
-    The value of a skill is the mean delta (or gap) of its cases. ``sizes`` is the number of cases
-    per skill, or, for a gap, the numbers of near and of far cases.
+    The value of a skill is the mean delta (or gap) of its cases. ``sizes`` has the number of cases
+    per skill. For a gap, it has the numbers of near and of far cases per skill.
     """
     means = [side @ values / n for side, n in zip(drawn, sizes, strict=True)]
     value = means[0] if len(means) == 1 else means[1] - means[0]
@@ -590,14 +591,14 @@ def _skill_samples(
 
 
 def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
-    """Return the arms of a delta or, for two sides, those of the near and of the far delta."""
+    """Return a list with the arms of the delta; for a gap, one list for near and one for far."""
     return [[replace(arm, sign=way * arm.sign) for arm in arms] for way in _WAYS[-n_sides:]]
 
 
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Add pseudo-cases to the clusters; without ``terms``, the pseudo-cases are at the bounds."""
+    """Return the units with their pseudo-cases, which are at the bounds without ``terms``."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high
@@ -606,7 +607,7 @@ def _placed_samples(
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return the true delta in a list or, for a gap, the true deltas of near and far cases."""
+    """Return a list with the true delta or, for a gap, with the near and the far true delta."""
     if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
@@ -616,7 +617,7 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 def _chances_by_skill(delta: float, tau2: float, about: tuple[Any, ...]) -> tuple[Floats, bool]:
     """Return the distribution of a case's result for each skill effect on a grid.
 
-    The second result is whether nearly all skills have the planned variance.
+    The second return value is True if nearly all skills have the planned variance.
     """
     spread = math.sqrt(tau2)
 
