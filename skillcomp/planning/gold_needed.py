@@ -213,7 +213,8 @@ def gold_needed(
         of labels without a matching attempt. ``width`` is the target, and ``expected_width`` is the
         width expected with the estimated number of gold cases. ``n_cases`` is the number of cases
         of the study. ``correlation`` is the correlation, over cases with gold, of the paired
-        differences computed from gold and from the grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
+        differences computed from gold and from the grader. ``lam`` is the weight of the grader's
+        verdicts in the estimate, from 0 to 1.
 
         For another ``measure``, one row per ``by`` (and compared grader) and width, with the
         measure ``gold_labels``: the number of items that need a label and a verdict of the grader.
