@@ -63,7 +63,7 @@ COLUMNS = {
     **{"keeps_limit": "boolean", "n_short": "float64", "chosen": "bool", "method": "str"},
     **{"note": "str", "tokenizer": "str"},
 }
-N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and of repeats of the nested cross-validation.
+N_SPLITS, N_REPEATS = 5, 10  # Folds and repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases, a bootstrap is not reliable.
 BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
@@ -91,7 +91,7 @@ def calibrate(
     Copies are passages that were written by copying. Nulls are texts that do not copy. By default
     there are two nulls: answers without the skill, which share n-grams by coincidence, and passages
     written fresh from understanding, which share technical terms. The limit on false flags applies
-    under each null. Labelled passages suffice, and so do answers; a skill may be any text.
+    under each null. Either labelled passages or answers suffice. A skill may be any text.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def calibrate(
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
         cut : float64, the preferred cut for this n (see Notes); only for ``share``.
-            If no cut keeps the limit, the cut is chosen by estimates instead of upper limits. If no
-            cut with an estimate within the limit finds a copy, this n has no rows for ``share``.
+            If no cut keeps the limit, the cut is chosen among those with an estimated rate within
+            the limit. If none of these finds a copy, this n has no rows for ``share``.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
             ``specificity``: share of the null passages that are not flagged.
@@ -147,8 +147,8 @@ def calibrate(
             needed.
             ``false_flags_<null>_at_answer_length``: this rate extrapolated from short passages to
             texts as long as the answers.
-            ``flagged_<name>``: share of flagged texts of another level or condition, that is, one
-            for which it is unknown whether the texts copy.
+            ``flagged_<name>``: share of the texts of another level or condition that are flagged.
+            It is unknown whether these texts copy.
             ``auc``: area under the ROC curve of the share.
             ``nested_...``: the rates on documents and cases that were not used to choose the
             candidate. Folds in which no candidate kept the limit are left out.
@@ -161,7 +161,7 @@ def calibrate(
         limit : float64, the limit on false flags; NaN in rows to which it does not apply
         keeps_limit : boolean, whether the upper limit of false flags is at most ``limit``.
             NA where ``limit`` is NaN.
-        n_short : float64, number of texts of the class with fewer than n tokens.
+        n_short : float64, number of texts with fewer than n tokens, among the texts of the row.
             Short copies count as missed. Other short texts are left out. NaN where no n applies.
         chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``.
             This row has the chosen n, rule and cut. Its interval is the range of n over resamples,
@@ -298,7 +298,7 @@ def settings_of(
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
-    """Select the rows of `shared` for `attempts`; if that is None, all rows for attempts."""
+    """Select the rows of ``shared`` for ``attempts``; if this is None, for all attempts."""
     what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:
@@ -337,7 +337,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
-    """Return a row with the n that estimates alone would choose; no row if they allow no n."""
+    """Return a row with the n that the estimates would choose; no row if they choose none."""
     candidate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if candidate < 0:
         return []
@@ -348,7 +348,7 @@ def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> l
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
-    """Return the positions of two rules per n: ``any``, and ``share`` with its best cut."""
+    """Return two candidates per n, as row numbers: ``any``, and ``share`` with its best cut."""
     allowed = chooser.keeps_limit(*chooser.whole)[0]
     picked = []
     for n in sample.lengths:
@@ -434,7 +434,7 @@ def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) ->
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
-    """Remove the interval of a rate of made-up texts, which depends only on their generator."""
+    """Remove the interval if the group has made-up texts: their rate depends on their edits."""
     if not group.made_up:
         return value
     note, how = join_notes(MADE_UP, value.note), "share of made-up texts"
@@ -442,7 +442,7 @@ def _without_interval(value: Interval, group: Group) -> Interval:
 
 
 def _number_too_short(sample: Sample, group: Group, column: int) -> int:
-    """Count the texts of a group that are too short for the n in a column of ``lengths``."""
+    """Count the texts of a group with fewer tokens than ``sample.lengths[column]``."""
     return int((group.tokens < sample.lengths[column]).sum())
 
 
@@ -490,7 +490,7 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
-    """Return a note if texts share a document or case, and the name of the units to count."""
+    """Return a note if texts share a document or case, and the word for independent units."""
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
         return "", "independent texts"
@@ -708,7 +708,7 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 
 def _few_units_note(chooser: Chooser) -> str:
-    """Return a note on the class with the fewest units; empty if these suffice for a bootstrap."""
+    """Return a note if the class with the fewest units has too few for a bootstrap, else ""."""
     groups = [group for group in chooser.groups if not group.made_up]
     counts = [len(np.unique(group.units)) for group in groups]
     fewest = int(np.argmin(counts))

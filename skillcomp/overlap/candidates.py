@@ -122,7 +122,7 @@ class Sample:
 def existing_names(
     names: str | Sequence[str] | None, defaults: Sequence[str], there: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the names; if they are None, the defaults that exist."""
+    """Return ``names`` as a tuple; if it is None, return the defaults that exist."""
     if names is None:
         return tuple(name for name in defaults if name in there)
     return tuple(listed(names))
@@ -168,7 +168,8 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     null = wide.index.get_level_values("name").isin(settings.nulls)
     made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
     candidates = _list_candidates(lengths, share, positive | null)
-    if (made_up & positive).any():  # a cut would depend on how the copies were made
+    if (made_up & positive).any():
+        # no rule `share`, because its best cut would depend on how the copies were made
         candidates = candidates[candidates["rule"].eq("any")]
     flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
@@ -243,8 +244,9 @@ class Chooser:
     A null is a group of texts that do not copy. A candidate keeps the limit if, in every
     null, the upper limit of its false flags is at most the limit. The candidates of each rule
     (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until one
-    does not keep the limit; the candidates before it are allowed. In this order, each rule exceeds
-    the limit with the error of a single interval, however many candidates there are.
+    does not keep the limit; the candidates before it are allowed. Because of this order,
+    the number of candidates does not matter: a rule exceeds the limit as rarely as if only one
+    interval were computed.
 
     The preferred candidate is the most sensitive of those allowed. If several tie, ``any`` is
     preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.
@@ -283,8 +285,9 @@ class Chooser:
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
         """For each group, return the share of flagged texts, one column per candidate.
 
-        There is one row for each row of ``documents`` and ``cases``, which hold weights. A rate is
-        NaN if the group has no text that is long enough.
+        ``documents`` and ``cases`` hold weights, one row per resample. Row i of the result uses
+        row i of ``documents`` for passages and of ``cases`` for attempts. A rate is NaN if the
+        group has no text that is long enough.
         """
         rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
@@ -336,8 +339,9 @@ class Chooser:
     def _upper_limits(self, kinds: Floats, counts: Floats) -> Floats:
         """Return the upper limit of a rate for each row of counts.
 
-        ``kinds`` has the flagged texts and all texts of each kind of unit, ``counts`` the number of
-        units of each kind. Most resamples repeat a row, so computed limits are stored.
+        Units with equal numbers of flagged texts and of texts are of one kind. ``kinds`` has these
+        two numbers, and ``counts`` the number of units of each kind. Limits are stored, because
+        many resamples have equal rows.
         """
         rows, row_of = np.unique(counts.round(9), axis=0, return_inverse=True)
         keys = [kinds.tobytes() + row.tobytes() for row in rows]

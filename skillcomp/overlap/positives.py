@@ -54,8 +54,8 @@ def positives(
     sentences : sequence of int, default (1, 2, 4)
         Numbers of sentences in a passage.
     n_each : int, default 20
-        Largest number of passages of each skill, number of sentences, edit and rate. A skill with
-        few sentences gives fewer.
+        Largest number of passages for each combination of skill, number of sentences, edit and
+        rate. A skill with few sentences gives fewer.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _parsed_skills(skill: Skill | Skills) -> dict[str, Skill]:
 
 
 def _blocks_of_skill(skill: Skill) -> Iterator[list[str]]:
-    """Yield the lines of each section that can be quoted, without tables and code."""
+    """Yield the lines that can be quoted, section by section, without tables and code."""
     for text in (skill.description, *skill.concept.values(), skill.body or skill.text):
         block: list[str] = []
         code = False
@@ -228,7 +228,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
-    """Yield each sequence of `size` sentences of a section, after the number of the first one."""
+    """Yield each sequence of ``size`` sentences of a section, with the number of its first one."""
     first = 1
     for block in blocks:
         for at in range(len(block) - size + 1):

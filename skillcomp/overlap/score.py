@@ -249,7 +249,8 @@ def checked_texts(
     exclude_of = without if codes is None else codes
     excludes = [[prompt, *forms] for prompt in prompts]
     if forms:
-        excludes.append(forms)  # for texts without a prompt
+        # texts without a prompt still exclude the boilerplate
+        excludes.append(forms)
         exclude_of = np.where(exclude_of < 0, len(prompts), exclude_of)
     files = [source_files(documents, slug) for slug in slugs]
     texts = frame[column].fillna("").tolist()
@@ -271,7 +272,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> Non
 
 
 def lost_letters_note(share: float) -> str:
-    """Return a note on texts with this share of letters that the default tokenizer ignores."""
+    """Return a note that the default tokenizer ignores this share of the letters of some texts."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "
@@ -512,8 +513,8 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
         is True if the answer has fewer tokens than the chosen n, and NA if the attempt was not
         scored or has no answer. ``passed_own_words`` is True if the verdict is a PASS and the
         answer is not flagged, False if the verdict is a FAIL or the answer is flagged, and
-        otherwise NA. :func:`skillcomp.deltas.rates` and :func:`skillcomp.deltas.paired` give its
-        bounds with ``value="passed_own_words"``.
+        otherwise NA. With ``value="passed_own_words"``, :func:`skillcomp.deltas.rates` and
+        :func:`skillcomp.deltas.paired` give bounds that allow for the NA.
 
     Raises
     ------

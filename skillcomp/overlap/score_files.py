@@ -23,7 +23,7 @@ from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.score import Skills, score, skills_by_slug, source_files
 
 _BATCH = 10_000  # Number of texts that a worker holds at a time.
-_KEY = b"skillcomp"  # Name of the metadata that identify the part and the settings of a result.
+_KEY = b"skillcomp"  # Metadata key; its value identifies the part and settings behind a file.
 _UNFINISHED = ".unfinished-"
 _READ = {
     *("attempt_id", "skill", "case_id", "condition", "repeat", "answer"),
@@ -171,7 +171,7 @@ def _words_of_settings(how: dict[str, Any]) -> str:
 def _missing_results(
     files: Sequence[Path], targets: Sequence[Path], folder: Path, settings: str
 ) -> list[tuple[Path, Path, str]]:
-    """Return the parts without a result, each with its target and the key of its result."""
+    """Return each part without a result, the file to write, and the key to write into it."""
     folder.mkdir(parents=True, exist_ok=True)
     missing, others = [], set(folder.iterdir()) - set(targets)
     for part, target in zip(files, targets, strict=True):

@@ -160,8 +160,10 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
     Without this rule, a text that repeats one word would have a run at every word.
     """
     listed: list[tuple[int, int]] = []
-    seen: set[bytes] = set()  # N-grams of the runs that overlap the last run listed.
-    checked = stop = -1  # First position without a checked n-gram; end of the last run listed.
+    # `seen` has the n-grams of the last run listed and of the runs that overlap it, and `stop` is
+    # the end of that run. `checked` is the first position with an n-gram that is not yet in `seen`.
+    seen: set[bytes] = set()
+    checked = stop = -1
     for begin, run in runs:
         overlaps = begin < stop
         if not overlaps:

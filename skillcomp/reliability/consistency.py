@@ -137,8 +137,8 @@ def _checked_rounds(
 ) -> tuple[list[str], pd.DataFrame, str]:
     """Check verdicts of several rounds; return the names in ``by``, the verdicts and a note.
 
-    The verdicts have the further columns ``verdict``, those of the clusters, and ``again``, which
-    is True if the item was graded in two rounds or more, with or without a verdict.
+    The verdicts get the column ``verdict``, the columns of the clusters, and ``again``. ``again``
+    is True if the item was graded in two or more rounds, even if a verdict is missing.
     """
     names = listed(by)
     how: dict[str, Any] = {"compared": ["round"], "graders": False}
@@ -174,7 +174,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, for each measure, the number of units without verdicts and its extreme values."""
+    """Return how many units lack verdicts, and the bounds that these allow, by measure."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -185,7 +185,8 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
     low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
     high = low | n_open.gt(0)
     n_missing = int(n_open.gt(0).sum())
-    # for each item, the numbers of passes at which most, and fewest, pairs of rounds agree
+    # ``best`` is the number of passes of an item at which most pairs of rounds agree, ``worst``
+    # the number at which the fewest agree
     best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
     worst = (n // 2).clip(n_passed, n_passed + n_open)
     agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]
@@ -207,7 +208,7 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
 
 
 def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
-    """Return the number of attempts without verdicts, and the bounds of their flip rate.
+    """Return how many attempts lack a verdict, and the bounds of the flip rate of all attempts.
 
     Only attempts with all checks graded in all rounds count.
     """
@@ -272,7 +273,7 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     """
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
-    # no resampling, because the coefficients are left out
+    # no resampling, because only the chance-corrected coefficients need it
     how: dict[str, Any] = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
     how["average"] = ["agent"] if "agent" in verdicts else []
     rows = consistency(verdicts[n_rounds.gt(1)], **how)

@@ -143,7 +143,7 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
     """Return the times that order the rows; None if there are none."""
     if name is not None:
         require_columns(frame, [name], "reliability.chart: time")
-    # A verdicts frame has the column `graded_at` even if no time was recorded, so look for values.
+    # Ignore a column without values: a verdicts frame always has the column `graded_at`.
     there = [column for column in (_TIMES if name is None else [name]) if column in frame.columns]
     dated = [column for column in there if frame[column].notna().any()]
     if not dated:
@@ -168,7 +168,7 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _as_boolean(values: pd.Series, name: str) -> pd.Series:
-    # besides booleans, allow 0 and 1, but no lists or arrays
+    # 0 and 1 are allowed like booleans; lists and arrays are not
     odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]
     if odd:
         raise FrameError(

@@ -163,8 +163,8 @@ def drift(
     5 %. Therefore ``p_value`` is the larger of the two p-values (see :func:`contrast`). The
     severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two
     counts is 0, half an item, or half a case, is added to both (see
-    :func:`skillcomp.stats.significance.severity_shift`). An item with a missing or failed verdict
-    is left out of the comparison.
+    :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the
+    comparison if either version gave no verdict on it.
 
     References
     ----------
@@ -228,7 +228,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         table = items[["old", "new"]].to_numpy(dtype=float)
         readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
         shift = reduce(covering, readings)
-        # worst cases: count the missing verdicts of the version as FAIL, then as PASS
+        # bounds: replace the missing verdicts of the version by FAIL, then by PASS
         high, low = (
             severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
             for rows in pair.worst_cases()
@@ -241,7 +241,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
 def _change_row(
     measure: str, pair: Pair, level: float, rule: IntervalRule, why: str
 ) -> dict[str, Any]:
-    """Return the row of a paired change; specificity counts FAILs, so its verdicts are inverted."""
+    """Return the row of a paired change; for specificity, count FAILs instead of passes."""
     items = pair.decided_items()
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     ends = [(rows["new"] - rows["old"]).mean() for rows in pair.worst_cases()]
@@ -272,11 +272,12 @@ def paired_change(
     exchanged: bool = True,
     items: pd.DataFrame | None = None,
 ) -> tuple[Interval, dict[str, float]]:
-    """Estimate the change of a rate over the same items; also return both rates and p-values.
+    """Estimate the change of a rate over the same items.
 
-    If ``exchanged``, the p-value is the larger of two: that of the interval and that of a test that
-    exchanges the versions within clusters. Otherwise it is that of the interval. The adaptive rule
-    needs ``items``, which name the check and the case of each rate.
+    Also return the rates of both versions and two p-values, as columns. The p-value of the change
+    is that of its interval. If ``exchanged``, it is at least that of a test that exchanges the
+    versions within clusters. The adaptive rule needs ``items``, with the check and the case of each
+    item.
     """
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)
@@ -300,9 +301,9 @@ def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
 
 
 def sample_of_checks(items: pd.DataFrame) -> Sample:
-    """Return the checks of all cases, with the rates of both versions over the attempts at a case.
+    """Return one entry per check of a case: the pass rates of both versions over the attempts.
 
-    If several agents or runs answer a case, the smallest of their numbers of attempts is used, so
+    If several agents or runs answer a case, the number of attempts is the smallest among them, so
     that copies of an agent do not narrow the interval.
     """
     keys = [*CASE, "check_id"]
@@ -460,7 +461,7 @@ def _reference_pairs(
     exclude_checks: str | Sequence[str],
     what: str,
 ) -> tuple[Version, Iterator[Pair]]:
-    """Return the reference version, and its pairs with every other version."""
+    """Return the reference version, and one pair for each of the other versions."""
     how: dict[str, Any] = {"exclude_checks": exclude_checks, "agents": False}
     verdicts, _ = graded_versions(verdicts, [], what, **how)
     reference = reference_version(verdicts, reference_grader)
@@ -499,7 +500,7 @@ class Pair:
         return self.items[self._n_without(0)].reset_index(drop=True)
 
     def _n_without(self, n: int) -> NDArray[np.bool_]:
-        """Mark the items that lack a verdict by exactly ``n`` of the two versions."""
+        """Mark the items on which exactly ``n`` of the two versions gave no verdict."""
         new, old = (self.items[name].isna().to_numpy() for name in ("new", "old"))
         return np.asarray(new.astype(int) + old == n)
 
@@ -508,7 +509,7 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Count the items without a verdict of the version, and those without one of the reference.
+        """Count the missing verdicts of the version, and those of the reference.
 
         Only items that both graded count.
         """
@@ -516,24 +517,24 @@ class Pair:
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
     def worst_cases(self) -> list[pd.DataFrame]:
-        """Return the items that both graded, with verdicts for the lowest and highest change.
+        """Return the items that both graded twice: for the lowest and for the highest change.
 
-        For the lowest change, missing verdicts of the version are FAIL and those of the reference
-        PASS.
+        In the first frame, missing verdicts of the version are FAIL and those of the reference
+        PASS. In the second frame, it is the other way round.
         """
         both = self.items["_graded_by"].eq("both")
         graded = self.items.loc[both, ["new", "old", "cluster"]]
         return [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
 
     def notes_on_left_out(self) -> list[str]:
-        """Return notes: the number of items left out, and the reasons for each of the versions."""
+        """Return notes: how many items are left out, and why verdicts are missing."""
         items, n_dropped = self.items, self.n_dropped()
         dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
         neither = int(self._n_without(2).sum())
         notes = [dropped] if n_dropped else []
         notes += [f"{plural(neither, 'item')} decided by neither"] if neither else []
         versions = (self.grader, self.version), self.reference
-        # name the version only if both versions are of one grader
+        # mention version numbers only if both versions belong to the same grader
         names = [
             " ".join(pair if self.grader == self.reference[0] else pair[:1]) for pair in versions
         ]
@@ -577,7 +578,10 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
-    """Return name and version of the reference; raise FrameError unless it is one of several."""
+    """Return the name and version of the reference.
+
+    Raise FrameError unless ``reference_grader`` fits exactly one of at least two versions.
+    """
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
@@ -627,7 +631,7 @@ def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
 def pairs_with_reference(
     part: pd.DataFrame, reference: Version, labels: pd.DataFrame | None
 ) -> Iterator[Pair]:
-    """Yield every other version, paired item by item with the reference and joined with gold."""
+    """Yield a `Pair` for each version except the reference, with the gold labels of its items."""
     old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
     names = {"verdict": "old", "rationale": "old_rationale", "status": "old_status"}
     old = old[[*ITEM, *names]].rename(columns=names)

@@ -89,9 +89,9 @@ def failure_modes(
         One row per failed verdict, with attempt_id, skill, case_id, condition, repeat, check_id,
         check_kind, grader, grader_version and round. ``mode`` is the first of the six modes below
         that applies, NA if none does. ``why`` gives the reason in words. Every mode has a boolean
-        column that states whether it applies; several may apply. It is NA if the mode needs data
-        that are missing: comprehension_dimension, transfer, bloom, check_kind or a row of
-        ``shared``.
+        column that states whether it applies; several may apply. The column is NA where the mode
+        needs data that are missing: comprehension_dimension, transfer, bloom, check_kind or a row
+        of ``shared``.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def failure_modes(
     - verbatim_copying: a check against copying failed and the answer shares an n-gram of ``ngram``
       tokens with the loaded skill;
     - leading_prompt_capitulation: a negative check failed in a case of C7, where prompts state a
-      misconception; of a contrast pair, the case with the correct prompt does not count;
+      misconception; the case of a contrast pair that has the correct prompt does not count;
     - scope_reduction_softening: a negative check failed in a case of C4 or C9, where such checks
       forbid partial compliance;
     - near_far_failure: the skill was loaded and the case is far, but the same agent passes more
@@ -119,9 +119,9 @@ def failure_modes(
     - body_only_retrieval: the skill was loaded, the answer shares an n-gram of ``ngram`` tokens
       with it, and a positive check failed in a case that asks for more than understanding (its
       ``bloom`` is not ``understand``);
-    - paraphrastic_regurgitation: the skill was loaded, a positive check failed, no n-gram of
-      ``ngram`` tokens is shared, and the share of shared ``short`` n-grams is larger than in every
-      answer about the skill that was given without the skill.
+    - paraphrastic_regurgitation: the skill was loaded, a positive check failed, the
+      answer shares no n-gram of ``ngram`` tokens with the skill, but shares a larger part of its
+      n-grams of ``short`` tokens than every answer about the skill that was given without it.
 
     Behaviours without a mode failed for another reason, most often a lack of knowledge. The
     comprehension report names the modes but does not define them; the rules are this library's
@@ -191,8 +191,8 @@ def _closeness_to_skill(
     """Return two facts about the overlap of each answer with the skill.
 
     The first is whether the answer shares an n-gram of length ``ngram`` with the skill. The second
-    is whether its share of shared n-grams of length ``short`` exceeds the share of every answer
-    that was given without the skill.
+    is whether the answer shares a larger part of its n-grams of length ``short`` with the skill
+    than every answer about that skill that was given without it; NA if there is no such answer.
     """
     columns = ["skill", "any_shared", "share"]
     copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
@@ -275,15 +275,14 @@ def failure_mode_rates(
         Seven rows per ``by``, with the estimates columns. ``measure`` is a mode or
         ``none_of_these``. ``estimate`` is its share of the failed behaviours, with the interval of
         :func:`skillcomp.stats.bounded.bounded_mean` and cases as clusters. ``n`` counts the failed
-        behaviours, ``count`` those with this mode. ``n_undecided`` counts the failures that might
-        have this mode if no data were missing. For ``none_of_these``, it counts the failures that
-        might then lose this label.
+        behaviours, ``count`` those with this mode. ``n_undecided`` counts the failures that could
+        get this mode if the missing data were known. For ``none_of_these``, it counts the failures
+        that could lose this label.
 
-        A mode that is unknown for every failure is NaN with a note. The note also states if missing
-        data make the share a lower or an upper bound. It is a lower bound if this mode is unknown
-        for some failures without an earlier mode. It is an upper bound if an earlier mode is
-        unknown for some failures with this mode. For ``none_of_these`` it is an upper bound if any
-        mode is unknown for some of its failures.
+        If a mode is unknown for every failure, its share is NaN with a note. The note also states
+        if missing data make the share a lower bound (some failures could get this mode) or an upper
+        bound (some failures could get an earlier mode instead). The share of ``none_of_these`` is
+        an upper bound if any mode is unknown for some of its failures.
 
     Raises
     ------
@@ -305,7 +304,7 @@ def failure_mode_rates(
 def _mode_share(
     part: pd.DataFrame, mode: str | None, ci_level: float
 ) -> tuple[Interval, dict[str, int]]:
-    """Return the share of failures with a mode (without any mode if it is None), and counts."""
+    """Return the share of failures with ``mode`` (None: with no mode), and counts."""
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
     may_gain, may_lose = _possible_changes(part, mode, hit)

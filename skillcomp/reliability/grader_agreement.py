@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
-# count -> verdict and label of the items that it counts
+# measure -> verdict and gold label of the items that the measure counts
 _CONFUSION = {
     "true_pass_count": (1.0, 1.0),
     "false_pass_count": (1.0, 0.0),
@@ -91,7 +91,8 @@ _OTHER_ITEMS = (
     "these items alone: give the gold of these"
 )
 EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
-# number of values tried for each kind of missing verdicts, to find the extremes of a coefficient
+# The extremes of a coefficient are searched over up to this many numbers of passes among the
+# missing verdicts, separately for gold passes and gold fails.
 _TRIED = 101
 
 
@@ -122,7 +123,7 @@ def agreement(
     gold : pandas.DataFrame
         A gold frame. The reference for an item is the adjudicated label, otherwise the only label
         or the label on which all labellers agree. If labels of several of these kinds occur, the
-        note states the number of each kind, and that of disputed items, which are left out. The
+        note states how many there are of each kind. Disputed items are left out and counted. The
         ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
         returns them.
     quantities : str or sequence of str
@@ -164,16 +165,16 @@ def agreement(
           confusion matrix, as numbers of labelled items without an interval;
         - ``failure_share``: share of all gradings, with or without a label, that gave no verdict,
           because the reply was malformed or refused or there was an error;
-        - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items,
-          those with a verdict and a gold label; NaN with a note if one of them has fewer than two
-          labels. ``"all"`` leaves them out if there are fewer than two labellers.
+        - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the items with a
+          verdict and a gold label; NaN with a note if any of these items has fewer than two
+          labels. ``"all"`` leaves the ceilings out if there are fewer than two labellers.
 
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
-        verdict, which are left out and do not count as FAIL. ``gold_drawn`` states how gold was
-        drawn. ``n_missing`` counts the labels of the measure that have a grading without a
-        verdict. ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
-        missing verdicts allow; they are NaN with ``gold_drawn="verdict"``. ``n_for_half_width_20``
+        verdict, which are left out and do not count as FAIL. ``n_missing`` is the same count among
+        the labels that the measure uses. ``worst_low`` and ``worst_high`` are the lowest and the
+        highest value that these missing verdicts allow; they are NaN with
+        ``gold_drawn="verdict"``. ``gold_drawn`` states how gold was drawn. ``n_for_half_width_20``
         and ``n_for_half_width_10`` are the ``n`` that would bring half of the width of the interval
         to 0.2 and 0.1 (see :func:`skillcomp.stats.units_needed`); the note states them where half
         of the width is above 0.2. An undefined measure is NaN with a note.
@@ -197,9 +198,9 @@ def agreement(
     or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. F1 is
     2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among the items
     that at least one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0
-    if nearly all items pass, so report the raw agreement or AC1 with it. If labels were drawn with
-    unequal probabilities, or if passes and fails are labelled at shares too unequal for a random
-    draw, the rates are those of the labelled items, with a note. If gold was drawn by verdict,
+    if nearly all items pass, so report the raw agreement or AC1 with it. The rates are those of the
+    labelled items, with a note, if labels were drawn with unequal probabilities, or if the labelled
+    shares of passes and of fails differ too much for a random draw. If gold was drawn by verdict,
     rates have the interval of :func:`skillcomp.stats.weighted_rate`.
 
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
@@ -288,8 +289,8 @@ def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
 
 def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) -> list[str]:
     """Return notes on labels without a verdict of the grader, and on how labels were settled."""
-    # A label without a verdict has no skill or condition, so it can be counted only if the groups
-    # are graders.
+    # A label without a verdict has no skill or condition, so it is counted only if ``by`` has no
+    # columns except those of the grader.
     whole = set(names) <= set(GRADER)
     lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
     remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
@@ -335,7 +336,7 @@ def _complement(rate: Interval) -> Interval:
 def _missing_verdicts(
     items: pd.DataFrame, *, weighted: bool
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
-    """Return, by measure, the number of labels without a verdict, the extremes, and a note."""
+    """Return the number of missing verdicts, the bounds that they allow and a note, by measure."""
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}
@@ -354,10 +355,10 @@ def _missing_verdicts(
 
 
 def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, float]]:
-    """Return the lowest and highest value of each measure over all values of missing verdicts.
+    """Return the lowest and highest value of each measure that the missing verdicts allow.
 
-    The coefficients are computed for up to ``_TRIED`` numbers of passes among the missing verdicts
-    on gold passes, and for as many numbers on gold fails.
+    Each measure is computed for up to ``_TRIED`` numbers of passes among the missing verdicts on
+    gold passes, combined with up to ``_TRIED`` such numbers on gold fails.
     """
     passes, fails, missing = (
         np.array([np.sum(mask & (gold == label)) for label in (1.0, 0.0)], dtype=float)
@@ -403,7 +404,7 @@ def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item with gold: number of verdicts per label in its stratum."""
+    """Return the weight of each item with gold: verdicts divided by labels in its stratum."""
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")

@@ -346,7 +346,7 @@ def _pair_interval(
     tests: list[Any],
     at: int,
 ) -> tuple[Interval, dict[str, Any]]:
-    """Return the difference of a pair with its test, and further columns."""
+    """Return the difference between two graders, with its p-value, and its counts and rates."""
     note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
     columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
     if not tests:

@@ -231,7 +231,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     version = [replies["grader"], replies["grader_version"]]
     asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # `map` of an empty column loses the dtype.
+    answer = answer.astype("str")  # `map` changes the dtype of an empty column.
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
@@ -253,7 +253,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 def _wording_marks(
     replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
 ) -> pd.Series:
-    """Return whether rationales break a rule about wording; NA for verdicts not in `verdicts`."""
+    """Return whether rationales break a wording rule; NA if it does not apply to the verdict."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
     rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
     marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
@@ -377,9 +377,10 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check a frame of verdicts with further columns, and add the clusters of each verdict.
+    """Check a frame of verdicts, and add the columns of the clusters.
 
-    ``made`` maps each further column to its dtype.
+    The frame must have ``columns`` and the keys of ``made``, which maps columns that are not in a
+    verdicts frame to their dtype.
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")

@@ -334,9 +334,9 @@ def read_labels(
     ------
     FrameError
         If a label is not allowed, a row is not in the key, or a row occurs twice; the message lists
-        all such problems. Also if a file is missing or cannot be read as csv, because of an open
-        quote, a line with more cells than the header, a duplicate column, or a probability that is
-        not a number.
+        all such problems. Also if a file is missing or cannot be read as csv, because of an
+        unclosed quote, a line with more cells than the header, a duplicate column, or a
+        probability that is not a number.
 
     See Also
     --------
@@ -376,20 +376,22 @@ def read_labels(
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a csv as text, with any separator; raise FrameError if one of ``columns`` is missing."""
+    """Read a csv as text; raise FrameError if one of ``columns`` is missing.
+
+    The separator is the comma, semicolon or tab, whichever is most frequent in the first line.
+    """
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # some spreadsheets on Windows write this encoding
+        # some spreadsheets on Windows write cp1252
         text = data.decode("cp1252", errors="replace")
     header = text.split("\n", 1)[0]
     separator = max(",;\t", key=header.count)
     try:
-        # Read the header as a line, so that pandas compares its number of cells with that of each
-        # line.
+        # Read the header like any other line, so that pandas refuses lines with more cells than it.
         lines = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
         ).fillna("")
