@@ -122,7 +122,9 @@ def power_curve(
     --------
     gold_needed : Number of gold labels.
 
-    Notes ----- For each case, two pass probabilities are drawn, one with the skill and one without
+    Notes
+    -----
+    For each case, two pass probabilities are drawn, one with the skill and one without
     it. The passes are then drawn with these probabilities. The joint distribution of the two
     probabilities over cases has the stated baseline rate, mean delta and sigma2 of both conditions.
     The variance of the observed delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats, to
