@@ -3,7 +3,7 @@
 import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
-# the names in the set below are listed only as names of skillcomp itself
+# RunStore, read_skill and read_suite are listed only as names of skillcomp itself
 __all__ = [name for name in _names if name not in {"RunStore", "read_skill", "read_suite"}]
 
 

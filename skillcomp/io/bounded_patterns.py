@@ -11,7 +11,8 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# for unevaluatedProperties, jsonschema would search for these patterns without our time limit
+# jsonschema searches for the patterns itself if a schema has unevaluatedProperties, and then our
+# time limit does not apply
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 

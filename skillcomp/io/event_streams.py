@@ -28,7 +28,7 @@ _STOPPED: dict[str, AttemptStatus] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
-    # these are limits of the program, not of the model
+    # Claude Code, not the model, sets the limits on turns and budget
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
@@ -229,7 +229,7 @@ def is_result(output: str) -> bool:
 def _parse_object(text: str) -> Event | None:
     try:
         content = json.loads(text) if text.lstrip().startswith("{") else None
-        # An escape may be half of a surrogate pair, which no table can hold.
+        # A JSON escape may be half of a surrogate pair, which no table can hold.
         content = whole_content(content) if "\\u" in text else content
     except (ValueError, RecursionError):
         return None
@@ -349,11 +349,11 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
     return {"cost_usd": float(cost)}
 
 
-# keys of the counts of tokens: uncached input, input read from cache, input written to cache,
-# output
+# keys of four token counts: input without cache, input read from the cache, input written to the
+# cache, and output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-# in events of codex, the first key includes the cached tokens
+# in events of codex, input_tokens includes the cached tokens
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 

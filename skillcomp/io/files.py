@@ -18,11 +18,11 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MAX_YAML = 1 << 20  # Maximum bytes of a YAML file; a study or a suite takes a few pages.
+MAX_YAML = 1 << 20  # Maximum bytes of a YAML file; a study or suite needs far less.
 # Maximum number of files and of bytes in the folder of a skill or suite.
 MAX_FILES, MAX_TREE = 1000, 50_000_000
 INPUTS = "inputs"  # Folder of a store for the input files of its suites.
-# PyYAML also raises these errors, for example KeyError at `!!bool abc`.
+# PyYAML raises more than YAMLError: for example, `!!bool abc` raises KeyError.
 YAML_FAILURES = (
     *(yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
 )
@@ -90,7 +90,7 @@ def read_bytes(
     """
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: the name is invalid
+    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: invalid file name
         raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")
@@ -215,7 +215,7 @@ def shown(path: Path) -> str:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return path.as_posix()
-    except RuntimeError:  # a link to itself
+    except RuntimeError:  # the path is a link to itself
         return path.as_posix()
 
 
@@ -252,7 +252,10 @@ def read_yaml(
 
 
 def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
-    """Return ``", line N"`` and the fault of the first value that does not fit its tag, or None."""
+    """Return the line, as ``", line N"``, and the fault of the first value that misfits its tag.
+
+    Return None if every value fits.
+    """
     waiting = [root] if root is not None else []
     seen: set[int] = set()
     while waiting:

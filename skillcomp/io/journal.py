@@ -114,10 +114,10 @@ def mend(root: Path, table: str) -> None:
     size, torn = whole_size(file)
     if torn:
         with file.open("rb") as stream:
-            line = sum(1 for _ in stream)  # the torn line is the last one
+            line = sum(1 for _ in stream)  # number of the last line, which is torn
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # If the process crashes between these two steps, the repair can be recorded twice but the
-        # line is never lost.
+        # Copy the torn bytes first and cut them off last: after a crash in between, the repair can
+        # be recorded twice, but no bytes are lost.
         append(file.with_suffix(".torn"), [torn], sync=True)
         write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:
@@ -165,7 +165,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
     version = manifest.get("version")
-    if type(version) is not int or not 1 <= version <= _VERSION:  # this also refuses True
+    if type(version) is not int or not 1 <= version <= _VERSION:  # isinstance would accept True
         newer = isinstance(version, int) and version > _VERSION
         hint = "A newer skillcomp wrote it." if newer else "Restore the manifest from a copy."
         why = f"this skillcomp reads up to {_VERSION}, from 1. {hint}"

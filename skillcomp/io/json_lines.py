@@ -36,8 +36,8 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # Bytes; the fastest size in a benchmark. A line must fit into one block.
-_LONG_BLOCK = 1 << 29  # Bytes; for files with a line that is longer than _BLOCK.
+_BLOCK = 1 << 22  # Bytes of a block, which must hold a whole line; fastest in a benchmark.
+_LONG_BLOCK = 1 << 29  # Bytes of a block if a line is longer than _BLOCK.
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -201,7 +201,7 @@ def _with_defaults(table: pa.Table, name: str) -> pa.Table:
 
 
 def _meets_contract(table: pa.Table, name: str) -> bool:
-    """Return whether required fields have values, numbers are finite and all words are allowed."""
+    """Return whether required fields have values, numbers are finite and no word is forbidden."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
         if field.is_required() and (column.null_count or _any_empty(column)):

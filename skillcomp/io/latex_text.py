@@ -25,7 +25,7 @@ def latex_label(kind: str, name: str) -> str:
 
 
 def latex_figure(stem: str, caption: str, inches: float) -> str:
-    """Return a figure environment that shows ``stem.pdf`` at its width, with caption and label."""
+    """Return a figure environment with ``stem.pdf`` (``inches`` wide), caption and label."""
     lines = [
         r"\begin{figure}[tbp]",
         r"\centering",

@@ -38,14 +38,14 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "llm": ("criteria", "focus"),
 }
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
-_IGNORED_FLAGS = "dguvy"  # They do not change whether or how often a pattern occurs.
+_IGNORED_FLAGS = "dguvy"  # These flags do not change how often a pattern occurs.
 _INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript has no flags inside a pattern.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
 
 
 def case_folders(root: Path) -> list[Path]:
-    """Return the folders of all cases at a path: a case, a suite of cases, or a plugin."""
+    """Return the folders of all cases in ``root``, which is a case, a suite or a plugin."""
     if _is_case(root):
         return [root]
     names = ["evals"]
@@ -150,7 +150,7 @@ class _CaseReader:
         self, file: Path, name: str, skill: str, problems: list[str], *, is_alone: bool
     ) -> None:
         self.file, self.name, self.skill, self.problems = file, name, skill, problems
-        self.is_alone = is_alone  # the plugin has no other skill
+        self.is_alone = is_alone  # whether the skill is the only one of its plugin
         self.unmapped: list[dict[str, Any]] = []
 
     def note(self, place: str, sentence: str) -> None:
@@ -260,7 +260,7 @@ class _CaseReader:
         """
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
-        if most == 0:  # without a pattern, this forbids all skills, also the skill under test
+        if most == 0:  # without a pattern, `max: 0` forbids every skill, also the skill under test
             is_about = pattern is None or self.matches_skill(pattern)
             return False if is_about else None
         is_about = self.is_alone if pattern is None else self.matches_skill(pattern)

@@ -6,12 +6,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-# characters; the parsing time grows quadratically, so longer commands are not parsed
+# commands with more characters are not parsed, because the parsing time grows quadratically
 _LONGEST = 20_000
 # a loop is a sequence of up to 4 commands that is run 3 times in a row
 _TIMES, _LONGEST_LOOP = 3, 4
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
-# programs that never write, unless they are run with an option in _WRITING
+# programs that write nothing, unless an argument matches their pattern in _WRITING
 _READERS = {
     *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
     *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),

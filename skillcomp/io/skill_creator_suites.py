@@ -22,7 +22,7 @@ _MARKS = ("expectations", "assertions", "expected_output")
 _COMPREHENSION = ("expected_behaviors", "comprehension_dimension", "concept_field", "truth_sources")
 _KEYS = ("id", "prompt", "files", "expectations", "assertions", "should_trigger")
 _PROSE = ("expected_output", "name", "slug", "eval_name", "description", "category", "tags")
-# keys of other tools that use this shape; each changes what is asked or checked
+# keys that other tools add to this format; each changes the question or the grading
 _OTHERS = (
     *("turns", "responder", "codebase", "files_root", "isolation", "tools", "tool_choice"),
     *("tool_assertions", "params", "setup_files", "force_skill_invocation", "stage_files"),
@@ -31,7 +31,7 @@ _OTHERS = (
 _TEXTS = ("rubric", "text", "description", "assertion", "expectation", "name")
 _JUDGED = (None, "llm_judge", "llm-judge", "llm")
 _OF_QUERY = ("id", "category", "reason", "expected_skill", "name", "notes")
-# words in problems, from which `skillcomp check` infers the severity of a problem
+# phrases in problems; `skillcomp check` infers the severity of a problem from them
 NOT_MAPPED = "has no counterpart and is not checked"
 KEPT = "is kept in extra"
 
@@ -167,7 +167,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return a check for each expectation that a grader can judge, and the others unchanged."""
+        """Return checks for the expectations that a grader can judge, and the other expectations."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."

@@ -46,7 +46,8 @@ MAX_FRONT = 1 << 17
 MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
 
-# The default pattern also removes blank lines after a fence, so line numbers would be wrong.
+# The default pattern of python-frontmatter also removes blank lines after `---`, so line numbers
+# would be wrong.
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
@@ -254,8 +255,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
 def _guard_size(root: yaml.Node | None) -> None:
     """Raise ValueError if the front matter has too many values once aliases are expanded.
 
-    This check comes before loading, counts every use of an alias and merge key, and also rejects
-    lone surrogates.
+    The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
+    surrogates are rejected, too.
     """
     count, waiting = 0, [root]
     while waiting:

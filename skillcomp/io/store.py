@@ -99,7 +99,7 @@ class RunStore:
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
-        self._warned: set[str] = set()  # Tables with a torn line that was reported.
+        self._warned: set[str] = set()  # Tables for which a warning about a torn line was given.
         # For each file: size in bytes, modification time in ns, and sha256.
         self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # raises if the manifest is broken or has a newer format
@@ -434,7 +434,7 @@ class RunStore:
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
-            more["skill"] = suite.skill  # these files need not contain the name of their skill
+            more["skill"] = suite.skill  # files of these formats need not name the skill
         place = suite_place(suite, slug, source.suffix or ".json")
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
@@ -450,7 +450,7 @@ class RunStore:
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
-        """Return whether files may be added: if the text is new or the store has no answers yet."""
+        """Return whether files may be added: the entry is new or the store has no answers yet."""
         is_new = slug not in self.manifest[kind]
         return is_new or not journal.whole_size(self._table_file("attempts"))[0]
 

@@ -28,7 +28,8 @@ def overview_facts(
 ) -> dict[str, str]:
     """Count the skills, cases, answers, verdicts and labels of a study.
 
-    ``attempts`` needs condition, agent and status, and ``verdicts`` grader, passed and score.
+    ``attempts`` needs the columns condition, agent and status; ``verdicts`` needs grader, passed
+    and score.
     """
     missing = attempts["status"].isin(_UNANSWERED)
     lacking = verdicts["passed"].isna() & verdicts["score"].isna()
@@ -59,7 +60,7 @@ def _names_in_short(names: Iterable[Any]) -> str:
 
 
 def _counts_by(values: pd.Series) -> str:
-    """Return the number of values and, for several names, the number of each."""
+    """Return the number of values and, in parentheses, how often each value occurs."""
     counts = values.value_counts(sort=False)
     if not len(counts):
         return "0"
@@ -67,7 +68,7 @@ def _counts_by(values: pd.Series) -> str:
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
-    """Describe changed values, with their number of rows unless they concern the whole study."""
+    """Describe one change; add the number of rows unless the change is of the whole study."""
     value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
     return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")

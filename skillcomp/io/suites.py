@@ -44,7 +44,7 @@ from skillcomp.records import (
 
 __all__ = ["VOCABULARY", "read_suite"]
 
-MAX_BYTES = 1 << 24  # 16 MiB hold thousands of cases
+MAX_BYTES = 1 << 24  # 16 MiB, enough for thousands of cases
 
 # the words that the comprehension report allows, by field
 VOCABULARY: Mapping[str, tuple[str, ...]] = {
@@ -76,8 +76,8 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# keys that the comprehension report calls "required, de facto"; the other keys that it adds are
-# optional
+# keys of a case that the comprehension report calls "required, de facto"; it adds other keys that
+# are optional
 _EXPECTED = (*ELSEWHERE, "truth_sources")
 # keys of a case
 _CASE_KEYS = (
@@ -85,9 +85,9 @@ _CASE_KEYS = (
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills", "skill_name"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
-# keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
+# keys of a suite that skillcomp adds; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
-# the same for the keys of a case; live.graders.gold_answers, `suite_files` and live.probe read them
+# keys of a case that skillcomp adds; read by live.graders.gold_answers, suite_files and live.probe
 _CASE_OURS = ("gold_answers", "files", "refusal")
 # the files of a suite in its folder, in the order in which they are looked for
 _IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
@@ -268,7 +268,7 @@ class _Reader:
             raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest('evals', content)}")
         if not rows:
             self.note("evals", "the list is empty.")
-        # a suite may use its own words in these two fields
+        # a suite may use its own words for dimension and comprehension_dimension
         for name in ("dimension", "comprehension_dimension"):
             values = [row.get(name) for row in rows if isinstance(row, dict)]
             words = {value for value in values if isinstance(value, str)}

@@ -17,10 +17,10 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # These folders are next to the file of the suite.
+FIXTURES, REFERENCES = "fixtures", "reference"  # Folders next to the suite's file.
 THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) that passes.
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
-_TASK_OURS = ("refusal",)  # kept in `extra`; read by live.probe
+_TASK_OURS = ("refusal",)  # key of a task that skillcomp adds; live.probe reads it in `extra`
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
     "pytest": ("type", "test_file"),

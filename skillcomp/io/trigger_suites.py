@@ -49,9 +49,9 @@ COLUMNS = (
     *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
 KINDS: tuple[str, ...] = get_args(PromptKind)
-CONTROL = "control"  # Kind of a prompt that tests whether calls are detected, not the skill.
-CONTROLS = "control-"  # Start of the slugs of suites with prompts of this kind.
-# One of these prompts calls a skill by name, and the other needs no skill.
+CONTROL = "control"  # Kind of a prompt that tests the detection of skill calls.
+CONTROLS = "control-"  # The slug of a suite of control prompts starts with this.
+# two control prompts: the first calls a skill by name, the second needs no skill
 _CALL = "Use the skill ${} now. In one sentence, what is it for?"
 _OTHER = "What is 7 times 8? Answer with the number only."
 
@@ -140,7 +140,7 @@ class _Row:
             self.note("id", f"is empty; '{ident}' is taken.")
         else:
             try:
-                checked_slug(ident, SuiteError)  # a folder with this name holds the case's files
+                checked_slug(ident, SuiteError)  # a folder of case files gets this name
             except SuiteError as error:
                 self.note("id", str(error))
         prompt = self.row.get("prompt", "")

@@ -74,7 +74,7 @@ def _facts_of_rollout(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_unused(rows: list[dict[str, Any]], problems: Problems) -> None:
-    """Report if no rollout with the skill used it."""
+    """Report if none of the rollouts that had the skill used the skill."""
     used = [r["triggered"] for r in rows if r["condition"] in ("with-skill", "with_skill")]
     if used and not any(used):
         done = "the delta is that of offering the skill, not of its text"

@@ -20,7 +20,8 @@ from skillcomp.readers.reader import (
     read_json,
 )
 
-_POSITION = re.compile(r"test_case_\d+")  # deepeval names a case without a name by its position
+# name that deepeval gives to a test case without a name; the number is its position
+_POSITION = re.compile(r"test_case_\d+")
 
 
 class DeepevalReader(Reader):
@@ -60,7 +61,7 @@ def _cases_of(content: Any) -> list[dict[str, Any]]:
 
 
 def _facts_of_case(case: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    """Return the columns of an attempt; the input replaces a name that is only a position."""
+    """Return the columns of an attempt; a case without a real name gets its input as name."""
     name, prompt = as_text(case.get("name")), as_text(case.get("input"))
     if prompt and (name is None or _POSITION.fullmatch(name)):
         problems.add("name", "positions such as test_case_0", "the case is the input")

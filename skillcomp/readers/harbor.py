@@ -21,7 +21,7 @@ from skillcomp.readers.reader import (
 
 FILE = "result.json"
 _TIMEOUT = "timeout"
-_CENT = 0.005  # dollars by which two costs of one trial may differ
+_CENT = 0.005  # largest allowed difference of the two recorded costs of a trial, in dollars
 
 
 class HarborReader(Reader):
@@ -34,11 +34,11 @@ class HarborReader(Reader):
         return any(_is_trial(json_object(file)) for file in first_files(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per trial and reward; ``job`` and ``skills`` may name the arm."""
+        """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
         rows: list[dict[str, Any]] = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
-                continue  # a job has a result.json, too
+                continue  # a result.json of a whole job
             about = _facts_of_trial(content, problems)
             about["job"] = file.resolve().parent.parent.name
             rows += rows_of_rewards(_rewards_of(content), about, problems)

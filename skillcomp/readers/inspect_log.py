@@ -15,7 +15,7 @@ from skillcomp.readers.reader import Problems, Reader, as_object, as_text, json_
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
-# scorers of inspect-ai that compare texts
+# scorers of inspect-ai that need no model, because they only compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
 _MEMBERS = ("header.json", "_journal/start.json")
 # facts about a case and its condition that a task of skillcomp writes into the log
@@ -23,7 +23,7 @@ _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
 )
-# fields of the verdicts of such a task, and the columns of the table that hold them
+# maps each field of a verdict that a task of skillcomp writes to a column of the table
 _OF_VERDICT = {
     **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
     **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
@@ -35,8 +35,9 @@ _OF_VERDICT = {
 class InspectReader(Reader):
     """Reader of one log of Inspect.
 
-    A field of the log names the arm, and the keys of ``conditions=`` select this field. If each log
-    is one arm, a mapping of paths names the arm instead.
+    If a log has several arms, a field of the log names the arm of each sample, and the keys of
+    ``conditions=`` select this field. If each log holds one arm, `read_results` needs a mapping of
+    condition to path.
     """
 
     name = "inspect"
@@ -130,7 +131,7 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
     own = as_object(as_object(metadata).get("skillcomp"))
     texts = {name: as_text(own.get(name)) for name in names}
     present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
-    if "offered" in own:  # a suite of triggers
+    if "offered" in own:  # only logs of trigger suites have this key
         offered = own["offered"] if isinstance(own["offered"], list) else []
         present |= {"offered": tuple(offered), "should_trigger": own.get("should_trigger")}
     return present | ({"asked_under": present["condition"]} if "condition" in present else {})
@@ -182,7 +183,7 @@ def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[di
     about |= {"agent_family": facts.get("agent_family")}
     if isinstance(attempt.get("invoked"), list):
         about |= {"invoked": tuple(attempt["invoked"]), "triggered": attempt.get("triggered")}
-    # an answer that a limit cut off has no verdicts, as in our own engine
+    # no verdicts on an answer that hit a limit: skillcomp does not grade such answers
     verdicts = own.get("verdicts") if about["status"] == "ok" else None
     rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []
     for row in rows:

@@ -29,12 +29,12 @@ from skillcomp.readers.result_table import ROLES
 _OF_PASSAGES = {"text", "source", "label"}
 _ALSO_OF_PASSAGES = ("document", "question")
 _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
-# columns of the frames, as arguments of from_frame
+# for some columns of frames: the argument of from_frame that takes the column
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
 def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if one of the arguments is given: a store already records these facts."""
+    """Raise FrameError if an argument has a value, because a store already records the fact."""
     names = [f"{name}=" for name, value in values.items() if value is not None]
     if names:
         raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
@@ -93,7 +93,7 @@ def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame
 
 
 def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Rename columns to their roles; drop columns that already had the name of such a role."""
+    """Rename columns to their roles; first drop other columns that have one of these names."""
     known = [*ROLES, *sorted(_OF_PASSAGES), *_ALSO_OF_PASSAGES, *_OF_PAIRS]
     labels, roles = [str(name) for name in table.columns], list(columns.values())
     for name, role in columns.items():

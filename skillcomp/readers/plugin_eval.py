@@ -22,7 +22,7 @@ from skillcomp.readers.reader import (
 )
 
 _UPPER = re.compile(r"_([a-z])")
-# the file shows the kind of an error only by its text
+# the kind of an error can be read only from the error message
 _RESULTS = {
     "timeout": re.compile(r"tim(?:ed|e) ?out|timeout|time limit", re.I),
     "truncated": re.compile(r"max(?:imum)?[ _-]?turns|turn (?:cap|limit)", re.I),
@@ -48,7 +48,7 @@ class PluginEvalReader(Reader):
         return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and grader that is scored in both arms."""
+        """Return one row per attempt and grader that counts, or one row if no grader counts."""
         content = _in_camel_case(read_json(path))
         suite = as_object(content.get("suite"))
         _report_file(content, suite, problems)
@@ -175,7 +175,10 @@ def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
 def _rows_of_run(
     run: dict[str, Any], case: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per grader that counts, or one row without a check if no grader counts."""
+    """Yield a row per grader that counts, or one row without a check if no grader counts.
+
+    A grader that is not scored in both arms, or that checks the tool Skill, does not count.
+    """
     graders = list_of_objects(case.get("graders"))
     of_skill = _graders_of_skill(case)
     types = {as_text(grader.get("name")): as_text(grader.get("type")) for grader in graders}
@@ -214,7 +217,7 @@ def _rows_of_run(
 
 
 def _facts_of_votes(votes: Any) -> dict[str, Any]:
-    """Return score and borderline mark of a judge; its votes together are one verdict."""
+    """Return ``score``, the share of passing votes, and ``borderline``: whether votes differ."""
     if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
         return {"score": None, "borderline": None}
     return {"score": sum(votes) / len(votes), "borderline": len(set(votes)) > 1}

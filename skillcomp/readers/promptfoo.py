@@ -22,10 +22,10 @@ from skillcomp.readers.reader import (
     read_json,
 )
 
-_ERROR = 2  # failureReason of a provider that failed
+_ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
-_SKILL_USED = "skill-used"  # An assertion that only the arm with the skill has.
-_LONG = 60  # Maximum number of characters of an assertion in the id of a check.
+_SKILL_USED = "skill-used"  # Type of assertion that only the arm with the skill can have.
+_LONG = 60  # Maximum number of characters of an assertion that the id of a check shows.
 
 
 class PromptfooReader(Reader):

@@ -71,7 +71,7 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     BenchflowReader,
     InspectReader,
 )
-_SUFFIXES = (".json", ".jsonl", ".eval")  # Files that are tried inside a folder.
+_SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
 _DEPTH = 4  # Levels of folders that are searched for a file of results.
 
 
@@ -319,7 +319,7 @@ def _json_fault(file: Path) -> str | None:
 
 
 def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:
-    """Return the rows of one file with the condition that the mapping of paths gives it."""
+    """Return the rows of one file; a condition from the mapping of paths applies to all rows."""
     if condition is None:
         return table
     words = list(table["condition"].dropna().unique()) if "condition" in table else []

@@ -15,8 +15,8 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import is_below, read_bytes, whole_content
 
-MAX_BYTES = 200_000_000  # Maximum size of a file of results.
-MAX_COUNT = 10_000  # Largest count of checks or attempts that is read from a file.
+MAX_BYTES = 200_000_000  # Maximum bytes of a file of results.
+MAX_COUNT = 10_000  # Larger counts of checks or attempts in a file are invalid.
 MAX_FILES = 100_000  # Maximum number of files of results in a folder.
 # Words that tools use for the arms, and the condition that each means.
 ARM_WORDS: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from skillcomp.frames.words import distinct_words
 from skillcomp.readers.reader import ARM_WORDS
 
 _MEANINGS = "baseline, skill, placebo, previous or a name of your own"
-_FEW = 12  # a column with more words is not listed as one that may name the arms
+_FEW = 12  # a column with more different words is not suggested as the one that names arms
 
 
 class UnknownArmsError(FrameError):
@@ -48,7 +48,7 @@ def with_conditions(
         if "agent" in table.columns and table["agent"].nunique() > 1:
             pairs = table[["condition", "agent"]].drop_duplicates()
             if pairs["agent"].is_unique and pairs["condition"].is_unique:
-                table = table.assign(agent=None)  # this column names the arm and not the agent
+                table = table.assign(agent=None)  # `agent` names the arm here and no agent
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")
@@ -102,7 +102,8 @@ _NO_ARMS = {
     *("prompt", "answer", "seconds", "cost_usd", "input_tokens", "cached_tokens", "output_tokens"),
     *("started_at", "stop_reason"),
 }
-_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")  # rarely the arm, so listed last
+# an error message lists these columns last, because they rarely name the arms
+_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
 
 
 def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:

@@ -34,7 +34,7 @@ ROLES = [name for name in inspect.signature(from_frame).parameters if name not i
 _NEEDED = ("case", "condition", "passed")
 _OF_TRIGGERS = ("offered", "invoked")  # columns of attempts that only `frames.invocations` reads
 MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
-_SHOWN = 3  # checks that an error lists
+_SHOWN = 3  # maximum number of checks that an error message lists
 
 
 def one_iteration(
@@ -123,7 +123,8 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         of_case = table.groupby(CASE, dropna=False)[name]
         of_arm = table.groupby([*CASE, "condition"], dropna=False)[name]
         several = of_arm.transform("nunique").gt(1)
-        # different prompts under one condition show different cases, which are refused later
+        # skip a case with several prompts under one condition: it mixes different cases and is refused
+        # later
         keys = [table[column] for column in CASE]
         mixed = several.groupby(keys, dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed

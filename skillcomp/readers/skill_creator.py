@@ -36,7 +36,7 @@ _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
 def expectations_of(grading: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the graded expectations of a grading; files have one of two keys for them."""
+    """Return the graded expectations of a grading, which have one of two keys in the file."""
     return list_of_objects(grading.get("expectations", grading.get("assertion_results")))
 
 
@@ -53,7 +53,7 @@ class WorkspaceReader(Reader):
     name = "skill-creator"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a folder holds gradings in the folders of an eval and an arm."""
+        """Return whether gradings are in subfolders: one per eval and, inside it, one per arm."""
         if not path.is_dir():
             return False
         return any(is_grading(json_object(file, path)) for file in _grading_files(path))
@@ -73,7 +73,7 @@ class WorkspaceReader(Reader):
         return with_check_ids(table, problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the comparisons; the folder names the case, analysis.json may name the arms."""
+        """Return the comparisons, each with its case and, if analysis.json has them, the arms."""
         rows = []
         for file in files_below(path, "comparison*.json"):
             content = json_object(file, path)
@@ -89,7 +89,7 @@ class WorkspaceReader(Reader):
 
 
 def _report_tool(path: Path, problems: Problems) -> None:
-    """Report if agent-skills-eval wrote the folders, because it treats the arms differently."""
+    """Report if agent-skills-eval wrote the folders: its arms differ in more than the skill."""
     for file in files_below(path, "meta.json"):
         if {"target", "judge", "modes"} <= json_object(file, path).keys():
             done = "the delta is that of these too, and not of the skill alone"
@@ -104,7 +104,7 @@ class ComparisonReader(Reader):
     name = "skill-creator-comparison"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the file has a winner A, B or TIE and a rubric of both."""
+        """Return whether the file has a winner (A, B or TIE) and rubric scores of both answers."""
         return is_comparison(json_object(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def _iteration_of(file: Path, path: Path) -> int:
 
 
 def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
-    """Return name and prompt of a case from its metadata; the folder gives a missing name."""
+    """Return name and prompt of a case from its metadata; without a name, use the folder's."""
     about = json_object(folder / "eval_metadata.json", root)
     match = _EVAL.fullmatch(folder.name)
     name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
@@ -216,7 +216,7 @@ def _skill_name(path: Path) -> str | None:
 
 
 def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
-    """Return the seconds of an attempt; total_tokens is ignored: it mixes kinds of tokens."""
+    """Return the seconds of an attempt; ignore total_tokens, which mixes kinds of tokens."""
     duration = as_number(timing.get("duration_ms"))
     seconds = as_number(timing.get("total_duration_seconds"))
     return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
@@ -278,7 +278,7 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 
 def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
-    """Return the rows of one case with ids of checks."""
+    """Add the column `check`, the id of the check, to the rows of one case."""
     graded = rows[rows["text"].notna()]
     if graded.empty:
         return rows.assign(check=None)
@@ -308,7 +308,10 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 
 class TriggerReader(Reader):
-    """Reader of trigger results: a case is a query; its check is whether it triggers correctly."""
+    """Reader of trigger results.
+
+    Each query is a case. Its only check passes if the skill triggers exactly when it should.
+    """
 
     name = "skill-creator-triggers"
 
@@ -342,7 +345,7 @@ class TriggerReader(Reader):
 
 
 def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | None]:
-    """Yield whether each attempt triggered; None after an error, which only newer files record."""
+    """Yield whether each attempt triggered; None if it failed. Older files record no failures."""
     attempts = list_of_objects(result.get("attempts"))
     for attempt in attempts:
         triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))
