@@ -370,7 +370,7 @@ def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
-    """Sum the tokens of the messages of a run without a result event; count each message once."""
+    """Sum the tokens of all messages, for a stream without a result; count each message once."""
     messages = [_as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"]
     spent = {str(m.get("id")): _token_counts(_as_mapping(m.get("usage"))) for m in messages}
     return _summed_counts([used for used in spent.values() if used])
@@ -397,8 +397,8 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # By id of a tool call: the index of its step.
-    # By id of a message: the index of its first step, and its usage.
+    at: dict[str, int] = {}  # Maps the id of a tool call to the index of its step.
+    # Maps the id of a message to the index of its first step and to its usage.
     spent: dict[str, tuple[int, dict[str, Any]]] = {}
     turn = 1
     for event in events:
@@ -412,7 +412,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 steps.append(_claude_block(block, turn, below, denied))
             if usage := _token_counts(_as_mapping(message.get("usage"))):
                 name = str(message.get("id"))
-                # every line of a message repeats its usage, so keep that of the last line
+                # every line of a message repeats the usage, so keep the usage in the last line
                 spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
             for block in _as_mappings(message.get("content")):
@@ -518,7 +518,7 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    # index of the step of each unfinished item, by id of the item; a later turn may reuse the id
+    # maps the id of each unfinished item to the index of its step; a later turn may reuse an id
     at: dict[str, int] = {}
     turn = 0
     for event in events:

@@ -278,7 +278,7 @@ def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
-    # number of characters of each node with all aliases expanded, by id of the node
+    # maps the id of each node to its number of characters with all aliases expanded
     sizes: dict[int, float] = {}
 
     def size(part: yaml.Node) -> float:

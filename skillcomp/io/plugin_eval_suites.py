@@ -144,7 +144,7 @@ def read_bundle(
 
 
 class _CaseReader:
-    """Turn the files of one case into a record, and collect the parts without a counterpart."""
+    """Turn the files of one case into a record, and collect the parts unknown to skillcomp."""
 
     def __init__(
         self, file: Path, name: str, skill: str, problems: list[str], *, is_alone: bool

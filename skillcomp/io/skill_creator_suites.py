@@ -114,7 +114,7 @@ def _named_skill(top: Mapping[str, Any], file: Path) -> str:
 
 
 class _Reader:
-    """Turn the rows of a file into cases, and collect the parts without a counterpart."""
+    """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
 
     def __init__(self, slug: str, bases: list[Path], problems: list[str]) -> None:
         self.slug, self.bases, self.problems = slug, bases, problems
@@ -167,7 +167,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return checks for the expectations that a grader can judge, and the other expectations."""
+        """Return checks for the expectations that a grader can judge, and the others unchanged."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."

@@ -81,9 +81,9 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Raises
     ------
     SkillError
-        If the file is missing, leads out of its folder, is larger than 1 MiB (its front matter
-        larger than 128 KiB), is not UTF-8, or has broken YAML (the message names the line). With
-        ``strict``, any problem raises.
+        If the file is missing, leads out of its folder, is larger than 1 MiB, is not UTF-8, or has
+        broken YAML (the message names the line) or a front matter of more than 131,072 characters.
+        With ``strict``, any problem raises.
 
     Notes
     -----
@@ -416,7 +416,7 @@ def _is_suite(file: Path) -> bool:
 
 
 def skill_texts(path: Path) -> dict[str, str]:
-    """Return the texts of a skill by relative name: those in a folder (SKILL.md first), or a file.
+    """Return the texts of a skill by relative name, from a folder (SKILL.md first) or one file.
 
     Two kinds of files in a folder are left out: those that `skill_files` leaves out, and those that
     are not text in UTF-8 (or in UTF-16 with a byte order mark).

@@ -68,9 +68,9 @@ class RunStore:
     Notes
     -----
     A process that dies while writing can leave a torn last line. Reading leaves it out, warns, and
-    lists it in ``problems``; it never changes a file. The next process that writes moves its bytes
-    to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is an
-    error, because this class cannot cause one.
+    lists it in ``problems``; it never changes a file. The next process that writes moves the torn
+    bytes to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is
+    an error, because this class cannot cause one.
 
     Examples
     --------

@@ -163,7 +163,7 @@ def read_suite(
 
     Suites of other tools are recognised by their content. In skill-creator's ``evals.json``, each
     expectation is a check that a grader judges, and ``files`` (relative to the skill's folder) are
-    installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. Of the
+    installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. In the
     cases of ``claude plugin eval``, the graders ``regex``, ``tool_used``, ``tool_order`` and
     ``file_exists`` are checks with a `Rule`, ``llm`` is a check that a grader judges, and a grader
     on the tool ``Skill`` gives ``should_trigger``. All other parts (such as ``baseline``, graders

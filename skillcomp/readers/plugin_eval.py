@@ -36,7 +36,7 @@ _PAID = ("llm", "baseline")  # types of grader that ask a model
 
 
 class PluginEvalReader(Reader):
-    """Reader of the results of `claude plugin eval`; they may lack the arm without the plugin."""
+    """Reader of the results of `claude plugin eval`; the baseline arm may be missing."""
 
     name = "plugin-eval"
 
@@ -48,7 +48,7 @@ class PluginEvalReader(Reader):
         return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and grader that counts, or one row if no grader counts."""
+        """Return one row per attempt and counted grader, or one row for an attempt without any."""
         content = _in_camel_case(read_json(path))
         suite = as_object(content.get("suite"))
         _report_file(content, suite, problems)

@@ -357,7 +357,7 @@ def _frames_of_rows(
 
 
 def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """Return the skill of each comparison; the skill of the table if the file names none."""
+    """Return the skill of each comparison; if no comparison has one, use that of the table."""
     return pairs["skill"] if "skill" in pairs else table["skill"].iloc[0]
 
 

@@ -12,7 +12,7 @@ from skillcomp.frames.words import distinct_words
 from skillcomp.readers.reader import ARM_WORDS
 
 _MEANINGS = "baseline, skill, placebo, previous or a name of your own"
-_FEW = 12  # a column with more different words is not suggested as the one that names arms
+_FEW = 12  # a column with more distinct words is not suggested as the one that names arms
 
 
 class UnknownArmsError(FrameError):
@@ -107,7 +107,7 @@ _OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
 
 
 def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a condition for each word; an unknown word (None) gets an example to replace."""
+    """Return a condition for each word; a word without a condition (None) gets an example."""
     unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
     examples = iter([*unused, *["..."] * len(meanings)])
     return {word: name or next(examples) for word, name in meanings.items()}

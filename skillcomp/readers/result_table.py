@@ -118,13 +118,13 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
 
 
 def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
-    """Return the table with one prompt per case; report prompts and files that differ in a case."""
+    """Return the table with one prompt per case; report cases with different prompts or files."""
     for name in [n for n in ("prompt", "files") if n in table]:
         of_case = table.groupby(CASE, dropna=False)[name]
         of_arm = table.groupby([*CASE, "condition"], dropna=False)[name]
         several = of_arm.transform("nunique").gt(1)
-        # skip a case with several prompts under one condition: it mixes different cases and is refused
-        # later
+        # several prompts under one condition mean different cases, which are refused later, so skip
+        # them here
         keys = [table[column] for column in CASE]
         mixed = several.groupby(keys, dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed

@@ -104,7 +104,7 @@ class ComparisonReader(Reader):
     name = "skill-creator-comparison"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the file has a winner (A, B or TIE) and rubric scores of both answers."""
+        """Return whether the file has a winner (A, B or TIE) and rubric scores."""
         return is_comparison(json_object(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -194,7 +194,7 @@ def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
 
 
 def _workspace_of(file: Path, path: Path) -> Path:
-    """Return the folder `<skill>-workspace` that contains a file below `path`; else `path`."""
+    """Return the nearest folder `<skill>-workspace` above a file, up to `path`; else `path`."""
     folders = (path / part for part in file.relative_to(path).parents)
     return next((place for place in folders if place.name.endswith("-workspace")), path)
 
