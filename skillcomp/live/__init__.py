@@ -1,11 +1,11 @@
 """Ask agents, have graders judge their answers, and run whole studies.
 
 Agents and graders are objects that are passed in. `run`, `grade` and `compare` write to a store,
-and `status` reads it. A name is imported on first use, as importing an SDK takes a second. The
-headings below are the names of the files.
+and `status` reads it. A name is imported on first use, because importing an SDK takes a second.
+The headings below are the names of the files.
 
 run: answers
-    ``run``: ask every open cell of a study.
+    ``run``: have agents answer the cases of a study, and store the answers.
 
 grade: verdicts
     ``grade``: have every grader grade every stored answer once.
@@ -17,7 +17,7 @@ probe: a test of the checks before a study
     ``probe``: run every check on answers of known quality.
 
 status: the progress of a study
-    ``status``: one row per agent or grader and condition, with counts and costs.
+    ``status``: counts and costs of each agent and each grader.
 
 study_file: a study as a file
     ``read_study``: read ``study.yaml``.
@@ -27,7 +27,8 @@ batches: sending and collecting batches
 
 agents.agent: what every agent is
     ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
-    ``Cell``, ``Reply``: place of an answer in a study; an answer and how it was made.
+    ``Cell``: the case, condition and repeat of an answer.
+    ``Reply``: an answer and how it was made.
     ``family_of``: family of a model.
 
 agents.anthropic: Claude through the Messages API
@@ -44,7 +45,8 @@ agents.replay: recorded answers
 
 graders.grader: what all graders share
     ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
-    ``Grading``, ``GraderWarning``: the result of grading an answer; warnings about it.
+    ``Grading``: the result of grading one answer.
+    ``GraderWarning``: a warning about a grader or its gradings.
     ``answer_of``, ``ask_until_read``, ``on_check``, ``verdicts_of``: steps of a grader.
 
 graders.comprehension: models as graders
@@ -62,10 +64,10 @@ graders.replay: recorded verdicts
 
 graders.task_graders: graders of task suites
     ``SuiteGrader``: the judge that each task names.
-    ``Contains``, ``Pytest``, ``LlmRubric``: words, tests, a rubric.
+    ``Contains``, ``Pytest``, ``LlmRubric``: judges that use words, tests or a rubric.
 
 graders.traces: graders of the work of a program
-    ``TraceGrader``: checks on the trace and the files.
+    ``TraceGrader``: a grader that decides checks on the trace and the files.
     ``TraceJudge``: a program that judges by a rubric.
 """
 

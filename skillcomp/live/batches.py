@@ -65,7 +65,8 @@ class BatchLimits:
         Maximum number of times that a request is sent, if it fails or expires each time.
     resend : bool, default False
         Whether to send the requests of a batch again if the service does not know the batch. They
-        may then be paid for twice, because a key finds only the batches of its own workspace.
+        may then be paid for twice, because the batch may exist in another workspace, which the
+        API key cannot see.
     """
 
     max_requests: int = 10_000
@@ -111,13 +112,13 @@ class Sent:
     nonce : str
         Name of the batch in the store.
     keys : list of str
-        Keys of the jobs that its requests are for.
+        Keys of the jobs for which the batch contains requests.
     at : datetime
         When the batch was recorded, by the clock of this machine.
     batch_id : str or None
         Name of the batch at the service; None until the service has given one.
     before : Before or None
-        State of the service's list before the batch was sent; None if the list could not be read.
+        The service's list of batches before this one was sent; None if it could not be read.
     usd : float
         Highest possible cost of the batch, in dollars; NaN if unknown.
     reserved : dict of str to float
@@ -148,7 +149,7 @@ class Sent:
         return datetime.now(UTC) - self.at > timedelta(days=29)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the fields stored before the batch is sent; they suffice to find it again."""
+        """Return the fields that are stored first, and with which a batch can be found again."""
         record: dict[str, Any] = {"keys": self.keys}
         if not math.isnan(self.usd):
             record["usd"] = self.usd
@@ -172,7 +173,7 @@ def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[t
     """Return the open batches by nonce, and the purpose and cost of each batch that was given up.
 
     A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
-    one grader. Each nonce leads to a pair of purpose and open batch.
+    one grader. In the dictionary, each nonce has its purpose and its open batch as the value.
     """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
@@ -199,7 +200,7 @@ def _sent_from_row(row: Mapping[str, Any]) -> Sent:
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the highest possible cost of a stage's batches without results, in dollars.
+    """Return the highest possible cost, in dollars, of those batches of a stage without results.
 
     Open batches with a purpose in `but` are left out; batches that were given up always count.
     """
@@ -215,7 +216,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
         if purpose_stage == stage:
-            # for a grading, the name of a table follows the last slash
+            # the purpose of a grading ends with a slash and the name of a table: drop both
             name = name.rsplit("/", 1)[0] if stage == "grade" else name
             sizes[name].append(len(sent.keys))
     return {
@@ -284,7 +285,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(6),  # this number includes the first try
+            stop=tenacity.stop_after_attempt(6),  # the first try and five repetitions
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -484,7 +485,7 @@ class Batches:
         names = sent.key_by_name
         unclaimed = [state for state in listed if state.batch_id not in of_others]
         candidates = [s for s in unclaimed if s.size == len(names) and not s.is_archived]
-        # A batch is identified by the names of its requests, which only its results contain.
+        # Only the results of a batch contain the names of its requests, which identify the batch.
         for state in candidates:
             if state.has_ended and await self._has_result_named(state.batch_id, names):
                 return state.batch_id
@@ -573,14 +574,14 @@ class Batches:
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
     """Return whether a batch was created at a time at which `sent` may have been sent."""
-    if sent.before is None:  # only the clock of this machine is known
+    if sent.before is None:  # the time of the service is unknown, so rely on the clock of this machine
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
     at = sent.before.at
     return at is None or at - _SERVICE_SLACK <= state.created_at <= at + _SENDING
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have been empty before `sent`; `listed` is its list now."""
+    """Return whether the workspace may have had no batches before `sent`; it now has `listed`."""
     if sent.before is None:
         return True  # the list of earlier batches could not be read
     if sent.before.newest is not None:

@@ -158,7 +158,7 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks, by the label under which its batches are stored."""
+        """A dictionary from the label of the grader's batches to the agent that the grader asks."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class Comparisons(Judging[OrderedPair]):
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
     """Return the stored replies of the last try, so that the grader can continue with them.
 
-    If that try has all its replies and the last one is unreadable, return none: the grader then
-    starts a new try.
+    The list is empty if that try has all its replies and the last reply is unreadable. The grader
+    then starts a new try.
     """
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []

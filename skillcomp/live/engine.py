@@ -202,9 +202,9 @@ class Engine(ABC, Generic[J]):
         self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        # number of failed batches, by key of the job
+        # number of failed batch requests, by key of the job
         self.batch_failures: Counter[str] = Counter()
-        # keys of jobs that failed in too many batches and are not sent again in this run
+        # keys of jobs that are not sent again in this run, because they failed too often or fatally
         self.given_up: set[str] = set()
         # paid replies that could not be stored: name of the job, and cost
         self.lost: list[tuple[str, float | None]] = []
@@ -212,11 +212,11 @@ class Engine(ABC, Generic[J]):
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """Agents that send batches, by the purpose under which the store lists the batches."""
+        """Agents that send batches, by purpose: the label ``stage:name`` of their batches."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
-        """Return the batches of one purpose."""
+        """Return the `Batches` object for one purpose, a label of `purposes`."""
 
     @abstractmethod
     async def work_on(self, job: J, *, batched: bool) -> bool:
@@ -309,7 +309,7 @@ class Engine(ABC, Generic[J]):
             await self.transport(purpose).resume()
 
     def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
-        """Return a `Batches` object for one purpose; `record` stores the replies."""
+        """Make the `Batches` object for one purpose, a label of `purposes`; `record` stores replies."""
         return Batches(
             self.store,
             self.ledger,
@@ -323,7 +323,7 @@ class Engine(ABC, Generic[J]):
         )
 
     async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
-        """Do jobs, in batches if a purpose is given; return the keys of jobs still open."""
+        """Do jobs; return the keys of jobs still open. If `purpose` is given, batches are sent."""
         open_ = {job.key: job for job in jobs}
 
         async def do_job(job: J) -> None:
@@ -414,8 +414,8 @@ class Judging(Engine[J]):
     result_columns: tuple[str, ...]
     units: str  # plural of the attribute `unit`
 
-    # parts of warnings: about open jobs, about failed jobs, about answers that reveal their
-    # condition, and about answers that address the grader
+    # Four parts of warnings. They are about open jobs, failed jobs, answers that reveal their
+    # condition, and answers that address the grader.
     warning_parts: tuple[str, str, str, str]
 
     def __init__(
@@ -503,7 +503,7 @@ class Judging(Engine[J]):
         self.tallies[self.grader.name].add(reply)
 
     def transport(self, purpose: str) -> Batches:
-        """Return the batches of one purpose."""
+        """Return the `Batches` object for one purpose, a label of `purposes`."""
 
         async def book(key: str, reply: Reply) -> None:
             await self._record_reply(key, reply)
@@ -516,8 +516,8 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read the stored replies of each job, except those up to the time of the job in `used`."""
-        self.replies.clear()  # no reply is lost, because the store has all of them
+        """Read the stored replies; for a job in `used`, only those after the time given there."""
+        self.replies.clear()  # no reply is lost, because all of them are read from the store
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
@@ -526,7 +526,7 @@ class Judging(Engine[J]):
                 self.replies[key].append(Reply(**fields))
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
-        """Do the pending jobs out of `n` jobs; return how many are still open."""
+        """Do the pending jobs and return how many are still open; `n` counts all jobs."""
         # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
@@ -593,7 +593,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
 
 
 async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Collect the open batches of all graders; return the reason if this was stopped, else None."""
+    """Collect the open batches of all graders; return the reason for a stop, or None."""
     errors = []
     for work in works:
         try:

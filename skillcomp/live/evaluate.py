@@ -36,7 +36,8 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # If the baseline passes a smaller share of the tasks, the verdict is error.
+# If the share of the tasks that the baseline passes is below this, the verdict is error.
+FEWEST_PASSES = 0.2
 MIN_PASS_RATE = 0.5  # Default of the rate that a skill without an original needs to pass.
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
@@ -173,7 +174,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # so that no budget counts the fixed answers
+    is_recording = True  # as for a recording, no budget counts the fixed answers
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -238,7 +239,7 @@ class Evaluation:
         self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # everything that affects the results, apart from the skills
+        # all settings that affect the results; the skills are added to the key below
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -288,9 +289,9 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Ask and grade the tasks, first for the baseline; return the artefact.
 
-        The ``duration_ms`` of a result is the time that its answers and their judges took. Judges
-        that an earlier, interrupted call ran do not count, apart from model replies that this call
-        uses again.
+        The ``duration_ms`` of a result is the time that its answers and their judges took. If an
+        earlier call was interrupted, the time of its judges does not count, except for the model
+        replies that this call uses again.
         """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
@@ -434,7 +435,7 @@ class Evaluation:
             **(extra or {}),
         }
         if self.mock:
-            return artefact  # an interval means nothing, because mock results are fixed
+            return artefact  # mock results are fixed, so an interval would mean nothing
         if tasks and "skill" in under:
             artefact["interval"] = _interval_fields(under, tasks, compared[1:])
         if "baseline" in under:
@@ -507,7 +508,7 @@ def _main_fields(
     tasks: Sequence[str],
     min_pass_rate: float,
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; if `verdict` is empty, the delta or the rate decides it."""
+    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
@@ -555,7 +556,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the change from condition `other` or, if empty, of the pass rate."""
+    """Return an interval: of the change from condition `other`, or of the pass rate without one."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

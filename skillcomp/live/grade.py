@@ -230,7 +230,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks, by each label under which its batches are stored."""
+        """A dictionary from each label of the grader's batches to the agent that the grader asks."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
@@ -391,9 +391,9 @@ class PlannedGrader(Record):
     grader, version : str, str or None
         Name and version of the grader. Frames keep the verdicts of different versions apart.
     round : int or None
-        The round, if the grader has no agent (such as a replayed grader), because its model can
-        differ between rounds. None if it asks an agent, because the agent must not change between
-        rounds.
+        Number of the round for a grader without an agent (such as a replayed grader), because its
+        model can differ between rounds. None for a grader with an agent, because the agent must
+        not change between rounds.
     kind, model, family : str or None
         Kind of the grader, its model and the family of this model.
     settings : str or None

@@ -1,4 +1,4 @@
-"""Our suites as tasks of Inspect, which asks the models; our graders decide the checks."""
+"""Turn our suites into tasks of Inspect: Inspect asks the models, our graders decide the checks."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def inspect_task(
 
     In a suite of triggers every case says whether the skill should fire. No text is loaded: the
     tool ``skill`` of Inspect offers the skill of the condition and the `neighbours` by name and
-    description, and a skill fires if the model calls the tool with its name. Two more prompts test
-    the instrument, as in ``skillcomp trigger run``. Rules decide the checks; checks that need a
-    trace have no verdict.
+    description, and a skill fires if the model calls the tool with its name. As in ``skillcomp
+    trigger run``, two control prompts are added: one calls the skill by name, and no skill should
+    fire at the other. Rules decide the checks; checks that need a trace have no verdict.
     """
     cases, own = _suite_of(suite), _skill_of(skill)
     _require_askable(cases, own)
@@ -159,7 +159,8 @@ def checks(
     cases = {case.case_id: case for case in _asked_cases(source, own)}
 
     @cache
-    def judge() -> LiveGrader:  # made on first use, as the model is known only during a task
+    def judge() -> LiveGrader:
+        # make the grader on first use, because the model is known only during a task
         if not isinstance(grader, str):
             return grader
         if _is_about_triggers(source):
@@ -242,7 +243,7 @@ def _is_about_triggers(suite: Suite) -> bool:
 
 
 def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
-    """Return the cases of a suite; if it is about triggers, the controls of the skill too."""
+    """Return the cases of a suite; a suite about triggers also gets the control prompts."""
     if not _is_about_triggers(suite):
         return suite.cases
     prompts, slug = control_prompts(skill.slug), f"{CONTROLS}{skill.slug}"

@@ -293,7 +293,7 @@ def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
 
 
 def charged_usd(row: Mapping[str, Any]) -> float:
-    """Return the cost of a stored reply in dollars, else its highest possible cost, else 0."""
+    """Return the cost of a stored reply in dollars; if unknown, its highest possible cost or 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 
@@ -331,8 +331,8 @@ class Budget:
         free = self.limit - self.spent - self._reserved
         is_unknown = math.isnan(estimate)
         if is_unknown:
-            # The call may spend all the money that is left. It is refused if the rest is less than
-            # twice the cost of the most expensive call so far.
+            # Reserve all the money that is left. Refuse the call if that is less than twice the cost
+            # of the most expensive call so far.
             if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
@@ -352,7 +352,7 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until a cost fits into the budget, then reserve and return it; None if too high."""
+        """Wait until a cost fits into the budget, then reserve and return it; None if it never fits."""
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:

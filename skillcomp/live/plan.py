@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Key:
-        """Return the key of the cell that a row of the plan or of the attempts belongs to."""
+        """Return the key of the cell to which a row of the plan or an attempt belongs."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
 
@@ -228,7 +228,10 @@ def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
 def _cell_namer(
     planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore
 ) -> Callable[[Key], str]:
-    """Return a function that names new cells; a name contains the agent if there are several."""
+    """Return a function that names new cells.
+
+    A name ends in the agent if there are several agents or if the shorter name is taken.
+    """
     taken = {cell.attempt_id for cell in planned}
     taken |= set(store.table("attempts").column("attempt_id").to_pylist())
     several = len(set(agents)) > 1

@@ -31,7 +31,8 @@ REFUSAL = (
     "This cannot be done as asked: what the task needs does not exist, so any result would be "
     "invented. I stop here and have changed nothing."
 )
-# Key of a case in which refusing is right. It holds the text of a refusal, or true for `REFUSAL`.
+# If a case has this key, refusing is right. The value is the text of a refusal, or true for
+# `REFUSAL`.
 REFUSING = "refusal"
 NGRAM = 6  # length of an n-gram in the overlap check, as in ComprehensionGrader
 
@@ -191,7 +192,7 @@ def _reference(store: RunStore, suite: Suite, case: Case) -> str | None:
 
 
 def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], str]:
-    """Return the judges of tasks that ask no model, and the reason if tests cannot be run."""
+    """Return the task judges that need no model; if tests cannot be run, also return the reason."""
     judges: dict[str, Any] = {"contains": Contains()}
     checks = (check for probed in cases for check in probed.case.checks)
     if any(check.judge and check.judge.type == "pytest" for check in checks):
@@ -248,7 +249,7 @@ async def _decide_by_program(
             judgement = await judges[program].judge(case, check, answer)
             result = (judgement.passed, judgement.reason)
             if judgement.passed is None and name == "reference":
-                # no answer can pass a test that cannot judge the reference answer
+                # a test that cannot even judge the reference answer counts as failed by it
                 result = (False, judgement.reason)
         else:
             result = (None, problem)
@@ -315,13 +316,13 @@ def _faults(
 
 
 def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
-    """Return a phrase with the largest number of questions to the graders and their cost."""
+    """Return a phrase with the maximum number of questions to graders and what they cost."""
     asked = [grader for grader in graders if agent_of(grader) is not None]
     if not asked:
         return "the graders ask no model, so they cost nothing."
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    row = total[total["mode"].eq("plain")].iloc[0]  # the cost without the savings by a cache
+    row = total[total["mode"].eq("plain")].iloc[0]  # the cost if no cache makes it lower
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

@@ -156,7 +156,7 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.settings = plan, settings
-        # attempts at all cells in the store, including those of other plans
+        # attempts at all cells in the store, including cells that are not in `plan`
         self.tried = tries(store)
         # `done` has an entry for every cell from the start, so that memory use does not grow later
         self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}
@@ -166,7 +166,7 @@ class AnswerWork(Engine[PlannedCell]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agents of this run by the labels under which their batches are stored."""
+        """A dictionary from the label of each agent's batches to the agent."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:
@@ -243,8 +243,8 @@ class AnswerWork(Engine[PlannedCell]):
             return
         attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
-            # Write this before the attempt. If the process crashes in between, the budget counts
-            # too much rather than too little.
+            # Write the highest possible cost before the attempt. If the process crashes in between,
+            # the budget counts too much rather than too little.
             row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
@@ -257,7 +257,7 @@ class AnswerWork(Engine[PlannedCell]):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
     def transport(self, purpose: str) -> Batches:
-        """Return the batches stored under a label of `purposes`."""
+        """Return the `Batches` object for one purpose, a label of `purposes`."""
         agent = self.purposes[purpose]
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()

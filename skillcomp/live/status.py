@@ -20,7 +20,7 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-# Match ids, counts and times in a message, because they differ from try to try.
+# Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
 _GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {

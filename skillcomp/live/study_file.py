@@ -492,7 +492,7 @@ _NOT_IN_FILE = {"folder", "outside"}
 
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Return whether part `at` of an error's location is a union tag, which is not in the file."""
+    """Return whether part `at` of `loc` is a tag that pydantic adds and the file does not have."""
     in_list = at == 2 and loc[0] in ("agents", "graders")
     return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
@@ -545,7 +545,7 @@ def _example_of(kind: str, loc: tuple[Any, ...]) -> str | None:
 
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return the allowed keys for the place at which the file has an unknown key."""
+    """Return the keys that are allowed in the mapping in which the file has an unknown key."""
     models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,

@@ -75,8 +75,8 @@ class TriggerSettings:
     program, model : str, str or None
         The program to ask, and its model; None leaves the choice of a model to the program.
     judge_program, judge_model : str or None
-        The program that judges by a rubric, and its model. By default `program` judges; it uses
-        `model` if both programs are the same.
+        The program that judges by a rubric, and its model. The default program is `program`. The
+        default model is `model` if both programs are the same.
     timeout_s, judge_timeout_s : float
         Time limits in seconds: of a case that has no limit of its own, and of one judgement.
     concurrency : int
@@ -114,8 +114,8 @@ class TriggerPlan(TriggerSettings):
     neighbours : tuple of str
         Slugs of the skills that are installed together with the skill under test.
     controls : dict of str to str
-        Prompts in addition to the cases, which test whether calls of skills are detected: slug of
-        the skill, by case_id.
+        Additional prompts that test whether calls of skills are detected: slug of the skill, by
+        case_id.
     """
 
     run_id: str
@@ -161,12 +161,12 @@ def prepare_run(
     folder : path
         The new folder of the run; its name is the run_id.
     skills : path
-        Folder with the folder of each skill, which holds its SKILL.md.
+        Folder with one subfolder for each skill; the subfolder holds the SKILL.md.
     evals : path
-        Folder with one subfolder for each skill, which holds its prompts: a prompts.csv, a JSON set
-        of trigger queries, or cases of ``claude plugin eval``. The set or the cases may also be in
-        a folder ``evals`` of the subfolder. For a single skill, `evals` may also be a folder with
-        its cases of ``claude plugin eval``, or their plugin.
+        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv, a
+        JSON set of trigger queries, or cases of ``claude plugin eval``. The set or the cases may
+        also be in a folder ``evals`` inside the subfolder. For a single skill, `evals` may also be
+        the folder that holds the cases of ``claude plugin eval``, or the folder of the plugin.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -240,7 +240,7 @@ def _write_controls(
     """Write prompts that test whether calls of skills are detected; return {case_id: slug}."""
     controls: dict[str, str] = {}
     for slug in tested:
-        # skills that are installed together share one prompt that no skill should answer
+        # one prompt at which no skill should fire is enough for skills that are installed together
         text = control_prompts(slug, with_other=slug == tested[0] or slug not in neighbours)
         file = folder / "controls" / slug / FILE
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +251,7 @@ def _write_controls(
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
-    """Return the folder of prompts: evals/skills of a repository, evals of a plugin or `skills`."""
+    """Return the first folder with prompts: evals/skills or evals in `root`, or else `skills`."""
     places = (root / "evals" / "skills", root / "evals", skills)
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
@@ -263,7 +263,7 @@ def _suite_files(
     files = _folders_with_prompts(evals)
     if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
         return files
-    names = list(only_skills or skills)  # the folders hold the cases of one plugin
+    names = list(only_skills or skills)  # `evals` itself is the folder of one skill's cases
     if len(names) != 1:
         raise StudyError(
             f"trigger: {evals} holds cases of claude plugin eval, which do not name the skill; "
@@ -307,7 +307,7 @@ def _make_store(
     skill_files: Mapping[str, Path],
     suite_files: Mapping[str, Path],
 ) -> None:
-    """Make the store of a run with its skills and suites; remove it if one cannot be read."""
+    """Make the store of a run; remove the store if a skill or suite cannot be read."""
     store, tested = RunStore(path), dict.fromkeys(plan.cases.values())
     with store.writer():
         try:
@@ -319,7 +319,7 @@ def _make_store(
                 file = path.parent / "controls" / slug / FILE
                 store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
         except SkillcompError:
-            shutil.rmtree(path)  # otherwise the run_id could not be used again
+            shutil.rmtree(path)  # if the store remained, the run_id could not be used again
             raise
 
 
@@ -411,7 +411,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 
 
 class _CaseAgent:
-    """An agent that runs a program within the limits of each case and keeps the files it leaves."""
+    """An agent that runs a program within the limits of each case and keeps the program's files."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore, progress: bool) -> None:
         self._run, self._plan, self._progress = run, plan, progress
@@ -584,7 +584,7 @@ def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
 
 
 def dead_line(slug: str) -> str:
-    """Return the message about a skill that did not fire although the prompt called it by name."""
+    """Return a message about a skill that did not fire although a prompt called it by name."""
     return (
         f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases "
         "say nothing about it"
@@ -592,7 +592,7 @@ def dead_line(slug: str) -> str:
 
 
 def control_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each control that did not work."""
+    """Return a line for each control that did not work or may not have worked."""
     lines = [dead_line(slug) for slug in summary["dead"]]
     for row in summary["controls"]:
         if row["works"] is False and not row["called"]:
@@ -674,7 +674,7 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
-    process.returncode = 0  # otherwise Popen would warn that the process still runs
+    process.returncode = 0  # without a returncode, Popen would warn that the process is still running
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 
@@ -686,7 +686,7 @@ def _background_process(folder: Path) -> str | None:
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline")
         if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
-            return None  # the id now belongs to another process
+            return None  # the run has ended, and its process id now belongs to another process
     except (OSError, ValueError):
         return None
     return f"process {pid}"

@@ -15,7 +15,7 @@ study: a study with known truth
     ``study``, ``Study``: frames of a study together with its true values.
     ``grade``: verdicts of a further simulated grader.
 
-text: written texts
+text: synthetic texts
     ``passages``: passages that copy from skills to a known degree.
 """
 

@@ -84,8 +84,8 @@ def marginal_rate(
 ) -> float:
     """Compute the pass rate over all skills, cases and attempts by quadrature.
 
-    `between` and `attempt` are standard deviations of the logit. `checks` has pairs of a number of
-    checks and the share of cases that have this number. The result is exact to about 1e-12 for
+    `between` and `attempt` are standard deviations of the logit. Each entry of `checks` is a
+    number of checks and the share of cases that have this number. The result is exact to about 1e-12 for
     standard deviations up to 4.
     """
     if value == "share_passed":
@@ -119,7 +119,7 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
     """Return for each logit the chance that all ``n_checks`` checks of an attempt pass.
 
     The first axis of `logits` is the case. The chance is averaged over attempts; `attempt` is the
-    standard deviation of the logit between them.
+    standard deviation of the logit between attempts.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
@@ -155,7 +155,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: Bools | slice = slice(None)) -> Checks:
-        """List the numbers of checks per case, each with its share of the cases in `rows`."""
+        """Return each number of checks per case, with the share of the cases in `rows` that have it."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 

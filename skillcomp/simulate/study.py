@@ -45,8 +45,8 @@ class Study:
         pass_rate, delta and gap have the ``value`` share_passed or passed. Their ``target`` is
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
         cases drawn). The measures sensitivity and specificity are by condition and by ``period``
-        (before or after a drift). Their value for the target population is the requested rate; for
-        these_cases it is the mean over the checks of this study, biases included. A ``*_bias`` is
+        (before or after a drift). With the target population, their true value is the requested
+        rate; with these_cases, it is the mean over the checks of this study, biases included. A ``*_bias`` is
         the change of the log odds of a PASS per unit of the feature. A ``*_effect`` is the average
         marginal effect of the feature on the chance of a PASS given the truth, over the checks of
         this study.
@@ -311,7 +311,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # with the added 1, these draws are independent of those of a study with the same seed
+    # the 1 makes these draws independent of the draws of a study with the same seed
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 

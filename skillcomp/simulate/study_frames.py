@@ -52,7 +52,7 @@ def _skill_slugs(n_skills: int) -> list[str]:
 
 
 def simulated_cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame; the dimensions C1 to C9 take turns, each for two cases."""
+    """Return the cases frame; every two cases have the next of the dimensions C1 to C9."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
     # Two neighbours get the same dimension; with far_share 0.5, one of them is near and one is far.
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
@@ -191,7 +191,7 @@ def features_of(
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
-    """Return a gold frame with one labeller's labels `passed` for the checks at `where`."""
+    """Return a gold frame in which `labeller` gives the checks at `where` the labels `passed`."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),

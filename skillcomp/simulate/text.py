@@ -45,7 +45,7 @@ def _word_forms() -> tuple[int, NDArray[np.object_]]:
         [w + "." for w in words],
         [w.capitalize() for w in words],
         ["\n- " + w.capitalize() for w in words],
-        # used if the last word of an answer is also the first word of its sentence
+        # for an answer that ends in a sentence of one word
         [w.capitalize() + "." for w in words],
         ["\n- " + w.capitalize() + "." for w in words],
     ]
