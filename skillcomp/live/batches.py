@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import tenacity
 
 _log = logging.getLogger("skillcomp.live")
-# largest assumed difference between two clocks of the service
+# largest assumed difference between the clocks of two machines of the service
 _SERVICE_SLACK = timedelta(minutes=10)
 # largest assumed difference between the clocks of this machine and of the service
 _CLOCK_SLACK = timedelta(days=1)
@@ -118,7 +118,7 @@ class Sent:
     batch_id : str or None
         Name of the batch at the service; None until the service has given one.
     before : Before or None
-        The service's list of batches before this one was sent; None if it could not be read.
+        Newest batch at the service before this one was sent; None if the list was unreadable.
     usd : float
         Highest possible cost of the batch, in dollars; NaN if unknown.
     reserved : dict of str to float
@@ -149,7 +149,7 @@ class Sent:
         return datetime.now(UTC) - self.at > timedelta(days=29)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the fields that are stored first, and with which a batch can be found again."""
+        """Return the fields to store before sending, so that the batch can be found again."""
         record: dict[str, Any] = {"keys": self.keys}
         if not math.isnan(self.usd):
             record["usd"] = self.usd
@@ -173,7 +173,7 @@ def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[t
     """Return the open batches by nonce, and the purpose and cost of each batch that was given up.
 
     A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
-    one grader. In the dictionary, each nonce has its purpose and its open batch as the value.
+    one grader. The dictionary maps each nonce to a purpose and an open batch.
     """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
@@ -200,7 +200,7 @@ def _sent_from_row(row: Mapping[str, Any]) -> Sent:
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the highest possible cost, in dollars, of those batches of a stage without results.
+    """Return the highest possible cost, in dollars, of a stage's batches that have no results.
 
     Open batches with a purpose in `but` are left out; batches that were given up always count.
     """
@@ -211,7 +211,7 @@ def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Describe the open batches of each agent or grader: how many, with how many requests."""
+    """Describe, for each agent or grader, the number of open batches and of their requests."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
@@ -317,7 +317,7 @@ class Batches:
             return None  # if the service still fails, sending the batch will raise an error
 
     async def await_end(self, batch_id: str) -> BatchState:
-        """Wait until a batch has ended, even while the service cannot be reached for a time."""
+        """Wait until a batch has ended, even if the service cannot be reached for some time."""
         with extra_imports("live", "a batch"):
             import tenacity
 
@@ -574,7 +574,8 @@ class Batches:
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
     """Return whether a batch was created at a time at which `sent` may have been sent."""
-    if sent.before is None:  # the time of the service is unknown, so rely on the clock of this machine
+    # if the time of the service is unknown, rely on the clock of this machine
+    if sent.before is None:
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
     at = sent.before.at
     return at is None or at - _SERVICE_SLACK <= state.created_at <= at + _SENDING

@@ -158,7 +158,7 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """A dictionary from the label of the grader's batches to the agent that the grader asks."""
+        """The agent that the grader asks; the key is the label of the grader's batches."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class Engine(ABC, Generic[J]):
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """Agents that send batches, by purpose: the label ``stage:name`` of their batches."""
+        """Agents that send batches; each key is a purpose, the label ``stage:name`` of batches."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
@@ -309,7 +309,7 @@ class Engine(ABC, Generic[J]):
             await self.transport(purpose).resume()
 
     def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
-        """Make the `Batches` object for one purpose, a label of `purposes`; `record` stores replies."""
+        """Make the `Batches` object for one purpose; its replies are stored by `record`."""
         return Batches(
             self.store,
             self.ledger,
@@ -323,7 +323,10 @@ class Engine(ABC, Generic[J]):
         )
 
     async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
-        """Do jobs; return the keys of jobs still open. If `purpose` is given, batches are sent."""
+        """Do jobs and return the keys of those that are still open.
+
+        If `purpose` is given, the prompts are sent in batches.
+        """
         open_ = {job.key: job for job in jobs}
 
         async def do_job(job: J) -> None:

@@ -174,7 +174,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # as for a recording, no budget counts the fixed answers
+    is_recording = True  # like a recording: no budget counts the fixed answers
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -556,7 +556,10 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return an interval: of the change from condition `other`, or of the pass rate without one."""
+    """Return the interval of the change in pass rate from condition `other`.
+
+    If `other` is empty, return the interval of the pass rate itself.
+    """
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

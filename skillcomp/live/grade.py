@@ -230,7 +230,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """A dictionary from each label of the grader's batches to the agent that the grader asks."""
+        """The agent that the grader asks, once for each label of the grader's batches (the key)."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 

@@ -253,7 +253,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 def _offered_skills(
     own: Skill, loaded: Skill | None, condition: str, neighbours: Any
 ) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug; a previous version keeps its slug."""
+    """Return the skills that a condition offers, by slug; ``previous`` has the slug of `own`."""
     several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
     skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
     if loaded is not None:
@@ -321,7 +321,7 @@ def _attempt_of(state: TaskState) -> Attempt:
 
 
 def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the offered skills and those that the model called; empty if none was offered."""
+    """Return the fields offered, invoked and triggered of an attempt; empty without an offer."""
     if not (offered := about.get("offered")):
         return {}
     calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]

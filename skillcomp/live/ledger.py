@@ -293,7 +293,7 @@ def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
 
 
 def charged_usd(row: Mapping[str, Any]) -> float:
-    """Return the cost of a stored reply in dollars; if unknown, its highest possible cost or 0."""
+    """Return the dollars of a stored reply: its cost, else its highest possible cost, else 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 
@@ -318,9 +318,8 @@ class Budget:
         self.exhausted: str | None = None  # the reason why no further call is allowed
         self._reserved = 0.0
         self._n_running = 0
-        self._has_unknown_cost = (
-            False  # whether the highest possible cost of the running call is unknown
-        )
+        # whether the highest possible cost of the running call is unknown
+        self._has_unknown_cost = False
         self._dearest = math.nan
         self._changed = asyncio.Condition()
 
@@ -331,8 +330,8 @@ class Budget:
         free = self.limit - self.spent - self._reserved
         is_unknown = math.isnan(estimate)
         if is_unknown:
-            # Reserve all the money that is left. Refuse the call if that is less than twice the cost
-            # of the most expensive call so far.
+            # Reserve all the money that is left. Refuse the call if this is less than twice the
+            # cost of the most expensive call so far.
             if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
@@ -352,7 +351,10 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until a cost fits into the budget, then reserve and return it; None if it never fits."""
+        """Wait until a cost fits into the budget, then reserve and return it.
+
+        Return None if the budget is exhausted, or if the cost does not fit and no call is running.
+        """
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:

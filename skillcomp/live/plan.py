@@ -135,8 +135,8 @@ def make_plan(
 ) -> Plan:
     """Make the plan of a study and write it into the store, before any prompt is sent.
 
-    A second call extends the study: planned cells keep their place and name, and new cells follow
-    after them. The caller must hold the lock of the store (`RunStore.writer`).
+    A second call extends the study: planned cells keep their position and name, and new cells
+    follow after them. The caller must hold the lock of the store (`RunStore.writer`).
     """
     _require_complete(store, suites, agents, repeats)
     require_unedited(store, suites)
@@ -230,7 +230,7 @@ def _cell_namer(
 ) -> Callable[[Key], str]:
     """Return a function that names new cells.
 
-    A name ends in the agent if there are several agents or if the shorter name is taken.
+    A name ends with the agent's name if there are several agents or the shorter name is taken.
     """
     taken = {cell.attempt_id for cell in planned}
     taken |= set(store.table("attempts").column("attempt_id").to_pylist())

@@ -1,9 +1,9 @@
-"""Make agents and graders from other packages that a study file names.
+"""Make the agents and graders of a study file that are defined in other packages.
 
 With ``kind: python``, the key ``target: "my_module:MyAgent"`` names a class or function. Any other
-``kind`` that is not built in names an entry point of an installed package, in the group
-``skillcomp.agents`` or ``skillcomp.graders``. A module is imported when its agent or grader is
-made, not when the study file is read.
+``kind`` that is not built in must be the name of an entry point of an installed package, in the
+group ``skillcomp.agents`` or ``skillcomp.graders``. A module is imported when its agent or grader
+is made, not when the study file is read.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ async def _decide_by_program(
             judgement = await judges[program].judge(case, check, answer)
             result = (judgement.passed, judgement.reason)
             if judgement.passed is None and name == "reference":
-                # a test that cannot even judge the reference answer counts as failed by it
+                # if a test cannot judge even the reference answer, that answer counts as failed
                 result = (False, judgement.reason)
         else:
             result = (None, problem)
@@ -323,6 +323,6 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    row = total[total["mode"].eq("plain")].iloc[0]  # the cost if no cache makes it lower
+    row = total[total["mode"].eq("plain")].iloc[0]  # the cost without caching and batches
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

@@ -166,7 +166,7 @@ class AnswerWork(Engine[PlannedCell]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """A dictionary from the label of each agent's batches to the agent."""
+        """The agents of this run; each key is the label of the agent's batches."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:

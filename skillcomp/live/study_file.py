@@ -290,7 +290,7 @@ class _Grading(Record):
 class StudyFile(Record):
     """The content of a STUDY.yaml; its paths are relative to the folder of the file.
 
-    An agent or grader with ``kind: python`` is made by a class or function of a module, which
+    An agent or grader with ``kind: python`` is made by the class or function that its key
     ``target: "my_module:MyAgent"`` names. A kind that is not listed below must be the name of an
     entry point in an installed package, in the group ``skillcomp.agents`` or ``skillcomp.graders``.
     In both cases, the class or function is called with the other keys as keyword arguments; a

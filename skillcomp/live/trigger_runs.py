@@ -251,7 +251,10 @@ def _write_controls(
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
-    """Return the first folder with prompts: evals/skills or evals in `root`, or else `skills`."""
+    """Return the first of evals/skills, evals and `skills` that contains prompts.
+
+    Return evals/skills if none of them does. The first two are folders in `root`.
+    """
     places = (root / "evals" / "skills", root / "evals", skills)
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
@@ -674,7 +677,8 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
-    process.returncode = 0  # without a returncode, Popen would warn that the process is still running
+    # without a returncode, Popen would warn that the process is still running
+    process.returncode = 0
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 

@@ -85,8 +85,8 @@ def marginal_rate(
     """Compute the pass rate over all skills, cases and attempts by quadrature.
 
     `between` and `attempt` are standard deviations of the logit. Each entry of `checks` is a
-    number of checks and the share of cases that have this number. The result is exact to about 1e-12 for
-    standard deviations up to 4.
+    number of checks and the share of cases that have this number. The result is exact to about
+    1e-12 for standard deviations up to 4.
     """
     if value == "share_passed":
         checks = ((1, 1.0),)
@@ -155,7 +155,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: Bools | slice = slice(None)) -> Checks:
-        """Return each number of checks per case, with the share of the cases in `rows` that have it."""
+        """Return each number of checks, with the share of the cases in `rows` that have it."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 

@@ -45,11 +45,11 @@ class Study:
         pass_rate, delta and gap have the ``value`` share_passed or passed. Their ``target`` is
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
         cases drawn). The measures sensitivity and specificity are by condition and by ``period``
-        (before or after a drift). With the target population, their true value is the requested
-        rate; with these_cases, it is the mean over the checks of this study, biases included. A ``*_bias`` is
-        the change of the log odds of a PASS per unit of the feature. A ``*_effect`` is the average
-        marginal effect of the feature on the chance of a PASS given the truth, over the checks of
-        this study.
+        (before or after a drift). If ``target`` is population, the true value is the requested
+        rate; for these_cases, it is the mean over the checks of this study, biases included. A
+        ``*_bias`` is the change of the log odds of a PASS per unit of the feature. A ``*_effect``
+        is the average marginal effect of the feature on the chance of a PASS given the truth, over
+        the checks of this study.
     skills : dict of str to Skill
         The synthetic skills from which answers copy, with slugs as keys.
     planted : pandas.DataFrame

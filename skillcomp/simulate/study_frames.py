@@ -18,7 +18,8 @@ from skillcomp.simulate import text
 from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
 from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
-_QUALITY = 3.0  # log odds that an answer that meets all checks wins against one that meets none
+# log odds that the better answer wins if it meets all checks and the other answer meets none
+_QUALITY = 3.0
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
 # matches the hedge words of simulated answers and of their perturbed copies
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
@@ -52,7 +53,7 @@ def _skill_slugs(n_skills: int) -> list[str]:
 
 
 def simulated_cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame; every two cases have the next of the dimensions C1 to C9."""
+    """Return the cases frame; two neighbouring cases share a dimension, from C1 to C9 in turn."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
     # Two neighbours get the same dimension; with far_share 0.5, one of them is near and one is far.
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
