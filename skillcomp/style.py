@@ -57,8 +57,8 @@ class Look(NamedTuple):
     marker: str
 
 
-# Any two of these colours have a distance of at least 20.9, even with the worst colour-vision
-# deficiency. Each has a contrast of at least 3.9 with white.
+# The colour distance between any two of these looks is at least 20.9, even with the worst
+# colour-vision deficiency. The contrast of each with white is at least 3.9.
 CONDITION_LOOKS: Mapping[str, Look] = {
     "baseline": Look(GREY, "o"),
     "skill": Look("#0072B2", "s"),
@@ -102,11 +102,11 @@ _CALLED = {
     "far_delta": "change on far cases",
     "near_far_failure": "near-far failure",
 }
-# figures with a single axes and the default height, which `grow` may make higher
+# figures that `grow` may make higher: they have a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
-_TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # texts of artists in the svg
+_TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # titles of artists in the svg
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
@@ -119,8 +119,8 @@ _WIDE_FONTS = (
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Heiti TC"),
     *("Microsoft YaHei", "SimHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS", "Noto Sans"),
 )
-# The settings of these families go back to matplotlib's defaults, so that a style that was used
-# before (a dark one, for instance) leaves no colour, grid or spine behind.
+# Settings that match are reset to matplotlib's defaults, so that an earlier style (a dark one, for
+# instance) leaves no colour, grid or spine behind.
 _RESET = re.compile(
     r"(axes|errorbar|font|grid|hatch|image|legend|lines|markers|mathtext|patch|path|scatter|text"
     r"|xaxis|xtick|yaxis|ytick|figure\.subplot)\.|figure\.(autolayout|frameon)$"
@@ -194,7 +194,7 @@ def _font_families() -> list[str]:
 
 
 def _fonts_of(family: str) -> list[str]:
-    """Return the fonts that the user set for a generic family, else the family itself."""
+    """Return the fonts that the user set for a generic family; for any other family, its name."""
     # typed as Any for the same reason as _RC
     settings: Any = mpl.rcParams
     defaults: Any = mpl.rcParamsDefault
@@ -226,7 +226,8 @@ def figure(
     height : float, optional
         Height in inches. By default each axes is about three quarters as high as wide, but at
         least 2.6 inches high, and the figure is at most 9 inches high (a printed page). If the
-        figure has only one axes and the default height, a forest with many rows makes it higher.
+        figure has only one axes and the default height, a forest plot with many rows makes it
+        higher.
     sharex, sharey : bool
         Whether all axes share their limits.
 
@@ -251,7 +252,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    # the salt differs if use() has not been called
+    # if the salt differs, use() has not been called
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)
@@ -272,11 +273,11 @@ def grow(fig: Figure, height: float) -> None:
 def looks(levels: Iterable[object]) -> dict[Any, Look]:
     """Assign a colour and a marker to each level of a hue.
 
-    Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. The
-    other levels of such a hue get further looks, among them the triangle if there is no placebo.
-    Verdicts on skills have looks of their own. A hue with neither conditions nor verdicts gets
-    `CATEGORIES` in order. More than six levels raise FrameError, because seven colours cannot be
-    distinguished.
+    Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. If a hue
+    has one of these conditions, its other levels get further looks, among them the triangle if
+    there is no placebo. Verdicts on skills have looks of their own. A hue with neither conditions
+    nor verdicts gets `CATEGORIES` in order. More than six levels other than verdicts raise
+    FrameError, because seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
@@ -380,7 +381,7 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "coefficient":
         text = re.sub(r"^([+-]?)0\.", r"\1.", f"{number:{sign}.2f}")
     elif unit in ("count", "tokens"):
-        # a limit can be between two whole numbers
+        # a limit of a count can be a fraction; show its decimals if it is small
         half = abs(number) < 10 and number != round(number)
         text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
     elif abs(number) >= 1000:
@@ -444,7 +445,7 @@ def _titled_svg(fig: Figure, stem: str) -> bytes:
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Return a caption: `lead`, the range of n over all rows, and the level of the intervals."""
+    """Return a caption: `lead`, then the range of n and the interval levels of each frame."""
     facts = dict.fromkeys(fact for frame in data.values() for fact in _frame_facts(frame))
     parts = [lead.strip()] if lead.strip() else []
     return " ".join([*parts, f"{', '.join(facts)}."] if facts else parts)

@@ -59,7 +59,7 @@ _DETAILS: tuple[str, ...] = (
 )
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
-_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # shown unless all are 0
+_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # left out if all are 0
 _COMMON = "all rows: "
 
 
@@ -320,7 +320,7 @@ def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     flat = frame.copy()
     heads: list[Any] = []
     for head in map(_plain_head, flat.columns):
-        while head in heads:  # a repeated name becomes unique by a blank at its end
+        while head in heads:  # a blank at the end makes a repeated name unique
             head = f"{head} "
         heads.append(head)
     flat.columns = pd.Index(heads)
@@ -338,11 +338,11 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return for each column the units of its rows, for a table that was pivoted by measure.
+    """Return the units of the rows in each column of a table that was pivoted by measure.
 
-    The measures are then a level of the columns or of the index; the result is empty for other
-    tables. Only rates get a unit, because a percent sign shows it. All other units are None,
-    because they would have to be in the head.
+    In such a table, the measures are a level of the columns or of the index. For any other table,
+    the result is empty. Only rates get a unit, because a percent sign shows it. All other
+    units are None, because they would have to be in the head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}
@@ -422,7 +422,7 @@ def _head_text(name: Any) -> str:
     if text in _HEADS:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
-    # A name from the study, such as g0, claude:opus or rubric@fc05, keeps its case.
+    # A name from the study, such as g0, claude:opus or rubric@fc05, is not capitalised.
     own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
     return words if own else words[:1].upper() + words[1:]
 
@@ -448,7 +448,8 @@ def _cell_text(name: Any, value: Any, unit: str | None) -> str:
     return quantity(number)
 
 
-# signs of markup; `]` of a link, image or definition; signs of bare addresses, which GitHub links
+# Characters to escape: markup, the `]` of a link, image or definition, and signs of bare addresses
+# (`@`, `://`, `www.`), because GitHub turns addresses into links.
 _MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
 
 

@@ -14,7 +14,7 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # This is no breach: the rules require a FAIL in this case.
+_NO_BREACH = ("undecided_fail",)  # An undecided FAIL follows the rules, so it is no breach.
 _MOST = 3  # A sentence names at most this number of rules.
 
 
@@ -77,7 +77,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare each grader with a constant grader, and its rank by agreement with that by kappa."""
+    """Compare each grader with a constant grader, and ranks by agreement with ranks by kappa."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -166,7 +166,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
-    """Compare the false fails of pairs of graders, and say which of the two is stricter."""
+    """Compare the false fails of pairs of graders, and name the stricter grader of each pair."""
     for start, name, reference, row in _pairs_of(drift, "sensitivity_change"):
         if row["ci_low"] <= 0 <= row["ci_high"]:
             yield (
@@ -254,7 +254,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name the effects that are shown, that are shown only before adjustment, or are unknown."""
+    """Name effects that are shown, effects shown only before adjustment, and unknown effects."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]
@@ -344,7 +344,7 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
 
 
 def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
-    """Say whether the errors of each grader differ between conditions."""
+    """Describe whether the errors of each grader differ between conditions."""
     measures = {"delta_sensitivity": "false fails", "delta_specificity": "false passes"}
     rows = errors[errors["measure"].isin(list(measures))].dropna(subset=["estimate", "ci_low"])
     if rows.empty:
@@ -396,7 +396,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
 
 
 def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Split a frame by the columns of `names` that it has; yield their values with each part."""
+    """Group a frame by its columns among `names`; yield the values and the rows of each group."""
     by = [name for name in names if name in frame]
     yield from frame.groupby(by, sort=False) if by else [((), frame)]
 

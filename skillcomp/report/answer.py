@@ -54,7 +54,7 @@ ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are fo
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
 _NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
-_N_STUDIES = 400  # simulated studies per number of cases; the power is then right to 2 to 4 points
+_N_STUDIES = 400  # number of simulated studies; the error of the power is then 2 to 4 points
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Answer:
         return skill + [screen.kind for screen in self.screens]
 
     def with_margin(self, margin: float) -> Answer:
-        """Return the answer for another margin; only estimates that depend on it are recomputed."""
+        """Return the answer for another margin; recompute only what depends on the margin."""
         return self if self._of_margin is None else self._of_margin(margin)
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class Answer:
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def lines(self) -> list[str]:
-        """Return the lines of the sentences or, if no conditions are compared, of the screens."""
+        """Return the sentences or, if no conditions are compared, the lines of the screens."""
         if self.screens and "decided" not in self.frames:
             return [line for screen in self.screens for line in screen.lines()]
         return list(self.findings["sentence"])
@@ -151,7 +151,7 @@ class Answer:
 def draw_headline(
     rows: pd.DataFrame, cases: pd.DataFrame | None = None, width: str = "text"
 ) -> Any:
-    """Draw rows of :meth:`Answer.headline`, with their cases if given; return the figure."""
+    """Draw rows of :meth:`Answer.headline` and, if given, their `cases`; return the figure."""
     rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
     group = "group" if rows["group"].ne("").any() else None
     with style.use():
@@ -161,7 +161,7 @@ def draw_headline(
         else:
             ax = plots.cases(cases, rows, y=y, group=group, width=width)
         for margin in rows["margin"].unique():
-            for limit in (-margin, margin):  # a verdict compares the interval with these lines
+            for limit in (-margin, margin):  # verdicts depend on the margin, so draw it
                 ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
     return ax.figure
 
@@ -198,7 +198,7 @@ def answer(
     margin : float, default 0.1
         The largest change that counts as no change, in rate units.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        Rule for the intervals of changes by the grader alone, as in
+        Rule for the intervals of changes that are not corrected by gold, as in
         :func:`skillcomp.deltas.paired`.
     round : int, default 1
         The grading round to use; 2 and higher are repeated gradings. Ignored for frames with one
@@ -215,8 +215,8 @@ def answer(
         The condition that the others are compared with. By default "baseline" or, in a study
         without one, "previous".
     gold_drawn, drawn_by : str, optional
-        How gold was drawn, as in :func:`skillcomp.correction.delta`. Default: as the frames of your
-        own table state it (:func:`skillcomp.from_frame`), otherwise at random.
+        How gold was drawn, as in :func:`skillcomp.correction.delta`. Default: as it was given to
+        :func:`skillcomp.from_frame`; if it was not given there, at random.
     tokenizer : callable or "unicode", optional
         For a calibration study, as in :func:`skillcomp.overlap.calibrate`.
 
@@ -279,7 +279,7 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # a correction cannot average agents; without rows, the page says "not corrected"
+        # a correction cannot average agents; with an empty frame, the page says "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:
@@ -315,7 +315,7 @@ def answer(
     def finished(results: StudyEstimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
-        # the page already shows the limits of the screens, so leave them out here
+        # the page shows the limits of each screen on that screen, so leave them out here
         own = [s.findings[s.findings["topic"].ne("limits")] for s in screens]
         sentences = pd.concat([sentences, *own], ignore_index=True)
         named = dict(groups or {})
@@ -329,7 +329,7 @@ def answer(
 def _asked_attempts(
     study: RunStore | Frames, attempts: pd.DataFrame, asked: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """Add the attempts that were asked for and are missing; a store lists them in its plan."""
+    """Add the planned attempts that are missing; `asked` or the plan of a store lists them."""
     if asked is None and isinstance(study, RunStore):
         return with_planned(attempts, study)
     return with_asked(attempts, _with_conditions_named(asked, attempts), "report")
@@ -352,7 +352,7 @@ def _answer_on_screens(
     design: Mapping[str, Any],
     reason: str,
 ) -> Answer:
-    """Return the answer of a study that compares no conditions, for the given reason."""
+    """Return the answer that the screens give; `reason` states why no conditions are compared."""
     screens = study_screens(data, estimates, grader, chosen=chosen, design=design)
     reason = reason.removeprefix("report: ")
     if not screens:
@@ -389,7 +389,7 @@ def _add_structure(
     attempts: pd.DataFrame,
     agents: list[str],
 ) -> None:
-    """Add the effects of the factors of a factorial study, and the R squared of its scores."""
+    """Add the effects of the two factors, and how much structure scores explain."""
     if design := study.manifest.get("design"):
         estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
         explain = structure.score_association
@@ -397,7 +397,7 @@ def _add_structure(
 
 
 def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
-    """Rename the conditions in `asked` as `from_frame` does; refuse one that has no attempts."""
+    """Rename conditions in `asked` as `from_frame` does; refuse a condition without attempts."""
     if not isinstance(asked, pd.DataFrame) or "condition" not in asked.columns:
         return asked
     present = ordered(attempts["condition"])

@@ -1,4 +1,4 @@
-"""The first screen of a calibration study: which texts count as copies, and how surely."""
+"""The first screen of a calibration study: the copies that are found, and the false flags."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
 
 
 def _names_of(rows: pd.DataFrame) -> pd.Series:
-    """Name the texts of each row; NaN if the row is not a share of texts."""
+    """Name the texts that each row counts; NaN for rows that are not shares of texts."""
     name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
     name = name.mask(rows["measure"].eq("sensitivity"), "copies")
     return name.mask(rows["measure"].str.endswith("_at_answer_length"))

@@ -252,7 +252,7 @@ def _repeat_of(row: Row) -> int:
 
 
 def _named_attempts(attempts: Sequence[Row]) -> list[tuple[Row, str]]:
-    """Return attempts and their names, baseline first; names differ where possible."""
+    """Return each attempt with a name, baseline first; the names differ where possible."""
     rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
     rows = sorted(
         attempts,

@@ -31,7 +31,7 @@ from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import opened
 
-_PAGE_SIZE = 800_000  # A file has at most this number of characters, or a single case.
+_PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
 _ROW_SIZE = 700  # A row in the list of cases has about this number of characters.
 _SHOWN = 1_500  # This number of characters of an answer is shown; the rest is folded.
 _PROMPT_START = 160
@@ -111,8 +111,8 @@ class _CaseData:
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
-    lines: Mapping[Key, list[dict[str, Any]]]  # One per agent: passes per condition, the change.
-    hits: Mapping[Key, list[str]]  # The codes that filters search for: condition.grader.state.
+    lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
+    hits: Mapping[Key, list[str]]  # Codes for the filters: condition.grader.state.
     graders: list[str]
     conditions: list[str]
     order: str
@@ -169,7 +169,7 @@ def _changes(
     reference: str | None,
     checks: Checks,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
-    """Return pass rates and deltas of cases, outcomes without a result, and any problem."""
+    """Return the rates and deltas of cases, the outcomes that are NA, and a problem in words."""
     keys = [*CASE, "agent", "condition"]
     rates = pd.DataFrame(columns=[*keys, "n", "rate"])
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
@@ -249,7 +249,7 @@ def _lines_by_case(
 
 
 def _file_stems(skills: Sequence[str]) -> list[str]:
-    """Return a file stem for each skill that every system accepts; no two differ only by case."""
+    """Return a lowercase file stem for each skill; stems differ and are valid on every system."""
     stems: list[str] = []
     for skill in skills:
         stem = re.sub(r"[^a-z0-9_-]+", "-", skill.lower())[:60].strip("-") or "skill"
@@ -339,7 +339,7 @@ def _verdict_marks(
 
 @cache
 def _mark(who: str, word: str, look: str, about: str) -> Markup:
-    """Return a sign for a verdict, or NA with the status; its title names the grader."""
+    """Return a sign for a verdict, or NA with the status; the title text names the grader."""
     no_verdict = word.replace("no verdict", "NA").replace("– none", "NA")
     sign = no_verdict if look == "none" else word[0]
     title = f"{who}: {word}{f', {about}' if about else ''}"

@@ -26,7 +26,7 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 # text of the button that unfolds the rest of a section; `_FOLDS` has other texts for some headings
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
-_LONG = 7  # rows of a table that is shown at once
+_LONG = 7  # a table with more rows is folded
 _FOLDS = {"Method": _METHOD, "Limits": "Limits"}
 # The HTML elements that Markdown and tables need. All other elements are dropped for safety.
 _TAGS = {
@@ -48,8 +48,8 @@ class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
-    SVG; a reader who points at a part sees the title of the part. It is empty if no part has a
-    title. ``narrow`` is the same figure drawn for a phone.
+    SVG, or an empty text if no part of it has a title; a reader who points at a part sees the
+    title of the part. ``narrow`` is the same figure drawn for a phone.
     """
 
     stem: str
@@ -143,7 +143,7 @@ def chapter_of(
         section.shown = _with_tables_folded(section.shown)
     chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
     drawn = {name for figure in chapter.figures for _, name in figure.files}
-    kinds = set(ENDINGS) - {"txt", "tex"}  # these hold captions, which are already on the page
+    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex only repeat the caption
     files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
     apart = tuple(sorted(files - drawn))
     return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))
@@ -165,13 +165,13 @@ def _add_text(section: _Section, text: str) -> None:
 
 
 def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
-    """Return whether the page shows a cell: not an inserted one, and not the list of versions."""
+    """Return False for a cell that is empty, inserted or the list of versions, otherwise True."""
     # the versions are already at the end of the page
     return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
 
 
 def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
-    """Return whether a part is a text, and one of the sentences begins with this text."""
+    """Return whether the text of a part is the beginning of one of the sentences."""
     text = "" if isinstance(part, Figure) else part.striptags()
     return bool(text) and any(sentence.startswith(text) for sentence in sentences)
 
@@ -289,7 +289,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
 
 
 def _svg_with_titles(file: Path) -> str:
-    """Return a saved drawing as markup; empty if no part of it has a title, or it is missing.
+    """Return a saved drawing as markup; empty if no part has a title or there is no file.
 
     The file was written by this library, which escapes all texts. Only ids that the drawing itself
     refers to are kept; the name of the file is put before each of them.

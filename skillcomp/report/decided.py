@@ -26,7 +26,7 @@ def decided_skills(
     correct: Mapping[str, Any],
     decide: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, str]:
-    """Decide on skills with corrected deltas, or by the grader alone without gold.
+    """Decide on skills with corrected deltas or, without gold, by the grader alone.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def corrected_rates(
 def with_failed_ends(
     verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Add fails for attempts without a verdict and with status timeout, truncated or refused."""
+    """Add fails for attempts that have status timeout, truncated or refused but no verdict."""
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]

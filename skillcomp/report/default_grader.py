@@ -136,7 +136,7 @@ def default_reference(
     ------
     StudyError
         If there are no answers under this condition (the message lists the conditions to choose
-        from), there is no second condition although `alone` is False, or no verdict says pass or
+        from), if there is only one condition and `alone` is False, or if no verdict says pass or
         fail.
     """
     present = ordered(answers["condition"])

@@ -79,7 +79,7 @@ def text(value: Any) -> str | None:
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
     """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # for each run of blanks, its end in `flat`, and the number of blanks dropped up to its end
+    # for each run of blanks: where it ends in `flat`, and how many blanks were dropped so far
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)

@@ -156,7 +156,7 @@ def execute_chapters(
             if books[path][1] or not share_kernel:
                 kernel.close()
                 client = None
-    todo.put(None)  # makes the next thread end
+    todo.put(None)  # the next thread reads this None and ends
     return books
 
 

@@ -346,7 +346,7 @@ def _headline(main: pd.DataFrame) -> str:
 
 
 def _unconfirmed_counts(main: pd.DataFrame) -> str:
-    """Return in words the verdicts of the grader alone on the undetermined rows; empty if none."""
+    """Return words on the grader's own verdicts on undetermined rows; empty if there are none."""
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if not alone:
@@ -502,7 +502,7 @@ def _what_passes(row: Row) -> str:
 
 
 def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
-    """Describe the placebo of each skill, without a verdict."""
+    """Describe the rates and the change of each placebo; a placebo gets no verdict."""
     for _, row in rows.assign(verdict="").iterrows():
         text = f"{_skill_and_agent(row)} ({row['condition']})"
         if pd.isna(row["estimate"]):
@@ -528,7 +528,7 @@ def _missing_answers(row: Row) -> str:
 
 
 def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
-    """Describe how many answers are missing or failed because of the agent."""
+    """Count the attempts without an answer, and those that fail if they have no verdict."""
     for condition, part in unanswered.groupby("condition", sort=False):
         n_of = part.set_index("status")["n"]
         lost, of_n = int(n_of.reindex(["error", "paused"]).sum()), part["of_n"].iloc[0]
@@ -619,7 +619,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Split a frame by agent and grader version; return each part with a text that names both."""
+    """Return the rows of each agent and grader version, after a text that names the two."""
     by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
     if not by:
         return [("", frame)]

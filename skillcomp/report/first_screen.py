@@ -86,7 +86,7 @@ def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, lis
 
 
 def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentences:
-    """Name the dimensions with a change after the p-values are adjusted."""
+    """Name the dimensions with an adjusted p-value below 0.05, then the others."""
     for condition in main["condition"].unique():
         rows = dimensions[dimensions["condition"].eq(condition)]
         rows = rows[rows["estimate"].notna()]

@@ -52,7 +52,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
 
 
 def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
-    """Count the gold labels by a model, by a program, and by a family that answered or graded."""
+    """Count gold labels of models, of programs, and of families that also answered or graded."""
     for _, row in labellers.iterrows():
         kind, family = row["labeller_kind"], row["labeller_family"]
         shared = [verb for verb in ("answered", "graded") if row[verb]]
@@ -151,7 +151,7 @@ def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
 
 
 def correction_sentences(corrected: pd.DataFrame) -> Sentences:
-    """Describe the change by each grader before and after the correction for its errors."""
+    """Describe the change under each grader before and after correction for the grader's errors."""
     by_condition: dict[tuple[str, str], list[float]] = {}
     by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
     for _, part in corrected.groupby(by, sort=False):

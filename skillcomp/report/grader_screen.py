@@ -29,9 +29,9 @@ from skillcomp.stats.results import Interval, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
 
-_MOST = 12  # graders in the figure
+_MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
-_GOLD = "the labels of gold"  # Gold is compared with the graders under this name.
+_GOLD = "the labels of gold"  # Gold has this name when graders are compared with it.
 _UNNAMED = "unnamed condition"  # All rows of a table without conditions have this condition.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
@@ -101,7 +101,7 @@ def grader_screen(
 
 
 def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
-    """Add to `results` how the versions of a grader differ, and how the graders differ."""
+    """Add to `results` the differences between versions of a grader, and between graders."""
     labels = None if data.gold.empty else data.gold
     how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
     versions = data.versions
@@ -120,7 +120,7 @@ def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> No
 
 
 def _add_errors(data: StudyData, results: StudyEstimates, design: Mapping[str, Any]) -> None:
-    """Add biases, leniency against gold and corrected rates."""
+    """Add biases, leniency against gold and corrected rates to `results`."""
     verdicts, gold, by = data.verdicts, data.gold, ["grader", *data.agents]
     first = ordered(verdicts["condition"])[0]
     how: dict[str, Any] = {"by": by, "cases": data.cases}
@@ -334,7 +334,7 @@ def gold_sentences(
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
     texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
-        if per_item > 1 and measure in _ERRORS:  # for pairs, both error rates are equal
+        if per_item > 1 and measure in _ERRORS:  # for pairs, the two error rates are equal
             continue
         if say.has_estimate(row := rows.get(measure)):
             needed = units_needed(interval_of(row), half) / per_item
@@ -354,7 +354,7 @@ def interval_of(row: Row) -> Interval:
 
 
 def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
-    """Name the biases, changes and reasons that the data cannot show."""
+    """Name what the data cannot show, and each missing estimate with its reason."""
     audit = results.frames.get("biases", pd.DataFrame())
     if len(audit):
         unknown = audit[~_is_identified(audit) & audit["measure"].eq("effect_points")]

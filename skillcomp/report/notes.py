@@ -15,7 +15,7 @@ _TOPICS |= {"gap": "transfer", "effects": "structure", "explained": "structure"}
 _TOPICS |= {"dimensions": "dimension", "price": "price"}
 _TOPICS |= {"triggers": "trigger", "goals": "trigger", "controls": "trigger", "drift": "drift"}
 _TOPICS |= {"corrected": "correction", "needed": "limits"}
-# columns that identify a row, from the subject to the measure
+# columns that identify a row; the first of them in a frame is the subject of its notes
 _KEYS = ["skill", "grader", "feature", "agent", "condition", "scope", "effect", "at", "kind"]
 _KEYS += ["goal", "estimator", "sought", "measure"]
 

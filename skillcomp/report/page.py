@@ -216,7 +216,7 @@ def _with_paths(
 def write_answer(
     result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
 ) -> Path:
-    """Write the page of an answer that was computed with these settings, without chapters."""
+    """Write the page of an answer, without chapters; the answer used `reference` and `checks`."""
     out.mkdir(parents=True, exist_ok=True)
     pages = _pages_of_cases(study, out, result, reference, 1, checks)
     figures = _headline_figures(result, out, study.fingerprint)
@@ -231,7 +231,7 @@ def _pages_of_cases(
     round: int,
     checks: Checks,
 ) -> pd.DataFrame:
-    """Write the pages of the cases; return their table, without rows if they cannot be written."""
+    """Write the case pages; return one row per skill, or no rows if they cannot be written."""
     how: dict[str, Any] = {"reference": reference, "round": round, "checks": checks}
     grader = (result.grader or None) if result is not None else None
     try:
@@ -282,7 +282,7 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return the checks at fault in the last probe as HTML, and a figure; empty without a probe."""
+    """Return HTML and a figure on the checks of the last probe; without a probe, no figure."""
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -395,7 +395,7 @@ def _executed_chapters(
 
 
 def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return the headline figure, divided into several if there are many skills."""
+    """Save and return one headline figure per `ON_FIRST_PAGE` skills, or those of the screens."""
     if result is None:
         return []
     rows = result.headline()
@@ -416,7 +416,7 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
         how["fingerprint"] = fingerprint
         figure = _saved_figure(result.draw(some), stem, out, how)
-        with TemporaryDirectory() as folder:  # the drawing for a phone is only on the page
+        with TemporaryDirectory() as folder:  # the page embeds it, so `out` needs no file
             phone = result.draw(some, "column")
             narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
         figures.append(replace(figure, narrow=narrow))
@@ -435,7 +435,7 @@ def _saved_figure(fig: Any, stem: str, out: Path, how: Mapping[str, Any]) -> Fig
 
 
 def _source_of_estimates(rows: pd.DataFrame) -> str:
-    """Name the conditions that are corrected by gold, and those by the grader alone."""
+    """Name the conditions with a corrected change, and those with a change by the grader alone."""
     if "estimator" not in rows.columns or rows["estimator"].eq(NAIVE).all():
         return ""
     alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
@@ -529,7 +529,7 @@ def _about_skill(
 
 
 def _is_doubtful(row: pd.Series) -> bool:
-    """Return whether the sentence of a skill has a reservation that its numbers do not show."""
+    """Return whether the sentence on a skill has a caveat that the numbers alone do not show."""
     unconfirmed = is_unconfirmed(row) or bool(row.get("overturned", False))
     return unconfirmed or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
 
@@ -573,11 +573,11 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics, notes) for name in names]
     limits = topics.get("limits", [])
-    about = [row for row in limits if row["about"] == row["about"]]  # NaN: not about one skill
+    about = [row for row in limits if row["about"] == row["about"]]  # not NaN: on one subject
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]
         texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])
-    # the box of these topics is shown only with sentences; a note without a box is a limit
+    # without sentences, these topics have no box on the page, so their notes move to the limits
     for name in ("dimension", "price", "structure", "trigger"):
         if name in texts and name not in topics:
             texts["limits"] = [*texts.get("limits", []), *texts.pop(name)]

@@ -1,4 +1,4 @@
-"""The first screen of a pairwise study: choices by place, agreement with gold, and ties."""
+"""The first screen of a pairwise study: position bias, agreement with gold, and ties."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def pairwise_screen(
 
 
 def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
-    """Return one sentence on a judge: its consistency, its preference for a place, and gold."""
+    """Return one sentence on a judge: its consistency, position bias and agreement with gold."""
     rows = say.by_measure(position[position["grader"].eq(judge)])
     same, points = rows.get("position_consistency"), rows.get("position_points")
     once = rows.get("first_wins") if same is None else None
@@ -106,7 +106,7 @@ def _as_rate(points: say.Row) -> say.Row:
 
 
 def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | None) -> Any:
-    """Return one row per grader with its agreement, consistency, place and ties."""
+    """Return one row per grader: agreement, consistency, position bias and ties."""
     cells, both_orders = [], position["measure"].eq("position_consistency").any()
     for grader, part in position.groupby("grader", sort=False):
         rows, row = say.by_measure(part), {"Grader": str(grader)}
@@ -131,7 +131,7 @@ def _draw_pairs(rows: pd.DataFrame) -> Any:
 
 
 def _win_sentences(rates: pd.DataFrame | None, judge: str) -> Iterator[str]:
-    """Say how often a judge prefers each system to another one."""
+    """Describe how often a judge prefers each system to another one."""
     if rates is None:
         return
     rows = rates[rates["grader"].eq(judge)].dropna(subset=["estimate"])

@@ -33,7 +33,7 @@ def has_estimate(row: Row | None) -> TypeGuard[Row]:
 
 
 def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
-    """Return the rows of a frame by their value in the column ``name``."""
+    """Return the rows of a frame as a dictionary with keys from the column `name`."""
     return {row[name]: row for _, row in frame.iterrows()}
 
 
@@ -157,7 +157,7 @@ def listing(names: Iterable[str]) -> str:
 
 
 def reason(row: Row, *columns: str) -> str:
-    """Return the first text found in the given columns of a row, or its note if they have none."""
+    """Return the first text in `columns` of the row or, after them, in the column ``note``."""
     cells = (row.get(column) for column in (*columns, "note"))
     texts = (text.strip() for text in cells if isinstance(text, str))
     return next(filter(None, texts), "no reason was recorded")

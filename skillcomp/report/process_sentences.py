@@ -92,5 +92,5 @@ def description_sentences(compared: pd.DataFrame, noise: pd.DataFrame | None = N
 
 
 def _largest_change(compared: pd.DataFrame) -> float:
-    """Return the largest absolute change in exact sets; NaN without any."""
+    """Return the largest absolute value of ``delta_exact``; NaN without rows."""
     return float(compared.loc[compared["measure"].eq(_EXACT), "estimate"].abs().max())

@@ -1,4 +1,4 @@
-"""The frames of a study as its report reads them, and the estimates that the report collects."""
+"""The frames that a report reads from a study, and the estimates that the report collects."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class StudyData:
         return {name: part for name, part in parts.items() if part["grader"].nunique() > 1}
 
     def sizes(self) -> dict[str, int]:
-        """Return the numbers of cases, graders, verdicts, labels, comparisons and passages."""
+        """Count the cases, items, graders, verdicts, gold labels, comparisons and passages."""
         verdicts = self.verdicts.iloc[:0] if self.is_of_pairs else self.verdicts
         gold = self.gold.iloc[:0] if self.is_of_pairs else self.gold
         items = len(verdicts[["attempt_id", "check_id"]].drop_duplicates())
@@ -88,13 +88,13 @@ class StudyData:
         return {name: n for name, n in sizes.items() if n}
 
     def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
-        """Return `wish`, or the grader that agrees best with gold, or the first by name."""
+        """Return the grader `wish`; by default, the best one by gold or, without gold, by name."""
         if wish is not None:
             return grader_named(wish, self.graders)
         return best_grader(agreement, self.graders) if self.graders else ""
 
     def gold_design(self, gold_drawn: Drawn | None, drawn_by: str | None) -> dict[str, Any]:
-        """Return how gold was drawn, by default as the frames state it."""
+        """Return how gold was drawn; without arguments, as the facts of the study state it."""
         if gold_drawn is None and drawn_by is None:
             gold_drawn, drawn_by = self.facts.get("gold_drawn"), self.facts.get("drawn_by")
         name = None if drawn_by is None else grader_named(drawn_by, self.graders)
@@ -163,7 +163,7 @@ def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.Da
 
 
 def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
-    """Add labellers, missing verdicts, changes between rounds, and answers that address graders."""
+    """Add the frames labellers, unusable, rounds and addressing to `into`, if they have rows."""
     for name, rows in (("labellers", _labellers(data)), ("unusable", _unusable_verdicts(data))):
         if len(rows):
             into.frames[name] = rows

@@ -35,7 +35,8 @@ def skill_sentences(
     Returns
     -------
     list of str
-        The counts of the verdicts, the effect of all skills, and each skill and condition.
+        Sentences on the counts of the verdicts, the effect over all skills, and each skill and
+        condition.
     """
     missing = {"agreement": "not shown here"} if checked else {}
     rows = findings(decided, overall=overall, placebo=placebo, missing=missing)
@@ -92,8 +93,9 @@ def threshold_sentences(cut: pd.DataFrame, copies: str = "copies") -> list[str]:
     Returns
     -------
     list of str
-        For each skill: the threshold, the copies that it finds, the false flags under each null,
-        and the answers that it flags. Without a threshold, the reason.
+        For each skill: the threshold, the copies that it finds, the false flags in each null (a
+        group of texts that do not copy), and the answers that it flags. Without a threshold, the
+        reason.
 
     Raises
     ------
