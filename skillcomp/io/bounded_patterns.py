@@ -11,8 +11,8 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# jsonschema searches for the patterns itself if a schema has unevaluatedProperties, and then our
-# time limit does not apply
+# in a schema with unevaluatedProperties, jsonschema itself searches for the patterns of
+# patternProperties, without our time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 
@@ -77,7 +77,7 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
         return str(cause.message)[:200]
     except RecursionError:
         return "it is nested too deeply"
-    except Exception as cause:  # a $schema or a pattern of an unexpected kind
+    except Exception as cause:  # for example TypeError, if `$schema` is a list
         return f"{cause!r:.200}"
     return None
 

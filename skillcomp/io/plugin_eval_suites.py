@@ -23,7 +23,7 @@ from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import Case, Check, Goal, Rule, Suite
 
-BUNDLE = "claude_plugin_eval"  # key of the bundle, by which its JSON is recognised
+BUNDLE = "claude_plugin_eval"  # JSON with this key is recognised as a bundle
 CASE_FILES = ("prompt.md", "case.yaml")
 _SKIPPED = ("results", "mocks", "node_modules", "graders")
 _MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json")
@@ -277,7 +277,7 @@ class _CaseReader:
             return False
 
     def check(self, name: str, row: Mapping[str, Any]) -> Check | str:
-        """Return the check of a grader, or a description of a grader without a counterpart."""
+        """Return the check for a grader or, if skillcomp has none, the reason as text."""
         kind = str(row.get("type"))
         if kind not in _OPTIONS:
             return f"the type {literal(row.get('type'))}"

@@ -18,7 +18,7 @@ def suite_place(suite: Suite, slug: str, suffix: str) -> str:
 
 
 def file_place(place: str, slug: str, name: str) -> str:
-    """Return the path inside a store for a file; the file's suite is at `place` in the store."""
+    """Return the path in a store for a file of the suite that is at `place`."""
     if place.endswith(FILE_NAME):
         return f"{place.removesuffix(FILE_NAME)}{name}"
     return f"{INPUTS}/{slug}/{name}"

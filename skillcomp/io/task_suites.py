@@ -79,7 +79,7 @@ class _Reader:
     def others(
         self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return the entries with unknown keys; record each such key but `refusal` as a problem."""
+        """Return the entries with unknown keys; record each, except `refusal`, as a problem."""
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in (key for key in others if key not in _TASK_OURS):
             sentence = f"not a known key.{suggest(key, known_keys)}"

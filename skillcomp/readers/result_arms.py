@@ -48,7 +48,7 @@ def with_conditions(
         if "agent" in table.columns and table["agent"].nunique() > 1:
             pairs = table[["condition", "agent"]].drop_duplicates()
             if pairs["agent"].is_unique and pairs["condition"].is_unique:
-                table = table.assign(agent=None)  # `agent` names the arm here and no agent
+                table = table.assign(agent=None)  # `agent` holds arms, not agents
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")

@@ -30,7 +30,7 @@ _RUN = re.compile(r"run-(\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
-# evidence that tools write if their judge did not answer
+# texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = ("judge returned unparseable", "judge omitted", "judge response missing")
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
@@ -157,7 +157,7 @@ _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
 def _grading_files(path: Path) -> list[Path]:
-    """Return the files grading.json below a path that are in the folder of an arm."""
+    """Return each grading.json below `path` that is in the folder of an arm."""
     files = [file for file in files_below(path, "grading.json") if file.parent != path]
     return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]
 
