@@ -275,7 +275,7 @@ def report(
 
 
 def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
-    """Return the notebooks with a number or file stem in `names`; raise if a name is unknown."""
+    """Return the notebooks that `names` lists by number or file stem; raise on an unknown name."""
     for name in names:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
@@ -471,7 +471,8 @@ def _print_tables(
         if len(tables) > 1:
             say(f"{name}:")
         printed = table[columns].round(3).astype(object)
-        if "unit" in columns:  # round to 4 digits, because dollars are small and tokens are many
+        if "unit" in columns:
+            # print 4 significant digits, because a table can have small costs and many tokens
             printed = table[columns].map(lambda x: float(f"{x:.4g}") if isinstance(x, float) else x)
             printed = printed.astype(object)
         for name in [column for column in columns if column == "n" or column.startswith("n_")]:

@@ -98,7 +98,7 @@ def _source_of(paths: list[str]) -> Path | dict[str, str]:
 def _frames_at(
     path: Path | dict[str, str], conditions: dict[str, str], facts: dict[str, Any]
 ) -> Frames:
-    """Read results; if the arms are two unknown words, ask which of them is the baseline."""
+    """Read results; if the names of two arms are unknown, ask which arm is the baseline."""
     import skillcomp as sc
     from skillcomp.readers.result_arms import UnknownArmsError
 
@@ -126,7 +126,7 @@ def _frames_at(
 def _meanings(
     settings: list[str], option: str = "--condition", form: str = "WORD=NAME, as a=baseline"
 ) -> dict[str, str]:
-    """Parse settings WORD=NAME; return the names by word."""
+    """Return a dict from words to names, parsed from settings of the form WORD=NAME."""
     meanings: dict[str, str] = {}
     for setting in settings:
         word, _, name = setting.rpartition("=")

@@ -143,7 +143,7 @@ def evaluate(
     evaluation.write_artefact(artefact, file)
     line = {name: artefact[name] for name in _LINE if name in artefact}
     if interval:
-        # this is the interval of the delta or, without an original, of the pass rate
+        # the interval of the delta or, if there is no original skill, of the pass rate
         line["interval"] = [interval["ci_low"], interval["ci_high"]]
     line |= {name: artefact[name] for name in ("verdict", "reason") if name in artefact}
     say(json.dumps(line | ({"mock": True} if mock else {})))
@@ -158,7 +158,7 @@ def _refuse_options(mode: str, **options: object) -> None:
 
 
 def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
-    """Build the agent that an option describes; a program gets the longest limit of the tasks."""
+    """Build the agent that `text` describes; a program gets the longest time limit of the tasks."""
     from skillcomp.live.study_file import read_agent
 
     if text is None and shutil.which("claude") is None:

@@ -1,6 +1,6 @@
 """The commands of live studies: ``skillcomp run``, ``grade``, ``compare`` and ``status``.
 
-The exit status is 0 if all work is done, 1 if some work is left open, 2 if the input cannot be
+The exit status is 0 if all work is done, 1 if some work is left to do, 2 if the input cannot be
 used, and 130 after Ctrl-C or SIGTERM.
 """
 
@@ -234,7 +234,7 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 
 
 def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
-    """Read a study file and open its store; raise if the file's list `key` is empty."""
+    """Read a study file and open its store; raise if the list `key` in the file is empty."""
     from skillcomp.live.study_file import read_study
 
     file = read_study(study, outside=outside)
@@ -297,7 +297,7 @@ def warnings_as_notes(store: RunStore | None, again: str = "The same command") -
 
 
 def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
-    """Print the state of a study and reasons for failures; exit with 1 if work is left open."""
+    """Print the state of a study and reasons for failures; exit with 1 if work is left to do."""
     from skillcomp.live.status import errors
 
     filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")

@@ -140,8 +140,8 @@ class DeltaExplorer(ui.Explorer):
             if near:
                 points.remove(near[0])
                 middle = drawn.at(near[0][1], near[0][2])[1]
-                # The clickable area has the height of the point, from the left edge to the end of
-                # the axes.
+                # The clickable area is as high as the point. It extends from the left edge of the
+                # picture to the right edge of the axes.
                 box = 0.0, middle - high / 2, drawn.edges[2], high
                 spots.append(ui.spot(box, at, self._row_label(at)))
         return drawn, spots

@@ -26,7 +26,7 @@ with extra_imports("lab", "an explorer"):
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"
-_DPI = 160  # makes pictures sharp on screens with two device pixels per CSS pixel
+_DPI = 160  # resolution at which pictures are sharp on screens with 2 device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
@@ -57,7 +57,7 @@ class Control:
     ) -> None:
         self.values: list[Any] = []
         self.captions: list[str] = []
-        # a slider needs an option before it has values
+        # ipywidgets refuses a slider without options, so begin with an empty option
         first = {"options": [("", 0)]} if kind is widgets.SelectionSlider else {}
         self.widget = kind(description=label, tooltip=hint, **first)
         self.offer(values, captions)
@@ -133,7 +133,7 @@ class View(anywidget.AnyWidget):
     _css = (_FILES / "explore.css").read_text(encoding="utf-8")
     title = traitlets.Unicode("Explorer").tag(sync=True)
     shortcuts = traitlets.Dict().tag(sync=True)
-    view = traitlets.Unicode().tag(sync=True)  # every text in it is escaped
+    view = traitlets.Unicode().tag(sync=True)  # Every text in this HTML is escaped.
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
     place = traitlets.Unicode().tag(sync=True)  # The view scrolls to its top when this changes.
@@ -228,11 +228,11 @@ class Explorer(StaticCopy):
         raise NotImplementedError
 
     def _widget_state(self) -> dict[str, Any]:
-        """Return the status, shortcuts and place of the view, by name."""
+        """Return values for traits of `View` by name, such as the status and the shortcuts."""
         raise NotImplementedError
 
     def _step_position(self) -> tuple[int | None, int] | None:
-        """Return the position of the item in view and the number of items, if it has steps."""
+        """Return the position of the item in view and the number of items; None without steps."""
         return None
 
     def _command_handlers(self) -> Mapping[str, Any]:
@@ -366,7 +366,7 @@ class Picture:
     _axes: tuple[float, float, float, float]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return the position of a data point in percent of the picture, from its left and top."""
+        """Return how far a data point is from the left and the top, in percent of the picture."""
         across, up = self._data.transform((x, y))
         return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
 

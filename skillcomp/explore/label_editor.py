@@ -29,7 +29,8 @@ _HINTS = {
     "negative": "passes only if the unwanted thing is nowhere in the answer",
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
-_BY_BUTTON = {"pass": True, "fail": False, "undecided": None}  # values that a click sends
+# A click on a button sends one of these words.
+_BY_BUTTON = {"pass": True, "fail": False, "undecided": None}
 _KEYS: ui.Keys = {"p": ("label", True), "f": ("label", False), "u": ("label", None)}
 _KEYS |= {"b": ("borderline", None), "c": ("focus", "note"), "/": ("focus", "skill")}
 _SHOWN = ["raw_agreement", "false_passes", "false_fails"]
@@ -91,7 +92,7 @@ class LabelEditor(ui.Explorer):
         return sum(name in self._labels for name in self._names)
 
     def _next_open(self, start: int) -> int:
-        """Return the position of the first unlabelled check from `start` on, then from the top.
+        """Return the position of the next unlabelled check, from `start` to the end, then from 0.
 
         If all checks have a label, return the position before `start`.
         """
@@ -159,7 +160,8 @@ class LabelEditor(ui.Explorer):
         self._show_item(self._next_open(self._at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
-            self._after_redraw = self._update_agreement  # first show the next check
+            # show the next check before the agreement is computed
+            self._after_redraw = self._update_agreement
 
     def _update_agreement(self) -> None:
         """Estimate the agreement of graders with labels.
@@ -179,7 +181,7 @@ class LabelEditor(ui.Explorer):
             together = [name for name in ("agent",) if name in self._verdicts]
             how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
             rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
-        except FrameError as cause:  # raised, for example, if a grader has two rounds
+        except FrameError as cause:  # for example, a grader may have two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = rows.drop(columns=["method", "note"])
@@ -198,7 +200,8 @@ class LabelEditor(ui.Explorer):
             "shortcuts": ui.STEPS | _KEYS,
             "status": status,
             "place": place,
-            "token": place,  # only a position, because an id would reveal the condition and attempt
+            # the token is only a position, because an id would reveal condition and attempt
+            "token": place,
         }
 
     def _step_position(self) -> tuple[int, int]:

@@ -33,9 +33,9 @@ with extra_imports("lab", "an explorer"):
 
 TABS = ("answer", "forest", "cases", "graders", "cost", "export")
 _FRAMES = ("cases", "attempts", "gold", "verdicts")
-_MOST_BUTTONS = 4  # graders; more are offered in a dropdown
+_MOST_BUTTONS = 4  # maximum number of graders with buttons; more are offered in a dropdown
 _MOST_ROWS = 30
-_NGRAM = 6  # as in the other explorers
+_NGRAM = 6  # the default of `ngram` in the other explorers
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
 _ESTIMATE = ["estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "method", "note"]
 _FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
@@ -83,7 +83,7 @@ class StudyExplorer(ui.StaticCopy):
     choices : dict of str to Control
         The controls skill, agent, condition and grader by name. The value None means all.
     margin : ipywidgets.FloatSlider
-        The margin.
+        The slider of the margin.
     tab : str
         Name of the open tab.
     """
@@ -204,7 +204,7 @@ class StudyExplorer(ui.StaticCopy):
         return self.choices[name].value
 
     def _selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
-        """Return the rows of the chosen skill, agent or condition."""
+        """Return the rows that have the chosen values in the columns `names`."""
         for name in names:
             if self._chosen_value(name) is not None and name in rows:
                 rows = rows[rows[name].eq(self._chosen_value(name))]

@@ -37,12 +37,13 @@ _FAMILIES = {
     "grok": r"grok",
 }
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
-# the password in a URL, for example that of a proxy
+# Match the password in a URL such as http://name:password@proxy.
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
-_URL_SAFE = {"+": "-", "/": "_"}  # letters of base64, and their replacements in its URL-safe form
+# Two letters of base64, with the letters that replace them in URL-safe base64.
+_URL_SAFE = {"+": "-", "/": "_"}
 
-# Match the line breaks between the letters of an encoded secret, and the separators between its
-# bytes, in plain text and in JSON.
+# Match line breaks between the letters of an encoded secret, and separators (such as a colon)
+# between bytes in hexadecimal form. Both patterns also match in JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # A shorter value, such as "1" or "true", is not treated as a secret.
 # This is the cost_note of a reply that was paid for but could not be read.
@@ -92,7 +93,7 @@ class Bounds(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Place of an answer in a study (case, condition, repeat), and files and bounds of its case."""
+    """Case, condition and repeat of an answer, and the files and bounds of the case."""
 
     case_id: str
     condition: str
@@ -114,8 +115,8 @@ class Reply(Record):
         A text of more than a million characters is cut, and its status is ``truncated``. An empty
         answer after a normal stop has the status ``ok`` and is graded.
     status : str
-        ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only a reply with
-        the status ``ok`` is graded, or one that exceeded the time limit of its case.
+        ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. A reply is graded
+        only if its status is ``ok`` or if it exceeded the time limit of its case.
     stop_reason : str or None
         Why the model stopped, as the service reports it.
     model : str or None
@@ -263,7 +264,7 @@ class Agent(Protocol):
             The shape that the answer must have. The reply holds the answer as text; the caller
             validates it.
         cell : Cell, optional
-            Place of the answer in the study, with the files and bounds of its case.
+            Case, condition and repeat of the answer, with the files and bounds of the case.
         """
         ...
 
@@ -370,7 +371,7 @@ def settings_json(**settings: Any) -> str:
 
 
 def host_of(url: Any, default: str) -> str | None:
-    """Return the host of a URL; None if it is the default host or there is no URL."""
+    """Return the host of `url`; None if there is no URL or its host is `default`."""
     host = urlsplit(str(url)).hostname if url else None
     return None if host == default else host
 
@@ -454,7 +455,10 @@ def _is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns that match the encoded forms of a secret, some also across line breaks."""
+    """Return patterns that match the encoded forms of a secret.
+
+    The patterns of base64, base32 and hexadecimal forms also match across line breaks.
+    """
     raw = secret.encode("utf-8", "surrogatepass")
     forms = {secret[::-1], quote(secret, safe=""), quote(secret, safe="").lower()}
     for text in (secret, secret[::-1]):
@@ -465,11 +469,12 @@ def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
     for data in (raw, raw[::-1]):
         pairs = (f"{byte:02x}" for byte in data)
         patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
-        # a letter encodes 6 bits in base64 (groups of 3 bytes) and 5 bits in base32 (of 5 bytes)
+        # base64 encodes groups of 3 bytes as letters of 6 bits each, base32 encodes groups of
+        # 5 bytes as letters of 5 bits each
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            for start in range(size):  # bytes before the secret shift its letters
+            for start in range(size):  # the secret can begin at any byte of a group
                 whole = encode(b"\0" * start + data).decode().rstrip("=")
-                # the first and last letters also depend on the bytes around the secret
+                # leave out letters at both ends that also encode bytes around the secret
                 last = (start + len(data)) * 8 // bits
                 core = whole[-(-start * 8 // bits) : last]
                 letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)

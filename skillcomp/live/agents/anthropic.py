@@ -36,7 +36,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
-# With any other stop reason, the model did not end its answer, so the reply is an error.
+# A stop reason that is not listed here means an unfinished answer, so the reply is an error.
 _STATUS: dict[str, AttemptStatus] = {
     "end_turn": "ok",
     "stop_sequence": "ok",
@@ -149,8 +149,8 @@ class AnthropicAgent(ServiceAgent):
             )
         except anthropic.AnthropicError as error:
             raise AgentError(self._no_key_text(redact(str(error)))) from None
-        # The client may use another endpoint than the recorded one: a profile can name one, or the
-        # environment may have changed since __init__.
+        # The endpoint of the client can differ from the recorded endpoint, because of a profile or
+        # of a change in the environment since __init__.
         if (host := host_of(client.base_url, self._default_host)) != self._host:
             used, recorded = (name or self._default_host for name in (host, self._host))
             raise AgentError(

@@ -32,8 +32,8 @@ _LOST = (
     *(anthropic.APIConnectionError, httpx2.TransportError, TimeoutError, ConnectionError),
     *(json.JSONDecodeError, UnicodeDecodeError, UnreadableReplyError),
 )
-# These errors include those of the HTTP library, which the SDK does not translate while it reads a
-# long body.
+# The errors of the HTTP library are listed too, because the SDK does not translate them while it
+# reads a long body.
 _SERVICE_ERRORS = (
     *(anthropic.AnthropicError, ConnectionError, TimeoutError, ValueError, UnreadableReplyError),
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError),
@@ -52,7 +52,7 @@ class AnthropicBatches:
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request; its highest cost is estimated from them."""
+        """Return all texts in the body of a request, to estimate how much it can cost."""
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
         if shape := body.get("output_config", {}).get("format"):
@@ -60,7 +60,7 @@ class AnthropicBatches:
         return texts
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send `bodies` as one batch, each under its name; return the name of the batch."""
+        """Send a batch of requests (`bodies` by name) and return the name of the batch."""
         requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
         with _batch_errors():
             batch = await self._batch_resource().create(requests=requests)

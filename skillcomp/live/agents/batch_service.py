@@ -83,7 +83,7 @@ class BatchState(NamedTuple):
 
 
 class BatchService(Protocol):
-    """Batch calls of a service; a call is tried once and raises `BatchError` if it fails."""
+    """The batch API of a service. Each call is tried once and raises `BatchError` if it fails."""
 
     def request(
         self,
@@ -97,11 +97,11 @@ class BatchService(Protocol):
         ...
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return all texts in the body of a request, to estimate its highest possible cost."""
+        """Return all texts in the body of a request, to estimate how much it can cost."""
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send `bodies` as one batch, each under its name; return the name of the batch."""
+        """Send a batch of requests (`bodies` by name) and return the name of the batch."""
         ...
 
     async def before(self) -> Before:

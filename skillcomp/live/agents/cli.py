@@ -61,7 +61,7 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # Defaults for the environment of a program; the user's own environment overrides them. By default
 # claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
-_MAX_TRACE = 1_000_000  # maximum number of characters that are stored of the output
+_MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
@@ -76,7 +76,7 @@ _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 # claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
 # grant what the mode does not allow.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
-# patterns of environment variables that the commands of codex's model do not get
+# The commands that the model of codex runs get no environment variable with such a name.
 _HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -372,7 +372,7 @@ class CliAgent(BaseAgent):
         return any(os.environ.get(name) for name in names)
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
-        """Return the command with the sandbox of a case; only claude and codex have one."""
+        """Return the command; if its program is claude or codex, add the option for `sandbox`."""
         if sandbox is None or self._program not in _BASE_URL:
             return command
         option, value = "--sandbox", sandbox
@@ -491,7 +491,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether a skill was loaded, by its folder's name or the name in its front matter."""
+    """Return whether prompt or trace shows, by slug or name, that a skill was loaded."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)

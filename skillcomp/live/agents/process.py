@@ -46,8 +46,9 @@ _PREFIX, _LOCK = "skillcomp-", ".lock"
 # Match three sizes of a process, in KiB: its own memory, its part of the shared memory, and its
 # memory that is swapped out.
 _SHARES = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+)", re.MULTILINE)
-# The watchdog is a process that reads from its input which process groups begin and end. The input
-# closes when this process ends, even by SIGKILL. The watchdog then ends the remaining groups.
+# The watchdog is a separate process. Its input lists each process group that begins (+) or has
+# ended (-). The input closes when the process of skillcomp ends, even by SIGKILL. The watchdog then
+# ends the remaining groups and removes the folder.
 _WATCHDOG = """
 import os, shutil, signal, sys
 left = set()
@@ -108,7 +109,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """A folder for all case folders of this process, and a watchdog that removes it at the end."""
+    """A folder for all case folders of this process; a watchdog removes it when the process ends."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
@@ -133,7 +134,7 @@ class _TemporaryRoot:
             self._watchdog.stdin.flush()
 
     def close(self) -> None:
-        """Make the watchdog end the process groups that still run, and wait for it."""
+        """Make the watchdog end the remaining process groups, and wait for the watchdog."""
         if os.getpid() == self.pid and self._watchdog.stdin is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._watchdog.stdin.close()
@@ -145,12 +146,12 @@ _roots: dict[Path, _TemporaryRoot] = {}
 
 
 def private_base() -> Path:
-    """Return a folder that only this user may enter, in which to make working folders.
+    """Return the folder in which to make working folders.
 
-    The folder is below ``/var/tmp`` if possible, else in the user's cache, else in the temporary
-    directory. The temporary directory is the last choice, because the sandbox of codex lets every
-    command write to it. The cache is not the first choice, because in a folder below the home, a
-    program would read the user's own instructions and skills.
+    The folder is below ``/var/tmp`` if possible, else in the user's cache. Only this user may enter
+    it. If neither is possible, the result is the temporary directory. This is the last choice,
+    because the sandbox of codex lets every command write to it. The cache is not the first choice,
+    because in a folder below the home, a program would read the user's own instructions and skills.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not cache.is_absolute():  # the XDG specification does not allow relative paths
@@ -179,7 +180,7 @@ def _temporary_root(base: Path) -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots(base: Path) -> None:
-    """Remove the folders in `base` that killed processes left behind; no process locks them."""
+    """Remove the folders in `base` that no process locks; killed processes left them behind."""
     for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -302,7 +303,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the memory of a process in bytes, without files; shared memory counts in part."""
+    """Return the memory of a process in bytes: its own and its part of the shared memory."""
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except ProcessLookupError:
@@ -318,7 +319,7 @@ def _share_of_memory(pid: int) -> int:
 
 
 def _nameless_files(pid: int) -> dict[int, int]:
-    """Return the sizes in bytes of a process's open files that exist only in memory, by inode."""
+    """Return, by inode, the size in bytes of each open file that a process made in memory only."""
     sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -397,7 +398,7 @@ def write_file(folder: Path, name: str, data: bytes) -> None:
 
 
 def remove_entry(folder: Path, name: str) -> None:
-    """Remove the file or folder with a name; do nothing if it does not exist."""
+    """Remove the file or folder `name` from `folder`; do nothing if it does not exist."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
     (folder / name).unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Graders, which decide about the checks of an answer; `skillcomp.live` exports them."""
+"""Graders, which judge whether an answer passes its checks; `skillcomp.live` exports them."""

@@ -156,7 +156,7 @@ class ComprehensionGrader(BaseGrader):
         self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str] | None:
-        """Return the n-grams that answer and skill share; none with style ``impression``.
+        """Return the n-grams that answer and skill share; [] with style ``impression``.
 
         Return None if the answer is too short to be checked.
         """

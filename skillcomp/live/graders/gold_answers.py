@@ -18,7 +18,7 @@ from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
 PREFIX = "gold/"  # Only the attempt_ids of gold answers start with this.
-_DIGITS = 8  # Number of hex digits of an answer's sha256 in its attempt_id.
+_DIGITS = 8  # The attempt_id contains this many hex digits of the sha256 of the answer.
 
 
 class GoldAnswer(Record):
@@ -157,7 +157,7 @@ class Agreement:
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return fields for a receipt; share and interval are None if there are no verdicts."""
+        """Return fields of a receipt; without verdicts, the share and its interval are None."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}
         return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
@@ -194,7 +194,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if a grader's agreement is below `least`, or if half of the labels lack a verdict."""
+    """Raise if the share is below `least`, or if at least half of the labels lack a verdict."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):
@@ -207,7 +207,7 @@ def require_agreement(agreement: Agreement, grader: str, least: float | None) ->
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """Raise unless `least` is None, or 0 < least <= 1 and there are gold answers."""
+    """Raise if `least` is given, but is not in (0, 1] or there are no gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:

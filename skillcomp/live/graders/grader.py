@@ -87,7 +87,7 @@ class Place(TypedDict, total=False):
 
 
 class LiveGrader(Judge, Protocol):
-    """Methods that every grader must have; they decide the checks of an attempt."""
+    """Protocol of a grader, which judges the checks of an attempt."""
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -147,7 +147,7 @@ class Judged:
         Quote and reason from the reply; None for the style ``impression``.
     borderline : bool or None
         Whether the verdict is a PASS with a hedged rationale, which deserves a second look; None if
-        the rationale was not examined for this.
+        the rationale was not examined for hedges.
     dimension_passed : bool or None
         The reply's verdict on all behaviours together; None for the style ``impression``.
     score : float or None
@@ -187,7 +187,7 @@ async def ask_until_read(
         Statuses of replies that are read. A reply with any other status is not read, and the model
         is not asked again.
     cell : Cell, optional
-        Place and files of the question, passed on to the agent.
+        Case, condition, repeat and files of the question, passed on to the agent.
 
     Returns
     -------
@@ -269,7 +269,7 @@ def verdicts_of(
 
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
-    """Return the total cost of replies in US dollars; None if the cost of one is unknown."""
+    """Return the total cost of replies in US dollars; None if the cost of any is unknown."""
     costs = [reply.cost_usd for reply in replies]
     recorded = [cost for cost in costs if cost is not None]
     return sum(recorded) if len(recorded) == len(costs) else None
@@ -343,7 +343,8 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     Returns
     -------
     list of Blind
-        The attempts in shuffled order. ``order`` counts verdicts from 1 over all attempts.
+        The attempts in shuffled order. ``order`` is the position of an attempt's first verdict
+        among the verdicts on all attempts, counted from 1.
 
     Examples
     --------

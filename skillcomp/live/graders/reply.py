@@ -75,11 +75,12 @@ def judge(
     dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
-    """Return the verdicts in a reply by check_id (none if the reply is unusable), and its problems.
+    """Return the verdicts in a reply by check_id, and the problems of the reply.
 
-    A reply in the JSON form of the comprehension report must also give the `dimension` of the case,
-    the kind of each check and the result of the overlap check. If that check failed, the reply must
-    list the shared n-grams.
+    If the reply has a problem, no verdicts are returned. A reply in the JSON form of the
+    comprehension report must also give the `dimension` of the case, the kind of each check and the
+    result of the overlap check. If the overlap check failed, the reply must list the shared
+    n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
@@ -139,7 +140,7 @@ def _report_problems(
 
 
 def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
-    """Parse a reply about an item; return it (None if it cannot be parsed) and its problems."""
+    """Return the parsed reply about an item (None if it cannot be parsed), and its problems."""
     parsed, problem = read_json(text, schema)
     if parsed is not None and parsed.item != item:
         return parsed, [f"item must be '{item}'."]
@@ -204,7 +205,7 @@ def _broken_rules(
 ) -> list[str]:
     name, problems = check.check_id, []
     quote = normalise_quote(verdict.evidence_quote or "")
-    # an empty answer contains nothing to quote, so its quote may be empty
+    # the quote may be empty if the answer is empty, because there is nothing to quote
     if not quote and answer.strip():
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
     elif quote not in normalise_quote(answer):

@@ -28,7 +28,7 @@ _NO_CALLS = "no trace of Claude Code, whose tools the check names"
 
 
 class RuleChecker:
-    """The evidence of one attempt, which decides whether rules pass.
+    """Applies rules to the evidence of one attempt: its answer, trace and files.
 
     Parameters
     ----------

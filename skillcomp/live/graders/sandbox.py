@@ -39,8 +39,8 @@ from skillcomp.live.concurrency import run_sync
 # limits of a run: bytes of memory of all processes together (also the limit of the address space of
 # each process), bytes of one file, number of processes and threads, number of open files
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
-# Limits that the kernel applies. They are higher than the limits above, which give a reason and
-# should therefore be reached first.
+# Limits that the kernel applies. They are higher than the limits above, so that a run reaches the
+# limits above first: only then is the reason known.
 TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)
 DISK = 64 << 20  # Maximum number of bytes in each folder to which a sandboxed program may write.
 USERS = range(61184, 65520)  # User ids that operating systems leave unassigned.
@@ -63,7 +63,7 @@ _INSIDE = Path(__file__).with_name("sandbox_inside.py")
 
 @dataclass
 class Report:
-    """Result of a run: the tests, which of them passed or failed, and how the run ended.
+    """Result of a run: the tests, the outcome of each test, and how the run ended.
 
     Attributes
     ----------
@@ -111,7 +111,8 @@ async def run_tests(
     answer : str
         The answer, which the test reads from the file that ``AI_OUTPUT_FILE`` names.
     timeout : float
-        Maximum seconds by the wall clock, and of processor time of all processes together.
+        Time limit in seconds. It holds for the wall clock, and for the processor time of all
+        processes together.
     trusted : bool
         Whether to run without bubblewrap, so that only the limits apply.
     core : int, optional
@@ -144,12 +145,13 @@ async def run_tests(
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
         # The kernel counts all processes of a user, including those outside the run. In a sandbox
-        # or with a lent user, there are none outside. Otherwise add their number to the limit.
+        # or with the user id of `_lent_user`, there are none outside. Otherwise add their number to
+        # the limit.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
             "core": core,
-            # the lent user starts a second sandbox, in which no user namespaces can be made
+            # the user id of `_lent_user` starts a second sandbox, which forbids user namespaces
             "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
             if user is not None and not trusted and without_userns()
             else [],
@@ -189,7 +191,7 @@ def why_no_sandbox() -> str | None:
 
 @cache
 def without_userns() -> list[str]:
-    """Return the options that disable user namespaces in a sandbox; none if they do not work here.
+    """Return options that disable user namespaces in a sandbox; [] if they do not work here.
 
     They are needed because in its own user namespace, a program has all capabilities and can make
     file systems in memory.
@@ -208,7 +210,7 @@ def without_userns() -> list[str]:
 
 @cache
 def control_group() -> list[str]:
-    """Return the start of a command with which the kernel limits memory and processes.
+    """Return words to put before a command so that the kernel limits its memory and processes.
 
     The result is empty if systemd cannot start a program in a control group or does not limit its
     memory. This is tested by a program that takes too much memory and must be killed.
@@ -241,7 +243,7 @@ def probe(*, trusted: bool) -> Report:
 
 
 def sandboxed(place: Path, is_root: bool) -> list[str]:
-    """Return the start of a command; a program appended to it runs in a sandbox."""
+    """Return words to put before a command so that it runs in a sandbox."""
     pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
     # Python's folder may be a home folder with other files, so bind only these parts of it.
@@ -333,7 +335,7 @@ def _hand_over(place: Path, user: int) -> None:
 
 
 def _is_open(program: Path) -> bool:
-    """Return whether every user may run a program, given its mode and those of its folders."""
+    """Return whether every user may run a program and enter all folders above it."""
     paths = [program, program.resolve()]
     return all(above.stat().st_mode & 0o001 for path in paths for above in (path, *path.parents))
 

@@ -18,7 +18,7 @@ _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinf
 
 
 def _drop_root(uid: int, reads_all: bool) -> None:
-    """Change permanently from root to another user; with `reads_all` it may read all files."""
+    """Change permanently from root to another user, who may read all files if `reads_all`."""
     libc = ctypes.CDLL(None)
     if reads_all:
         libc.prctl(_KEEP_CAPS, 1, 0, 0, 0)

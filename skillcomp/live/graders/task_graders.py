@@ -58,9 +58,9 @@ class Judgement:
 
 
 class _TaskGrader(BaseGrader):
-    """Base class of the graders of tasks; each grades only checks with its own kind of judge."""
+    """Base class of the graders of tasks; a grader skips checks that need another type of judge."""
 
-    # kinds of judges that the grader runs; if empty, it runs only the kind of its own name
+    # types of judges that the grader runs; if empty, it runs only the type in `kind`
     kinds: tuple[str, ...] = ()
 
     # seconds that judging took, by attempt_id; None if the grader does not collect them
@@ -239,7 +239,8 @@ class Pytest(_TaskGrader):
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())
-            random.shuffle(cores)  # so that several processes do not start on the same core
+            # runs of skillcomp at the same time should not all start with the same core
+            random.shuffle(cores)
             for number in cores:
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()

@@ -107,7 +107,7 @@ def grade_trace(
 
 
 def _trace_checks(case: Case) -> tuple[Check, ...]:
-    """Return the checks of a case, with one on triggering if the case states what should happen."""
+    """Return the checks of a case; if ``should_trigger`` is set, also the check ``trigger``."""
     is_listed = any(check.check_id == "trigger" for check in case.checks)
     if case.should_trigger is None or is_listed:
         return case.checks
@@ -211,7 +211,7 @@ class _TraceChecks:
             wrong = misfit(content, self.case.extra["schema"], self.patterns)
         except PatternError as error:
             return None, str(error)
-        except Exception as error:  # raised, for example, if the schema refers to another file
+        except Exception as error:  # for example, the schema may refer to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
@@ -473,7 +473,7 @@ class TraceJudge(BaseGrader):
         reply, replies, problems = await ask_until_read(
             self.agent,
             prompt,
-            None if self._schema else TraceReply,  # a custom schema is in `cell`
+            None if self._schema else TraceReply,  # a custom schema is passed in `cell`
             self._read_reply,
             usable=("ok",),
             cell=cell,
