@@ -109,7 +109,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """A folder for all case folders of this process; a watchdog removes it when the process ends."""
+    """A folder for all case folders of this process. A watchdog removes it after the process."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
