@@ -165,7 +165,7 @@ class Sent:
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
-    """Yield the purpose and the batch for every batch that is neither collected nor given up."""
+    """Yield every batch that is neither collected nor given up, as a pair of purpose and batch."""
     yield from _open_and_lost(store)[0].values()
 
 
@@ -573,7 +573,7 @@ class Batches:
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether a batch was created at a time at which `sent` may have been sent."""
+    """Return whether a batch was created when `sent` may have been sent."""
     # if the time of the service is unknown, rely on the clock of this machine
     if sent.before is None:
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK

@@ -127,7 +127,7 @@ class OrderedPair:
 
     @property
     def item(self) -> str:
-        """The blind name of the ordered pair in prompts; it is the same in every call."""
+        """Name of the ordered pair in prompts. It hides the conditions and is always the same."""
         return whole_hash(self.key)[:ITEM_LENGTH]
 
 

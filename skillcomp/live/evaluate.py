@@ -38,7 +38,7 @@ from skillcomp.stats.results import Interval
 SCHEMA_VERSION = "1.0"
 # If the share of the tasks that the baseline passes is below this, the verdict is error.
 FEWEST_PASSES = 0.2
-MIN_PASS_RATE = 0.5  # Default of the rate that a skill without an original needs to pass.
+MIN_PASS_RATE = 0.5  # Default of the smallest pass rate for a skill without an original.
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
@@ -155,7 +155,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no file can have such a name, so reading it will raise an error
+        return True  # no path can contain this character, so reading will raise an error
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 

@@ -227,7 +227,7 @@ def receipt_at_start(
 
 
 def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
-    """Return the final receipt of a run: the first one with the counts and further fields."""
+    """Return the final receipt of a run: the first receipt plus the counts and further fields."""
     return receipt.model_copy(
         update={
             "event": "ended",

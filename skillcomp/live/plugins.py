@@ -126,7 +126,7 @@ def _checked_call(
 def _require_arguments(
     maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> None:
-    """Raise StudyError if `maker` has no parameter for a key, or needs one that is missing."""
+    """Raise StudyError if `maker` has no parameter for a key, or requires a key that is missing."""
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):

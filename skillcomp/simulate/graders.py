@@ -113,7 +113,7 @@ class Grader:
             raise StudyError(f"grader '{self.name}': rounds is {self.rounds}; allowed: 1 or more.")
 
     def coefficient(self, bias: str) -> float:
-        """Return the change of the log odds of a PASS for one unit of the feature of a bias."""
+        """Return how much one unit of a bias's feature changes the log odds of a PASS."""
         return float(getattr(self, f"{bias}_bias"))
 
     def drift_time(self, n_attempts: int) -> np.datetime64 | None:

@@ -120,8 +120,8 @@ class WrittenAnswers:
     first, length : numpy.ndarray of int
         Offset of each answer in ``spelled`` and its number of synthetic words.
     n_words, n_hedges, n_copied : numpy.ndarray of int
-        Numbers of words separated by white space (with bullet marks), of hedge words, and of words
-        copied from the skill.
+        Numbers of all words (a bullet mark counts as a word), of hedge words and of words copied
+        from the skill, in each answer.
     listed : numpy.ndarray of bool
         Whether the answer is a bullet list.
     """
@@ -189,7 +189,7 @@ def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, r
 
 
 def quotes(answers: WrittenAnswers, row: Ints, rng: Rng) -> list[str]:
-    """Return, for each answer in `row`, six of its consecutive words, drawn at random."""
+    """Return six consecutive words of each answer in `row`, from a random position."""
     starts = answers.first[row] + rng.integers(0, answers.length[row] - QUOTE + 1)
     spelled = answers.spelled
     return [" ".join(spelled[s : s + QUOTE]).lstrip() for s in starts.tolist()]
