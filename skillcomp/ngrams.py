@@ -56,7 +56,7 @@ _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") 
 # combining dot).
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
-_LONG_TOKEN = 64  # In bytes: the rest of a longer token is compared as one object.
+_LONG_TOKEN = 64  # After this many bytes, the rest of a token is compared as one object.
 
 # Quotation marks and their plain forms. Each is one character, so positions do not change.
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
@@ -80,8 +80,10 @@ _MARKUP = re.compile(
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
-_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # Much faster to search than `_MARKUP`.
-_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # With the ASCII character before it.
+# Every match of `_MARKUP` starts with one of these, which are much faster to search for.
+_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")
+# A run of other characters than ASCII, with the ASCII character before it.
+_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
 NO_BLANKS = (
@@ -409,7 +411,7 @@ class Tokens:
         return text[edges[0] : edges[1]]
 
     def edges(self, text: str, doc: int, begin: int, run: int) -> tuple[int, int] | None:
-        """Return start and end of the text that `cut` returns; None if a token is not in it."""
+        """Return start and end of the text that `cut` returns; None if the text lacks a token."""
         if self.start is not None and self.end is not None:
             first = int(self.bounds[doc]) + begin
             return int(self.start[first]), int(self.end[first + run - 1])
@@ -481,7 +483,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 
 def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
-    """Split normalised texts as `tokenize_unicode` does; return tokens as numbers and positions."""
+    """Split normalised texts as `tokenize_unicode` does, and replace their tokens by integers."""
     words: list[str] = []
     spans: list[Ints] = []
     for text, edges in normal:
@@ -511,7 +513,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Tokenize by the default rule, and number the tokens without creating a text for each."""
+    """Tokenize by the default rule, and number the tokens without creating a str for each."""
     plain = [" ".join(sorted(STOP_WORDS))]
     moved: dict[int, Ints] = {}
     for d, doc in enumerate(docs):
@@ -806,10 +808,10 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 def intern_groups(
     groups: Sequence[str | Sequence[str]], texts: Sequence[str], tokenizer: Tokenizer | None
 ) -> tuple[Tokens, Ints, int]:
-    """Replace the tokens of groups of documents, followed by those of texts, by integers.
+    """Replace tokens by integers, first in groups of documents, then in texts.
 
-    Further results are the bounds of the tokens of each group, and the index of the first text
-    among the documents.
+    Also return the bounds of each group in the array of integers, and the number of documents,
+    which is the index of the first text.
     """
     parts = [[group] if isinstance(group, str) else list(group) or [""] for group in groups]
     docs = [doc for part in parts for doc in part]
@@ -821,8 +823,8 @@ def intern_groups(
 def match_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints, top: int) -> Ints:
     """Return the length of the longest match (at most `top`) that starts at each position.
 
-    Each position is compared with one group of documents: `owner` holds its index among the groups
-    that have the bounds `owned`.
+    Each position is compared with one group of documents. `owner` holds the index of this group,
+    and `owned` the bounds of all groups.
     """
     ids, base = tokens.ids, tokens.base
     mine = np.arange(owned[0], owned[-1])
@@ -870,7 +872,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
-    # Value and position are packed into one number: a plain sort is fast, and thus also stable.
+    # Value and position are packed into one number, so that a plain sort is stable; it is fast.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -893,7 +895,7 @@ def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return, for each text, its largest length and the first position in `at` with this length."""
+    """Return the largest length in each text, and the first position in `at` with this length."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
     best = np.flatnonzero(length == run[text])[::-1]
@@ -913,12 +915,12 @@ def _extend_to_true_lengths(
 ) -> Ints:
     """Return `shared` with the true length of each run that it cuts off at `top` tokens.
 
-    `owners` has two arrays with one entry per text: the index of its source, and the index of its
-    excluded text, among the groups of documents with the bounds `owned`.
+    `owners` has two arrays with one entry per text: the index of the group of its source, and that
+    of the group of its excluded texts. `owned` holds the bounds of all groups.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
-    end = np.flatnonzero(place - begun < top)  # positions inside matches of `top` tokens
+    end = np.flatnonzero(place - begun < top)  # positions inside a match of `top` tokens
     if not len(end):
         return shared
     at = end + len(tokens.ids) - len(text)
@@ -935,8 +937,8 @@ def _extend_to_true_lengths(
 def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
     """Return the length of the longest match that ends at each position.
 
-    Each position is compared with one group of documents: `owner` holds its index among the groups
-    that have the bounds `owned`.
+    Each position is compared with one group of documents. `owner` holds the index of this group,
+    and `owned` the bounds of all groups.
     """
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
@@ -952,7 +954,7 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """Return, for each start in ``piece``, the length of the longest run that ``source`` has."""
+    """Return the length of the longest run of ``source`` that starts at each position of ``piece``."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
@@ -968,8 +970,8 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # In the sorted order of all suffixes, the longest match of a suffix is the nearest suffix of
-    # the source before it or after it.
+    # Among the sorted suffixes, the longest match is with the nearest suffix of the source, before
+    # or after.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

@@ -106,8 +106,8 @@ def audit(
         Leave out checks with one of these texts in their id, such as checks that a grader cannot
         decide.
     reference : str, default "baseline"
-        Condition with which the leniency under the other conditions is compared. Verdicts of one
-        condition have no rows of leniency.
+        Condition with which the leniency under the other conditions is compared. If all verdicts
+        are of one condition, there are no rows of leniency.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster, also in ``pairwise``.
     ci_level : float, default 0.95
@@ -157,8 +157,8 @@ def audit(
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
     intercept for each combination of skill, condition and gold label, and the slope is adjusted for
     the other features. The model for leniency has an intercept for each combination of skill and
-    gold label. Its slope is not adjusted for other features, because leniency distorts a delta
-    whatever its cause.
+    gold label. Its slope is not adjusted for other features, because leniency distorts a delta,
+    whatever the cause of the leniency.
 
     Cases are clusters. Leniency, model family and lists compare two groups of answers and have the
     interval of :func:`skillcomp.stats.gaps.bounded_slope`. This interval is defined even if all

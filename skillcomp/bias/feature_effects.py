@@ -317,7 +317,8 @@ def feature_effect(
         return not_identified(reason, ci_level, float(len(rows)))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
-    # If a feature varies little, the pseudo-case would move the slope beyond any likely effect.
+    # The bounded interval adds a pseudo-case. If a feature varies little, it would move the slope
+    # beyond any likely effect.
     rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
     if binary:
@@ -334,12 +335,12 @@ def _feature_slope(
     ci_level: float,
     interval: IntervalRule,
 ) -> Interval:
-    """Estimate the slope of the verdict on the first column within strata, in points."""
+    """Estimate the slope of the verdict on the first column, in points; ``codes`` are strata."""
     verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
-    # If there are limits, a note of CR2 is only about strata without variation, so drop it.
+    # Drop the note of CR2 if there are limits: then it is only about strata without variation.
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")

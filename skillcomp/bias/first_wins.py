@@ -16,7 +16,7 @@ from skillcomp.frames.estimates import prepared
 from skillcomp.frames.words import NO_VALUE
 
 WHAT = "bias.position"
-TIE = 0.5  # result of the answer shown first in a tie; 1 is a win and 0 a loss
+TIE = 0.5  # result of a tie for the answer shown first; a win is 1 and a loss is 0
 _WORDS = {"first": 1.0, "second": 0.0, "tie": TIE}
 COUNTS = ("n_consistent", "n_first_twice", "n_second_twice", "n_tie_differs", "n_ties",
           "n_dropped")  # fmt: skip
@@ -30,9 +30,10 @@ def first_win_rows(
     cases: pd.DataFrame | None = None,
     what: str = WHAT,
 ) -> pd.DataFrame:
-    """Add to each judgement its pair, order, case, cluster, and whether the first answer won.
+    """Add to each judgement its pair, order, case, systems, cluster and result.
 
-    The columns begin with an underscore; ``_first`` is as in :func:`first_wins`.
+    The names of the new columns begin with an underscore. ``_first`` is the result of the answer
+    shown first, with the values of ``first_1`` in :func:`first_wins`.
     """
     require_frame(pairwise, "pairwise")
     if lacking := [name for name in ("case_id", "first", "second") if name not in pairwise.columns]:
@@ -64,7 +65,7 @@ def first_wins(
     The columns are ``by``, case, pair, cluster, n_orders, systems, first_1 and first_2. The last
     two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a
     tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``systems`` names
-    both sides in the alphabetical order of order 1; it is missing if they have no names.
+    both systems, first the one that order 1 shows first; it is missing if they have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))

@@ -26,9 +26,8 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is comparable.
-# The order of the answers of two systems counts as not random if one system is shown first in more
-# than the share _UNEVEN of the pairs, and the probability of such a share under a random order is
-# below _RARE.
+# The order was not random if one of two systems was shown first in more than this share of the
+# pairs, and a random order gives such a share with a probability below _RARE.
 _UNEVEN, _RARE = 0.6, 0.001
 _RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
@@ -216,9 +215,9 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:
-    """Return whether ``share`` is too large for the more frequent of two random orders.
+    """Return whether an order that ``share`` of ``n`` pairs have is too frequent to be random.
 
-    ``n`` is the number of pairs, and ``tests`` the number of such tests.
+    ``tests`` is the number of such tests, by which the p-value is multiplied.
     """
     return share > _UNEVEN and binomtest(round(share * n), n).pvalue * tests < _RARE
 
@@ -297,9 +296,10 @@ def position_change(
 
     Notes
     -----
-    ``p_value`` is the larger of two: that of the interval, and the mid-p McNemar test with cases
-    as units, in which the changes of a case, or of a contrast pair of cases, are reversed together.
-    Both are those of :func:`skillcomp.reliability.drift`. A grader can be consistent but wrong.
+    ``p_value`` is the larger of two: that of the interval, and that of the mid-p McNemar test with
+    cases as units, in which the changes of a case, or of a contrast pair of cases, are reversed
+    together. Both are those of :func:`skillcomp.reliability.drift`. A grader can be consistent but
+    wrong.
 
     References
     ----------

@@ -71,7 +71,8 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
-# The note of an estimate has this text if its variance allows for imagined errors of the grader.
+# The note of an estimate has this text if its variance was increased, as if gold showed further
+# errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 Parts = Iterable[tuple[dict[str, Any], Group]]  # the result of `labelled_groups`
@@ -233,9 +234,9 @@ def delta(
           or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold
           under one condition;
         - n_for_half_width_20, n_for_half_width_10: the ``n_gold`` that would bring half of the
-          width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the cases
-          without gold grow with it; NaN for ``naive``. The note states them where half of the width
-          is above 0.2. To plan for a fixed number of cases use
+          width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the number
+          of cases without gold grows in proportion; NaN for ``naive``. The note states them where
+          half of the width is above 0.2. To plan for a fixed number of cases use
           :func:`skillcomp.planning.gold_needed`;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
@@ -272,15 +273,15 @@ def delta(
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
       correction, with the interval of :func:`skillcomp.stats.weighted_rate` and, for a delta, the
       difference of two such intervals;
-    - otherwise no estimator. No estimator is recommended, either, if passes and fails are labelled
-      at shares too unequal for a random draw, or if the estimate is outside its range before it is
-      clipped.
+    - otherwise no estimator. No estimator is recommended, either, if the labelled shares of passes
+      and of fails differ too much for a random draw, or if the estimate is outside its range before
+      it is clipped.
 
     The recommended estimator never pools the error rates of conditions, because a pooled correction
     can be worse than none. The choice does not depend on p_differential, a test of little power.
-    The shares of passes and fails with a label count as too unequal if at most one random draw in a
-    thousand would show such a difference (a score test, clustered by case). Recorded unequal
-    chances are not tested.
+    The labelled shares of passes and of fails differ too much if at most one random draw in a
+    thousand would show such a difference (a score test, clustered by case). This is not tested if
+    the recorded inclusion probabilities are unequal.
 
     The recommended interval was checked in 1500 simulated studies without a true effect. Their
     grader was more lenient with the skill: sensitivity and specificity were .96 and .70 with the
@@ -461,7 +462,7 @@ def _without_a_draw(
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
-    """Return the recommendation if gold is complete, too scarce or not a random draw, else None."""
+    """Return the recommendation, or None if it depends on estimates from a random draw of gold."""
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -495,7 +496,7 @@ def _without_a_draw(
 def _by_a_draw(
     sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
-    """Recommend ``ppi`` or ``gold_only``, which both assume that gold was drawn at random."""
+    """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     equal = all(side.equal_chances for side in sides.values())
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
@@ -635,7 +636,7 @@ def in_both_readings(
 
 
 def _covering_if_defined(first: Interval, second: Interval) -> Interval:
-    """Return an interval that covers both; if one of them is undefined, return that one."""
+    """Return an interval that covers the two intervals; if one of these is undefined, return it."""
     undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
     return undefined_ones[0] if undefined_ones else covering(first, second)
 

@@ -76,9 +76,9 @@ def differential(
     -----
     Rates have the interval of a bounded mean, clustered by case. Differences have limits by
     square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
-    intervals if the same cases have gold under both. The p-values of differences are by CR2 over
-    cases. With 30 to 60 labels the tests have little power, so a large p-value does not justify
-    pooling the conditions.
+    intervals if the same cases have gold under both. The p-values of differences are those of CR2
+    with cases as clusters. With 30 to 60 labels the tests have little power, so a large p-value
+    does not justify pooling the conditions.
 
     The comparison pools skills, dimensions and checks. The checks that fail with the skill may
     belong to other skills than the checks that fail in the baseline. Error rates that are equal

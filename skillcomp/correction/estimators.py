@@ -94,9 +94,9 @@ class Tables:
     (how the gold label was chosen; NA if there is none).
 
     ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
-    passed and share_passed come from the grader, gold_passed and gold_share from gold. ``value``
-    selects one from each pair: these two are also the columns verdict and gold. seen is the
-    grader's value on only those checks that have gold.
+    passed and share_passed come from the grader, gold_passed and gold_share from gold. verdict and
+    gold are copies of the two columns that ``value`` selects: passed and gold_passed, or
+    share_passed and gold_share. seen is the grader's value on only those checks that have gold.
 
     ``cases`` has one row per ``by``, case and condition. verdict, gold and seen are means over
     attempts. size is the number of attempts. The other counts are numbers of attempts: with a
@@ -126,7 +126,7 @@ class Tables:
 
     @property
     def units(self) -> pd.DataFrame:
-        """The units with a gold label: items or, if ``value`` is ``passed``, attempts."""
+        """The units that gold can label: items or, if ``value`` is ``passed``, attempts."""
         return self.items if self.value == "share_passed" else self.attempts
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
@@ -328,7 +328,7 @@ ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm"
 # If Youden's J is not above this value, the grader is no better than chance.
 _NO_BETTER_THAN = 1e-12
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
-_WIDEST = 20.0  # logit of the largest level that is tried to find a p-value
+_WIDEST = 20.0  # logit of the largest interval level in the search for a p-value
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
 
@@ -481,9 +481,9 @@ def _bounded_by_source(
 ) -> list[dict[str, Interval]]:
     """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
 
-    A source is a table, the name of one of the two columns, and the cases and sign of each arm.
-    Sources of ``verdict`` and ``gold`` alternate. The result has one dict for each pair of them,
-    with an interval for each column. ``interval`` applies to verdicts only.
+    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. Each has the
+    table, the name of the column, and the cases and sign of each condition. The result has one dict
+    per table, with an interval for each column. ``interval`` applies to verdicts only.
     """
     samples = []
     for table, source, sides in sources:
@@ -492,8 +492,8 @@ def _bounded_by_source(
             (*(side[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
             for side, sign in sides
         ]
-        # Give arms for verdicts only. Gold may cover only some checks and attempts of a case, so
-        # the counts of the case do not apply to it.
+        # Use the numbers of attempts and checks for verdicts only: gold may cover only a part of
+        # them.
         is_share = any(bool(side["checks"].notna().any()) for side, _ in sides)
         arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
         part = table[has]
@@ -597,7 +597,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Return the effective number of labels of a rate: at least one per case, at most all."""
+    """Return the effective number of labels of a rate, from one per case up to all labels."""
     # If the rate is 0 or 1, the dependence within cases is unknown, so count each case as one
     # label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
