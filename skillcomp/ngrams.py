@@ -954,7 +954,7 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """Return the length of the longest run of ``source`` that starts at each position of ``piece``."""
+    """Return, for each position of ``piece``, the length of the longest match in ``source``."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
