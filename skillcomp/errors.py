@@ -95,7 +95,7 @@ def extra_imports(extra: str, purpose: str) -> Iterator[None]:
 
 
 def missing_package(extra: str, purpose: str, package: str) -> ExtraError:
-    """Return the error of a package that comes with an extra and is not installed."""
+    """Return the error for a missing package, with the command that installs its extra."""
     remedy = f'pip install "skillcomp[{extra}]"'
     return ExtraError(f"{purpose} needs the package {package}, which is not installed: {remedy}.")
 

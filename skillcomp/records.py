@@ -263,8 +263,8 @@ class Rule(Record):
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    ``judge`` states how a check of a task is judged, ``rule`` how a program decides a check of
-    another tool's suite. Both are None if a grader judges by the description.
+    For a check of a task, ``judge`` states how it is judged. For a check of another tool's suite,
+    ``rule`` states how a program decides it. Both are None if a grader judges by the description.
     """
 
     check_id: str
@@ -396,8 +396,8 @@ class Verdict(Record):
     ``rule``, ``n``, the n-grams that answer and skill have in common (``shared``) and, if it is not
     the default, the ``tokenizer``. It is None if the grader saw no such result, for example because
     the answer has fewer than n tokens. It is also None in old verdicts, from before the rule was
-    recorded. The old rule counted the n-grams of SKILL.md without its front matter and of the part
-    of the skill that the case is about (its concept field), including n-grams in the case's prompt.
+    recorded. The old rule counted n-grams of two texts: SKILL.md without its front matter, and the
+    concept field that the case is about. It also counted n-grams that occur in the prompt.
     """
 
     attempt_id: str

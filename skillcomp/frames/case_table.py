@@ -352,9 +352,9 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 Value = Literal["passed", "share_passed"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-# A column of repeats seems to hold ids of attempts if less than the share _SHARED_REPEATS of its
-# values occurs in two or more cases. Only skills with at least _SEVERAL_CASES cases under a
-# condition are examined, and only if they have at least _FEWEST_IDS values.
+# Repeats are taken for ids of attempts if there are at least _FEWEST_IDS values, and less than the
+# share _SHARED_REPEATS of them occurs in two or more cases. Only repeats of skills with at least
+# _SEVERAL_CASES cases under a condition are examined.
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
@@ -577,9 +577,10 @@ class Pairing:
 
 
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
-    """Return the clusters of the rows, and the clusters if cases of the same name are one task.
+    """Return the clusters of the rows, for two readings of equal case names.
 
-    The second array is left out if it has the same clusters as the first.
+    In the first array, equal names under several skills are different tasks; in the second, they
+    are one task. The second array is left out if it has the same clusters as the first.
     """
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
@@ -645,7 +646,7 @@ def delta_rows(
 
 
 def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str, Any], str]:
-    """Count the attempts without an outcome, bound the delta, and describe them in a note.
+    """Return the counts of attempts without an outcome with the bounds of the delta, and a note.
 
     The lower bound is the delta if every missing attempt of the condition failed and every missing
     attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are

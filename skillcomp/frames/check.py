@@ -75,7 +75,7 @@ def plain_values(values: pd.Series) -> pd.Series:
     if isinstance(dtype, pd.ArrowDtype):
         dense = values.astype("object")
         return dense.where(dense.notna(), None)
-    if dtype == np.float16:  # pandas cannot group by it
+    if dtype == np.float16:  # pandas cannot group by float16
         return values.astype("float64")
     return values
 
@@ -262,7 +262,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if sparse:
         source = source.assign(**{name: plain_values(source[name]) for name in sparse})
     if [*dtypes.items()][: len(columns)] == [(n, values.dtype) for n, values in columns.items()]:
-        return source  # It had the columns of the contract already.
+        return source  # All columns of the contract are present, with their dtypes.
     # copy=False is safe: pandas copies a shared column before it changes.
     converted = pd.DataFrame(columns, index=source.index, copy=False)
     return pd.concat([converted, source[others]], axis=1) if others else converted
@@ -322,8 +322,8 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
     """Yield a problem if rows have equal keys.
 
-    The key is the columns ``unique`` of the contract. Rows without an id have the key
-    ``otherwise``; it is compared only among rows with a repeat.
+    The key of a row is its values in the columns ``unique`` of the contract. Rows without a value
+    in the first of these columns are compared by the columns ``otherwise``, if they have a repeat.
     """
     keys, otherwise = list(contract.unique), list(contract.otherwise)
     if not keys or not {*keys} <= {*columns}:

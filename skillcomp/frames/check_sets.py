@@ -31,9 +31,10 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FEW_CASES = 3  # A check id that fewer cases have is regarded as specific to its case.
-# A grader is taken to stop at the first fail if two things are true of the attempts that have a
-# check without a row. Of the failed ones, at least the share _ONE_FAIL has exactly one failed
-# check. And they are at least _STOP_RATIO times as frequent among failed attempts as among others.
+# An attempt is incomplete if one of its checks has no row. A grader is taken to stop at the first
+# fail if two conditions hold. At least the share _ONE_FAIL of the failed incomplete attempts has
+# exactly one failed check. Failed attempts are incomplete at least _STOP_RATIO times as often as
+# other attempts of the same condition.
 _ONE_FAIL = 0.9
 _STOP_RATIO = 3.0
 _MIN_STOPPED = 3  # With fewer stopped attempts, it is not certain that the grader stops.
@@ -99,11 +100,11 @@ class _Cells:
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Return for each pair how many of its slots have True in ``slots``."""
+        """Count for each pair those of its slots that are True in ``slots``."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:
-        """Return for each outcome how many slots of its cell have True in ``slots``."""
+        """Count for each outcome the slots of its cell that are True in ``slots``."""
         return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
 
 
@@ -265,8 +266,8 @@ def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
 def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tuple[Bools, Ints]:
     """Return whether the grader stops at the first fail, and the number of attempts that show it.
 
-    These are the failed attempts that have a check without a row. Both results have one entry per
-    code of ``by``. ``side`` is the code of grader version and condition.
+    An attempt shows it if it failed and one of its checks has no row. Both results have one entry
+    per code of ``by``. ``side`` is the code of grader version and condition.
     """
     failed, n = n_failed > 0, int(side.max()) + 1
     group = np.zeros(n, dtype=np.int64)

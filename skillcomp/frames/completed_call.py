@@ -36,7 +36,7 @@ _FEW_WORDS = 12  # a column with more distinct values is not suggested as the co
 
 
 def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:
-    """Return the unused column that most likely has a role, by its name or its values."""
+    """Return the unused column that best fits the argument ``role``, by its name or its values."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     for name in (role, *_COLUMN_NAMES.get(role, "").split()):
         if name in labels:
@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused column with the name of the role; without one, those with usual names."""
+    """Return the unused column named ``role``; without it, the columns with usual names for it."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:
         return [labels[role]]
@@ -77,7 +77,7 @@ def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[An
 
 
 def call_text(arguments: Mapping[str, Any], function: str = "from_frame") -> str:
-    """Return the call of a function with these arguments, without those equal to a default."""
+    """Return the code of a call with these arguments; leave out arguments with default values."""
     parts = []
     for role, value in arguments.items():
         is_frame = isinstance(value, pd.DataFrame)

@@ -28,11 +28,11 @@ NEEDED: tuple[str, ...] = (
     "n_gold",
 )
 NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
-# columns of a delta that a recommended row replaces
+# columns of a delta with values that come from the recommended estimator, if there is one
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
-# number of rows over which p-values are adjusted, and the p-value below which a row shows a gain or
-# loss
+# The number of rows over which p-values are adjusted. The largest p-value of a row that shows a
+# gain or loss.
 FAMILY = ["n_family", "p_limit"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 
@@ -224,7 +224,7 @@ def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:
 def _labels_needed(
     delta: pd.Series, rows: pd.DataFrame, gold: pd.DataFrame, n_gold: float, base: pd.Series | None
 ) -> float:
-    """Return about how many more labelled cases are needed to reach a verdict.
+    """Estimate how many more labelled cases are needed to reach a verdict.
 
     The estimate is assumed to stay the same. The result is NaN if the number is unknown, and
     infinite if labels on all cases would not be enough.

@@ -404,7 +404,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     """
     code, numbers = np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
     for name in names:
-        value = pd.factorize(frame[name])[0] + 1  # 0 if it is missing
+        value = pd.factorize(frame[name])[0] + 1  # 0 for a missing value
         code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
     first = np.empty(len(numbers), dtype=np.int64)
     # assign backwards, so that the first row with a code is written last and stays

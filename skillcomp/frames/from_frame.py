@@ -431,7 +431,8 @@ def from_frame(
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
     if repeat is not None:
-        from skillcomp.frames.case_table import refuse_ids_as_repeats  # imports scipy
+        # imported only when it is needed, because it imports scipy
+        from skillcomp.frames.case_table import refuse_ids_as_repeats
 
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)

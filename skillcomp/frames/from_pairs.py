@@ -54,8 +54,9 @@ _ORDERS = {
     **dict.fromkeys(("ab", "1", "1.0", "original", "swap = false", "swap=false", "not swapped"), 1),
     **dict.fromkeys(("ba", "2", "2.0", "swapped", "reversed", "swap = true", "swap=true"), 2),
 }
-_SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}  # In a column called swap.
-_LONG_NAME = 100  # Characters: a longer value is a text and not the name of a system.
+# Order of presentation for each word in a column called swap or swapped.
+_SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}
+_LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
 
 
@@ -166,7 +167,7 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    # `call_text` leaves out an argument at its default, which is "case" here, not None
+    # `call_text` leaves out `case` if it is "case", the default of from_frame; here it is None
     arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
@@ -337,7 +338,7 @@ def _first_wins(
 
 
 def _are_value(values: pd.Series, answers: pd.Series) -> pd.Series:
-    """Return whether each winner is the value of a column of answers."""
+    """Return whether each winner equals the answer in the same row of ``answers``."""
     texts = values.map(lambda value: str(value).strip(), na_action="ignore")
     return texts.eq(answers.str.strip()).fillna(False).astype(bool)
 
@@ -349,7 +350,7 @@ def _winner_meanings(
     own_words: Mapping[Any, str | None],
     reader: TableReader,
 ) -> pd.Series:
-    """Return what each winner means: A, B, first, second, tie or missing."""
+    """Return the meaning of each winner: A, B, first, second, tie or missing."""
     is_a, is_b = (_are_value(values, pairs[name]) for name in ("first", "second"))
     others = values.astype("object").mask(is_a | is_b, None)
     words: dict[str, str | None] = dict(_WORDS)
@@ -358,7 +359,8 @@ def _winner_meanings(
             words.setdefault(plain_word(reader.names[side]), name)
     plain = {_verdict_word(word) for word in distinct_words(others)}
     if "0" in plain and "2" not in plain:
-        words.pop("1")  # unclear next to 0: the second of two answers, or "yes, the first won"
+        # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
+        words.pop("1")
     words |= {_verdict_word(word): meaning for word, meaning in own_words.items()}
     meanings = _read_words(others, role, words, _ALLOWED, reader)
     tied = others[meanings.eq("tie").to_numpy(dtype=bool, na_value=False)]
@@ -401,7 +403,10 @@ def _require_reading(
     values: pd.Series,
     reader: TableReader,
 ) -> None:
-    """Report winners that may name an answer or a place, if the order of some pairs is swapped."""
+    """Report winners such as A if some pairs are swapped, and ``winner_names`` is not given.
+
+    A may then be the answer in the column ``first`` or the answer shown first.
+    """
     if not swapped.any() or winner_names in ("answer", "position"):
         return
     own = {_verdict_word(word) for word in winner_names or ()}
@@ -482,7 +487,7 @@ def _attempts_frame(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Replace the answers of the pairs by the ids of their attempts, and name the winners."""
+    """Replace the answers and the winners of the pairs by the ids of their attempts."""
     keys = pd.MultiIndex.from_frame(attempts[["case_id", "value"]])
     for side in ("first", "second"):
         where = keys.get_indexer(pd.MultiIndex.from_frame(pairs[["case_id", side]]))

@@ -55,8 +55,8 @@ def from_passages(
         fresh, and copied or fresh, yes or no, 1 or 0. Rows without a label are left out and
         counted.
     document : hashable, optional
-        Column with what makes texts related, such as a topic or a writer. By default all texts
-        about one source are related.
+        Column with a topic, a writer or the like. Texts about one source are related if they have
+        the same value in it. By default all texts about one source are related.
     question : hashable, optional
         Column with the question that a text answers. Words that a text repeats from its question
         do not count as copied.
@@ -79,9 +79,9 @@ def from_passages(
     ------
     FrameError
         With one sentence per problem: a missing column (with the most similar name), an unknown
-        word, a source without a text, or a truth value in a column with a name that suggests that
-        True means an original text. Where arguments solve a problem, the message ends with the
-        completed call.
+        word, a source without a text, or a truth value in a column with a name such as
+        "original", because True may then mean that nothing is copied. Where arguments solve a
+        problem, the message ends with the completed call.
 
     Warns
     -----
@@ -225,9 +225,9 @@ def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series,
 
 
 def _is_short(text: str) -> bool:
-    """Return whether a text of few words is short.
+    """Return whether a text with few spaces is too short to be the text of a source.
 
-    A text in a script without spaces, such as Chinese, is short only if it has few letters.
+    A text in a script without spaces, such as Chinese, is too short only if it has few letters.
     """
     return text.isascii() or len(text) < _FEWEST_LETTERS
 

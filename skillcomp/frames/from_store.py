@@ -33,10 +33,10 @@ from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dim
 if TYPE_CHECKING:
     from skillcomp.frames.from_frame import Frames
 
-LABELLERS_FILE = "labellers.json"  # kind and family of the labellers of a store
+LABELLERS_FILE = "labellers.json"  # file of a store with the kind and family of each labeller
 PLAIN = "none"
 _OF_CHECKS = [*CASE, "check_id", "check_kind", "goal"]
-_DIGITS = 12  # digits of a sha256 that are shown; enough to distinguish two texts
+_DIGITS = 12  # number of digits of a sha256 to show; enough to distinguish two texts
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -318,7 +318,7 @@ def verdicts(
     every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
-        check(every, "attempts")  # raises with the ids that occur twice
+        check(every, "attempts")  # raises an error that lists the repeated ids
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
     if len(orphans := frame.loc[position < 0, "attempt_id"]):
         names = ", ".join(orphans.unique()[:3])
@@ -525,7 +525,7 @@ def invocations(
         ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
         on offer has no row.
     """
-    from skillcomp.frames.from_frame import Frames  # imports this module
+    from skillcomp.frames.from_frame import Frames  # imported here: from_frame imports this module
 
     columns = ("status", "offered", "invoked")
     if isinstance(store, Frames):
@@ -702,7 +702,7 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
     ----------
     path : str, path or RunStore
         A JSON Lines file of passages, or a study. The passages of a study are those recorded in it
-        or, without any, the files in the folder ``corpus`` next to it that are about its skills.
+        or, without any, those about its skills in the files of the folder ``corpus`` next to it.
 
     Returns
     -------

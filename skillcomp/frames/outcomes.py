@@ -97,8 +97,8 @@ def outcomes(
     All other incomplete attempts are NA.
 
     With ``checks="shared"``, a check counts for a case if, under each condition of the case, it has
-    a row or an attempt stopped before it. An attempt that stopped at a check that does not count is
-    NA.
+    a row or the grader stopped before it in an attempt. An attempt is NA if the grader stopped at a
+    check that does not count.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def _graders_present(
 
 
 def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
-    """Return n_checks and the facts about each case in ``names``, in the order of ``names``."""
+    """Return n_checks and the facts about a case for each row of ``names``, in the same order."""
     if cases is None:
         return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)

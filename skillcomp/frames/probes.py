@@ -42,7 +42,7 @@ def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
-    """Return whether a grader shows a fault in each check, and whether the check was tested.
+    """Return for each check whether the probe found a fault in it, and whether it was tested.
 
     A check was tested if there is a verdict on it for at least one answer of the probe.
     """

@@ -26,9 +26,9 @@ from skillcomp.frames.estimates import (
 Floats = NDArray[np.float64]
 
 ITEM = ["attempt_id", "check_id"]
-# values of `labeller` if the reference label of an item comes from several people
+# values of `labeller` if an item has an adjudicated label or labels of several labellers
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
-# with more labellers than this a note gives their number instead of their names
+# a note on more labellers than this gives their number instead of their names
 _NAMED = 4
 
 
@@ -44,13 +44,13 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     - a name: the only labeller with a label. If nobody gave a label, ``passed`` is NA, and the name
       is that of one of the labellers.
 
-    An agreed label is by a ``person`` if one of its labellers is. ``inclusion_probability`` comes
-    from the chosen row or, if it is missing there, from another row of the item. ``borderline`` of
-    an agreed or disputed label is True if it is True for one of the labellers. Labels of a single
-    labeller are returned unchanged. Raise FrameError if labels differ and no item of the frame was
-    adjudicated, because the analysis cannot choose between the labels. It would be wrong to keep
-    only adjudicated labels: usually only disputed items are adjudicated, and error rates would then
-    be those of difficult items.
+    The ``labeller_kind`` of an agreed or disputed label is ``person`` if one of its labellers is a
+    person. Its ``borderline`` is True if it is True for one of the labellers.
+    ``inclusion_probability`` comes from the chosen row or, if it is missing there, from another row
+    of the item. Labels of a single labeller are returned unchanged. Raise FrameError if labels
+    differ and no item of the frame was adjudicated, because the analysis cannot choose between the
+    labels. It would be wrong to keep only adjudicated labels: usually only disputed items are
+    adjudicated, and error rates would then be those of difficult items.
     """
     # unique() also counts the missing name: labels without a name count as one more labeller
     names = list(gold["labeller"].unique())
@@ -94,7 +94,7 @@ def _unsettled_message(names: list[str], n_items: int, what: str) -> str:
 
 
 def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return the reference label of each item, as :func:`one_label` chooses it, as a number.
+    """Return the reference label of each item as a number; :func:`one_label` chooses the label.
 
     Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label) and
     settled_by (adjudicated, agreed, disputed, a name or ``no name``; never NA).
@@ -159,9 +159,9 @@ def clustered_verdicts(
         reasons["by= names it, too"] = names
         if why := [reason for reason, columns in reasons.items() if name in columns]:
             raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
-    # without average=, so that an error about several graders does not advise to average them
+    # average= is left out here: an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
-    # loaded here, because scipy takes half of the time of `skillcomp check`
+    # imported here, because it imports scipy, which takes half of the time of `skillcomp check`
     from skillcomp.frames.case_table import both_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
@@ -187,7 +187,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note on the labels of attempts that have no verdict, or "" if there are none."""
+    """Return a note that counts labels on attempts without a verdict, or "" if there are none."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""
@@ -251,9 +251,9 @@ def without_checks(
 Drawn = Literal["random", "chosen", "verdict"]
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
-# Level of the test whether gold was drawn as `gold_drawn` and `drawn_by` state, over all groups
-# together. If it was, this share of the results has a note nevertheless. The level is low, because
-# a table of results can have many rows.
+# A test checks whether gold was drawn as `gold_drawn` and `drawn_by` state. This is its level over
+# all groups together: the share of correct statements that get a note nevertheless. It is low,
+# because a table of results can have many rows.
 DOUBTED = 0.001
 
 
@@ -364,7 +364,7 @@ def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) -> float:
     """Return the p-value of the hypothesis that labels do not depend on the verdict."""
-    # loaded here, because scipy takes half of the time of `skillcomp check`
+    # imported here, because importing scipy takes half of the time of `skillcomp check`
     from scipy.stats import fisher_exact, norm
 
     size = np.bincount(pd.factorize(cluster)[0])
@@ -387,7 +387,7 @@ def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
     ``shares`` has the rows of :func:`labelled_shares` for ``keys``. All graders get the shares and
     the p-value of the grader with the smallest p-value. This p-value is multiplied by the number of
-    graders, and ``by`` names the grader.
+    graders. The column ``by`` names this grader, or is empty if there is only one grader.
     """
     graders = [name for name in GRADER if name in keys]
     others = [name for name in keys if name not in graders]

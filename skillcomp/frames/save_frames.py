@@ -57,7 +57,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
         with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
             store = RunStore(Path(parent) / "study")
             with store.writer(sync=False):
-                # without a time, so that equal frames have equal fingerprints
+                # store no time of creation, so that equal frames have equal fingerprints
                 store.annotate(created=None, **{SAVED_FRAMES: about})
                 for table, records in rows.items():
                     store.append(table, records)
@@ -70,7 +70,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
 
 
 def saved_facts(store: RunStore) -> dict[str, Any]:
-    """Return the facts about its frames that `save_frames` stored; empty for other stores."""
+    """Return the facts about the frames that `save_frames` stored with them; {} in other stores."""
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
     return {**about, "problems": changes_frame(rows)} if about else {}

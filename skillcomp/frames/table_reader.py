@@ -1,4 +1,4 @@
-"""Reader of one table: names its columns, converts their values and collects the problems."""
+"""Reader of one table: it finds the columns, converts their values and collects the problems."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
 _FEW_VALUES = 12  # a column with more distinct values is not suggested as graders or repeats
 TRY = [*CELL, "repeat"]
-_MAY_LACK = ("passed", "gold", "score")  # arguments of the columns that `missing=` applies to
+# arguments that name the columns to which `missing=` applies
+_MAY_LACK = ("passed", "gold", "score")
 Columns = dict[str, pd.Series]
 
 
@@ -98,7 +99,7 @@ class TableReader:
                     f"table.assign({role}=...)."
                 )
         self.arguments = dict(arguments or {})
-        self.remedies: dict[str, Any] = {}  # Arguments that complete the call.
+        self.remedies: dict[str, Any] = {}  # Arguments to add to the suggested call.
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
@@ -227,7 +228,8 @@ class TableReader:
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
         """Convert names to text; whole numbers of any dtype are names, too.
 
-        If ``needed`` is False, the texts are not keys, and half of a surrogate pair is replaced.
+        If ``needed`` is False, the texts are not keys: they may be missing, and each half of a
+        surrogate pair is replaced by U+FFFD.
         """
         if not needed:
             n = sum(whole_content(value) != value for value in values[values.notna()])
@@ -416,7 +418,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return how to distinguish rows with equal keys, as a hint; also complete the call."""
+        """Return a hint on how to distinguish rows with equal keys; also complete the call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"
@@ -511,7 +513,7 @@ class TableReader:
         return numbers
 
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column that describes cases; its role decides which values are allowed."""
+        """Convert a column about cases; the argument ``role`` decides which values are allowed."""
         if role == "transfer":
             return self.mapped(values, role, DISTANCES, "'near', 'far' or missing").astype("str")
         if role == "should_trigger":
@@ -564,7 +566,10 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _are_scores(values: Iterable[Any]) -> bool:
-    """Return whether all values are numbers and one of them can only be a score (0 to 100)."""
+    """Return whether all values are numbers and one of them can only be a score.
+
+    Such a number is from 0 to 100, but not 0 or 1 (verdicts), and not 9 or 99 (missing values).
+    """
     numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
     of_scores = numbers.between(0, 100) & ~numbers.isin([0, 1, 9, 99])
     return bool(of_scores.any() and numbers.notna().all())

@@ -30,7 +30,7 @@ TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(NO_VALUE),
 }
-# values that often mean "missing" in tables; they are read so only if `missing=` lists them
+# values that often mean "missing" in tables; they are missing only if `missing=` lists them
 _NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
 _TEXT_CODES = ("-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending")
 _ENDS = {
@@ -145,7 +145,7 @@ def plain_word(value: Any) -> str:
     """
     text = str(value) if isinstance(value, bool | np.bool_) else as_name(value)
     if text is None:
-        return "\0"  # matches no known word
+        return "\0"  # a text that equals no known word
     return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
 
 
@@ -161,7 +161,7 @@ def code_number(value: Any) -> int | None:
 
 
 def is_code(value: Any) -> bool:
-    """Return whether tables use this value for a missing one."""
+    """Return whether a value is a usual code for a missing value, such as -1 or "unknown"."""
     return code_number(value) is not None or plain_word(value) in _TEXT_CODES
 
 

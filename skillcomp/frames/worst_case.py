@@ -19,7 +19,7 @@ from skillcomp.stats.bounded import RATES, IntervalRule, Sample
 from skillcomp.stats.results import join_notes
 
 ENOUGH_MISSING = 0.05  # A smaller share of missing attempts does not change a verdict.
-_GRID = 32  # How many numbers of missing attempts are tried in one step of the search.
+_GRID = 32  # The search for the tipping point tries at most this many numbers in one step.
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,10 @@ class Claim:
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _opposed_values(self) -> Floats:
-        """Return the value of a missing attempt set against the claim, in the shape of `_lost`."""
+        """Return the value that contradicts the claim most, of a missing attempt of each case.
+
+        The two columns are the conditions, as in `_lost`.
+        """
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
@@ -107,9 +110,10 @@ class Claim:
         return [(estimate + self.moved[0], low + self.moved[1]) for estimate, low in made]
 
     def _order_of_influence(self) -> NDArray[np.int64]:
-        """Return the place of each missing attempt in the flattened `_lost`, largest effect first.
+        """Return the missing attempts in the order of their effect, the largest first.
 
         The effect of an attempt is the fall of the estimate if it alone is set against the claim.
+        Each attempt is represented by the position of its entry in the flattened array of `_lost`.
         """
         pairs, against, lost = self.pairs, self._opposed_values(), self._lost()
         weight = pairs.entry_weights()
@@ -145,9 +149,9 @@ def with_missing_attempts(
     Parameters
     ----------
     decided : pandas.DataFrame
-        Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``
-        (a gain or loss of the row is shown if its p-value is at most this; it depends on the number
-        of rows).
+        Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``.
+        A row shows a gain or loss if its p-value is at most ``p_limit``, which depends on the
+        number of rows.
     sets, references : iterable of CasePairs
         For each row, the pairs of condition and reference, and the pairs of the reference with
         itself.
@@ -227,7 +231,8 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # the verdicts of `compare`
+    # the verdicts of `skillverdicts.compare` have other names
+    claims |= {"worse": claims["hurts"], "better": claims["helps"]}
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
 
