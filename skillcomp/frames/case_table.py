@@ -446,7 +446,7 @@ class CasePairs:
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
-        """Return one entry per case, with the means of its entries and their smallest counts."""
+        """Return one entry per case, with the means and the smallest counts of its entries."""
         code, numbers = pd.factorize(self.case_number)
         if len(numbers) == len(code):
             return self
@@ -646,7 +646,7 @@ def delta_rows(
 
 
 def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str, Any], str]:
-    """Return the counts of attempts without an outcome with the bounds of the delta, and a note.
+    """Return the numbers of missing attempts and the bounds of the delta, and a note on both.
 
     The lower bound is the delta if every missing attempt of the condition failed and every missing
     attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are

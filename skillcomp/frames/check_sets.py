@@ -100,7 +100,7 @@ class _Cells:
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Count for each pair those of its slots that are True in ``slots``."""
+        """Count the slots of each pair that are True in ``slots``."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:

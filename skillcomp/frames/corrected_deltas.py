@@ -28,11 +28,11 @@ NEEDED: tuple[str, ...] = (
     "n_gold",
 )
 NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
-# columns of a delta with values that come from the recommended estimator, if there is one
+# A recommended estimator, if there is one, gives the values of these columns of a delta.
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
-# The number of rows over which p-values are adjusted. The largest p-value of a row that shows a
-# gain or loss.
+# `n_family` is the number of rows over which p-values are adjusted. A row shows a gain or loss if
+# its p-value is at most `p_limit`.
 FAMILY = ["n_family", "p_limit"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 

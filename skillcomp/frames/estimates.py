@@ -384,7 +384,7 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
 
 
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield a pair for each group and condition: the values that identify it, and its rows."""
+    """Yield the identifying values and the rows of each combination of group and condition."""
     for values, group in groups(frame, by):
         conditions = group["condition"].to_numpy(dtype=object)
         for condition in ordered(conditions):
@@ -542,7 +542,7 @@ def means_of_cases(
 ) -> tuple[pd.DataFrame, str]:
     """Average ``columns`` within each case, over the values of ``average``; also return a note.
 
-    ``n`` and ``n_checks`` are the smallest of the case, so that copied rows do not change an
+    ``n`` and ``n_checks`` are the smallest values of the case, so that copied rows do not change an
     interval. If ``average`` is empty, the rows are unchanged and the note is empty.
     """
     if not average:

@@ -167,7 +167,7 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    # `call_text` leaves out `case` if it is "case", the default of from_frame; here it is None
+    # `call_text` leaves out "case", the default of from_frame; the default of from_pairs is None
     arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)

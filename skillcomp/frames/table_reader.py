@@ -418,7 +418,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return a hint on how to distinguish rows with equal keys; also complete the call."""
+        """Return a hint on how to distinguish rows with equal keys; extend the suggested call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"

@@ -30,7 +30,7 @@ TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(NO_VALUE),
 }
-# values that often mean "missing" in tables; they are missing only if `missing=` lists them
+# values that often mean "missing" in tables; only `missing=` makes them missing
 _NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
 _TEXT_CODES = ("-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending")
 _ENDS = {

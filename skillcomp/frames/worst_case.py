@@ -76,9 +76,9 @@ class Claim:
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _opposed_values(self) -> Floats:
-        """Return the value that contradicts the claim most, of a missing attempt of each case.
+        """Return, for each case, the value of a missing attempt that contradicts the claim most.
 
-        The two columns are the conditions, as in `_lost`.
+        There is one column for each of the two conditions, as in `_lost`.
         """
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
@@ -231,7 +231,7 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    # the verdicts of `skillverdicts.compare` have other names
+    # `skillverdicts.compare` has the names worse and better for these verdicts
     claims |= {"worse": claims["hurts"], "better": claims["helps"]}
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
