@@ -90,7 +90,7 @@ BLOOM = {
     "C9": "evaluate",
 }
 
-# Kinds of knowledge that a case can ask for: the second dimension of Bloom's revised taxonomy (4.1.1).
+# Kinds of knowledge that a case can ask for, from Bloom's revised taxonomy (report, 4.1.1).
 KNOWLEDGE = ("factual", "conceptual", "procedural", "metacognitive")
 
 # Name and pass criteria of each dimension, shortened from sections 5.2 to 5.10 of the comprehension

@@ -337,7 +337,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """Name the checks of the slots, the conditions without them, and the number of their cases."""
+    """List checks of the slots, each with the conditions without it and its number of cases."""
     pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
     missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
     by_check = missing.assign(pair=pairs).groupby("check", sort=False)
