@@ -158,7 +158,7 @@ def gap(
 
 @dataclass(frozen=True, slots=True)
 class _GapSettings:
-    """Whether values are shares of checks, the level of the intervals and their rule."""
+    """Settings: whether values are shares of checks, and the level and rule of the intervals."""
 
     is_share: bool
     ci_level: float
@@ -179,7 +179,7 @@ class _GapSettings:
 
 
 def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
-    """Add to the note the attempts without an outcome, of near and of far cases."""
+    """Add to the note the numbers of near and of far attempts without an outcome."""
     n = "n" if value == "passed" else "n_shares"
     if line["scope"] == "within_dimensions":
         dimensions = line["dimensions"].split(", ")
@@ -396,8 +396,8 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
-    # Number the attempts. Without repeat numbers, each attempt would be matched with every attempt
-    # of the other case.
+    # Number the attempts of a case that have the same repeat or none. Otherwise each of them would
+    # be matched with every such attempt of the other case.
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(

@@ -40,8 +40,8 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
-NOTHING = "none"  # A table has this word if no skill fired or should fire.
-CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds it.
+NOTHING = "none"  # column `fired`: no skill fired; column `expected`: no skill should fire
+CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds such prompts.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
@@ -344,7 +344,7 @@ def compare(
         wide = table.set_index(list(dict.fromkeys([*keys, "condition"])))["right"].unstack(
             "condition"
         )
-        # this adds the columns of conditions without rows
+        # add an empty column for each condition without rows
         wide = wide.reindex(columns=checked["condition"].unique())
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
@@ -429,11 +429,12 @@ def _checked_invocations(
     needs_truth: bool = True,
     with_controls: bool = False,
 ) -> pd.DataFrame:
-    """Check invocations; add kind, cluster, dead, alarm, should and did (NaN if unknown).
+    """Check the invocations; add the columns ``kind``, ``cluster``, ``should`` and ``did``.
 
-    Controls are left out unless asked for. ``dead`` marks a skill that did not fire even when it
-    was called explicitly: nothing is known about it. ``alarm`` marks a skill that fired at a prompt
-    for no skill.
+    ``should`` and ``did`` are NaN if unknown. Unless ``with_controls`` is True, the controls are
+    left out, and ``dead`` and ``alarm`` are added. ``dead`` marks a skill that did not fire even
+    when it was called explicitly; all its invocations count as unknown. ``alarm`` marks a skill
+    that fired at a control prompt that no skill should answer.
     """
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
@@ -487,7 +488,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Count, in each group, the known and all values of a column; add their sum and mean."""
+    """Count the known values and all values of a column in each group; add sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
@@ -573,7 +574,7 @@ def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
 
 
 def _instrument_note(group: pd.DataFrame) -> str:
-    """Return a note on the skills of a group with failed controls; empty if all controls worked."""
+    """Return a note on the skills with failed controls in a group; "" if all controls worked."""
     texts = {"dead": _DEAD, "alarm": _ALARM}
     skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
     return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))

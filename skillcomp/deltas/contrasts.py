@@ -53,12 +53,12 @@ from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# numbers of each cell of a case table; the first four are averaged within a case
+# numbers of a cell (case, level and condition); the first four are averaged within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; the two levels alternate
 Arms = list[tuple[Any, str, float]]
-Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of cases by arms
+Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of shape (rows, arms)
 
 
 def contrast(
@@ -186,7 +186,8 @@ def contrast(
             contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
     rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
-    noted = checked.drop(columns=between)  # a row has the notes of the outcomes of all levels
+    # drop the level, so that each row gets the notes on the outcomes of all levels
+    noted = checked.drop(columns=between)
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
     return with_method(_with_holm(result, [*names, "condition"], between), cluster, weight)
@@ -291,7 +292,7 @@ def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str
 
 @dataclass(frozen=True)
 class _Contrast:
-    """A contrast; ``cases`` has a column per number and arm, such as "rate 0" for the first."""
+    """A contrast; column "rate 0" of ``cases`` is the rate of the first arm, and so on."""
 
     arms: Arms
     cases: pd.DataFrame
@@ -363,7 +364,7 @@ def complete_cases(
 def weighted_sample(
     cases: pd.DataFrame, weights: Sequence[float], labels: Any, *, is_share: bool
 ) -> Sample:
-    """Return the contrast of each case, a weighted sum over its arms, and the rates of the arms."""
+    """Return the contrasts of the cases (weighted sums over arms), with the rates of the arms."""
     sides: list[tuple[Any, ...]] = []
     for j, weight in enumerate(weights):
         rates, mixed, fewest, checks = (cases[f"{name} {j}"] for name in CELL[:4])
@@ -448,7 +449,7 @@ def _contrast_rows(
 
 
 def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.DataFrame:
-    """Adjust the p-values by Holm for the pairs of levels of the same family."""
+    """Adjust p-values by Holm over the pairs of levels with the same values of ``family``."""
     parts = []
     for _, part in groups(result, family):
         has_p = part["p_value"].notna()

@@ -44,8 +44,8 @@ def by_dimension(
     Notes
     -----
     Within each ``by`` and condition, p-values are adjusted for all of C1 to C9, even if the data
-    have fewer dimensions, so that the data do not choose the number. In a study with dimensions of
-    its own, p-values are adjusted for all dimensions of its cases.
+    have fewer dimensions, so that the data do not choose the number. If a study has its own
+    dimensions, p-values are adjusted for all dimensions of its cases.
     """
     names = [name for name in listed(by) if name != "comprehension_dimension"]
     checked = compared_outcomes(outcomes, names, "deltas.by_dimension", value=value)

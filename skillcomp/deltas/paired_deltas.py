@@ -63,9 +63,9 @@ def paired(
         An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
         attempts frame if ``value`` is one of its amounts and ``attempts`` is omitted.
     attempts : pandas.DataFrame, optional
-        An attempts frame with the amounts. Its rows with the cases, conditions and agents of the
-        outcomes are used. They take the facts of a case, such as ``contrast_of``, from the
-        outcomes.
+        An attempts frame with the amounts. Only rows that match the outcomes in case, condition and
+        agent are used. Facts of a case that this frame lacks, such as ``contrast_of``, are taken
+        from the outcomes.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
@@ -264,7 +264,11 @@ def _rows_of_values(
 def attempts_of_outcomes(
     outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: Sequence[str], what: str
 ) -> pd.DataFrame:
-    """Return the attempts with cases, conditions and agents of the outcomes; add facts of cases."""
+    """Return the attempts that match the outcomes in case, condition and agent.
+
+    Columns of ``facts``, ``contrast_of`` and ``task`` that the attempts lack are taken from the
+    outcomes.
+    """
     require_columns(outcomes, CASE, f"{what}: outcomes")
     require_columns(attempts, CASE, f"{what}: attempts")
     outcomes, attempts = outcomes.reset_index(drop=True), attempts.reset_index(drop=True)

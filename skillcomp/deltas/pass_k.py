@@ -161,7 +161,7 @@ def _deltas_of_pass_k(
 
 
 def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePairs:
-    """Replace the levels of the pairs, and their bounds, by pass@k or pass^k."""
+    """Replace the rates of the pairs, and the bounds of the rates, by pass@k or pass^k."""
     pairs = pairs.where((pairs.size1 >= k) & (pairs.size0 >= k))
     columns: dict[str, Any] = {}
     for side in "10":

@@ -68,8 +68,8 @@ def price(
         An outcomes frame.
     attempts : pandas.DataFrame
         An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
-        were recorded. Its rows with the attempt_id of the outcomes are used. If the outcomes have
-        no attempt_id, the rows with the same case, condition, repeat and agent are used.
+        were recorded. Only rows with an attempt_id of the outcomes are used. If the outcomes have
+        no attempt_id, only rows with the same case, condition, repeat and agent are used.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     reference : str, default "baseline"
@@ -203,7 +203,7 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
 
 
 def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
-    """Return the rows with ``value`` (the amount), and the pass rate and number of its attempts."""
+    """Add columns of one amount: ``value``, ``passes`` and ``rate`` (pass rate), ``n_priced``."""
     rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
     return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n)
 
@@ -244,7 +244,7 @@ def _reason_without_price(
 def _price_row(
     amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
 ) -> dict[str, Any]:
-    """Return the row of a price, or NaN with a note that states why it has no estimate."""
+    """Return the row of a price; if there is no price, its estimate is NaN with a note."""
     part = cases[cases["value"].notna() & cases["passes"].notna()]
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]
@@ -273,10 +273,11 @@ def _price_row(
 def _missing_counts(
     cases: pd.DataFrame, amount: str, ends: Sequence[str]
 ) -> tuple[list[int], str, str]:
-    """Return the counts of attempts without outcome or amount, a note, and a reason for no price.
+    """Return counts of attempts without outcome or amount, a note, and why there is no price.
 
     Only cases asked under each of the conditions count. If many of the attempts with an outcome
-    lack the amount under one condition, there is no price, because these may be the failed ones.
+    lack the amount under one condition, there is no price, because attempts without an amount may
+    be the failed ones.
     """
     complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
     size, n, n_priced = (

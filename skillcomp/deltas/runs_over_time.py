@@ -136,7 +136,7 @@ def over_time(
 def note_on_checks(
     outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
 ) -> str:
-    """Return a note on cases with different numbers of checks at two levels; raise if too many."""
+    """Note cases with different numbers of checks at two levels; raise FrameError if too many."""
     counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
     common = counts.reindex(columns=list(levels)).astype("float64").dropna()
     differ = common[common[levels[0]].ne(common[levels[1]])]

@@ -174,8 +174,8 @@ def aggregate(
     weights : {"schema", "rubric"} or mapping of str to float, default "schema"
         Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema; C7 to
         C9 have no weight there and count 0. ``rubric``: the same, but C7, C8 and C9 have weight 1
-        each. The report recommends this for C7 (9.2); C8 and C9 get the same weight. Both give the
-        dimensions of a study's own equal weights.
+        each. The report recommends this for C7 (9.2); C8 and C9 get the same weight. If a study has
+        its own dimensions, both give them equal weights.
     threshold : float, optional
         The least share or number of passed dimensions; see ``policy``.
 
@@ -183,11 +183,11 @@ def aggregate(
     -------
     pandas.DataFrame
         One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
-        on dimensions without a verdict. ``verdict`` uses the words of the source's audits.
-        ``PASS``: passed, and no dimension failed. ``PASS WITH FIXES``: passed, but a dimension
-        failed. ``PARTIAL``: not passed, but a dimension passed. ``FAIL``: not passed, and no
-        dimension passed. It is NA if ``passed`` is. ``score`` is the share of dimensions passed, or
-        their number for ``pass_count``. ``n_passed``, ``n_failed`` and ``n_missing`` count
+        on dimensions without a verdict. ``verdict`` uses the words of the source's audits. If some
+        dimensions passed and others failed, it is ``PASS WITH FIXES`` (``passed`` is True) or
+        ``PARTIAL`` (False). Otherwise it is ``PASS`` or ``FAIL``. It is NA if ``passed`` is.
+        ``score`` is the share of dimensions passed (for ``weighted``, the weighted share; for
+        ``pass_count``, their number). ``n_passed``, ``n_failed`` and ``n_missing`` count
         dimensions. ``failed`` names the failed ones, ``excepted`` those of them that are in
         ``exceptions``. ``note`` names the dimensions without a verdict.
 
@@ -224,7 +224,7 @@ def aggregate(
 def _checked_verdicts(
     judged: pd.DataFrame, keys: list[str], what: str, advice: str
 ) -> pd.DataFrame:
-    """Return the verdicts in their dtypes; raise FrameError if a dimension has several."""
+    """Return verdicts with the right dtypes; raise FrameError if a dimension has several."""
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(

@@ -100,7 +100,7 @@ def compare(
     ------
     FrameError
         As :func:`skillcomp.deltas.paired`, for an unknown condition or amount, if ``margin`` is
-        not between 0 and 1, or if there is no attempt of these outcomes.
+        not between 0 and 1, or if no attempt belongs to these outcomes.
 
     See Also
     --------
@@ -160,7 +160,7 @@ def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> p
 
 
 def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str]) -> pd.DataFrame:
-    """Return the attempts with cases, agents and conditions of the outcomes; add facts of cases."""
+    """Return the attempts that match the outcomes in case, condition and agent; add facts."""
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
     return attempts_of_outcomes(outcomes, matched, facts, WHAT)
@@ -173,7 +173,7 @@ def _with_savings(
     limit: float | None,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the savings of each group, and a note if the amount is not recorded."""
+    """Add the savings of each group, and notes if the amount is missing or its total not lower."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None

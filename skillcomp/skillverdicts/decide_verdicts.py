@@ -104,10 +104,10 @@ def decide(
             Anything else: the data do not decide. A note states if the interval of the row alone
             excludes zero, but ``p_adjusted`` is not below ``1 - ci_level``.
 
-        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call, without those of a
-        placebo (skills x agents x conditions); ``method`` names their number. ``p_limit`` is the
-        value below which ``p_value`` shows a gain or loss, given the p-values of the other rows.
-        Both are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
+        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills x agents x
+        conditions) except those of a placebo; ``method`` names the number of rows. ``p_limit`` is
+        the value below which ``p_value`` shows a gain or loss, given the p-values of the other
+        rows. Both are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
 
         With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
         of ``over_placebo`` is not above zero. Any other text of the same length might then have the
@@ -172,7 +172,8 @@ def decide(
     about, sets, references = paired_cases(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    references = references if corrected is None else list(references)  # used twice below
+    # a generator, which is used twice below
+    references = references if corrected is None else list(references)
     how |= {"ci_level": ci_level, "interval": interval}
     unweighted = {name: setting for name, setting in how.items() if name != "weight"}
     deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
@@ -294,7 +295,7 @@ def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
-    """Return for each row the first word with a true condition; by default ``otherwise``."""
+    """Return for each row the first word with a true condition; if none is true, ``otherwise``."""
     return np.select(list(words.values()), list(words), default=otherwise)
 
 
@@ -362,7 +363,10 @@ def _other_cases(
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Add notes on changes shown only before adjustment, and on placebos not clearly beaten."""
+    """Add notes on changes that only the unadjusted interval shows, and on unbeaten placebos.
+
+    A placebo is not beaten if the interval of ``over_placebo`` is not above 0.
+    """
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)

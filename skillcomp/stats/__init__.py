@@ -15,7 +15,7 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
     ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
-    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity; setting of its limits.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity, and c of its pseudo-case.
 
 bounded_studies: bounded means of many studies
     ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.
@@ -28,7 +28,7 @@ clusters: cases in clusters
 
 cusum: a control chart of the errors in single checks
     ``bernoulli_cusum``, ``BernoulliCusum``: the chart.
-    ``cusum_limit``, ``cusum_steps``: value at which the chart alarms, and its steps up and down.
+    ``cusum_limit``, ``cusum_steps``: limit at which the chart alarms, and steps of the chart.
 
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.

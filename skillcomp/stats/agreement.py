@@ -48,7 +48,7 @@ _NO_VARIATION = 1e-12
 
 @dataclass(frozen=True)
 class _Parts:
-    """Numbers of each unit and functions of their sums, from which a coefficient is computed.
+    """Numbers of each unit, and functions that compute a coefficient from sums of these numbers.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class _Parts:
         Computes, for the linearised standard error, the derivative of the coefficient with respect
         to each sum. Takes and returns an array of shape (numbers,).
     agreeing : array of float, shape (units,)
-        Share of the pairs of ratings of a unit that agree; NaN with fewer than two ratings.
+        For each unit, the share of pairs of ratings that agree; NaN with fewer than two ratings.
     category : array of int, shape (units,)
         Category of all ratings of a unit; -1 if they differ or if there are fewer than two.
     n_categories : int
@@ -320,7 +320,7 @@ def _resampled_values(
 
 
 def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
-    """Return the coefficient of each resample; ``weights`` counts each case in each resample."""
+    """Return the coefficient of each resample; ``weights[r, i]`` counts case i in resample r."""
     return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
 
 
@@ -432,8 +432,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # Like the published standard error, this uses the derivative of alpha without its small-sample
-    # correction.
+    # As for the published standard error, differentiate alpha without the small-sample correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -521,7 +520,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_distances(totals: Floats) -> Floats:
-    """Return squared differences between the mean ranks of categories, as shares of all ratings."""
+    """Return squared differences of mean ranks, with ranks divided by the number of ratings."""
     total = totals.sum(axis=-1)
     ranks = np.cumsum(totals, axis=-1) - totals / 2.0
     span = np.where(total > 0, total, 1.0)[..., None, None]

@@ -189,12 +189,12 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
-_SMALL_SAMPLE = 15  # Samples with at most 16 distinct values (one more) are solved together.
+_SMALL_SAMPLE = 15  # Samples with up to 16 distinct values (this plus 1) are solved together.
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
 
-# _PHI and _KAPPA were chosen on one half of the designs of `make validate`, checked on the other.
+# _PHI and _KAPPA were chosen on half the designs of `make validate` and checked on the others.
 _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
 # Distance of a pseudo-case from the mean, in standard deviations of a case, for many cases and a
 # level of up to 95 %. At higher levels the distance grows with the t quantile; otherwise coverage
@@ -384,7 +384,7 @@ def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float, turn
     limit of the original values.
 
     The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
-    normal quantiles. The first value is a quantile of the beta distribution that has the same mean
+    normal quantiles. It starts at a quantile of the beta distribution that has the same mean
     and variance as the randomly weighted mean.
     """
     tail = 0.5 * (1.0 - ci_level)
@@ -491,7 +491,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
     live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
     a, b, over, under = (part[live] for part in (*ends, *excess))
-    before = np.full(len(live), 0.5)  # 0.5: no end has been replaced yet
+    before = np.full(len(live), 0.5)  # 0.5 means that no end was replaced yet
     for _ in range(60):
         if not len(live):
             break
@@ -514,7 +514,7 @@ def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate:
     """Return twice the smaller of two probabilities: that the mean is below or above the null.
 
     Each probability is computed with its own pseudo-case, which depends on ``error_rate``.
-    Therefore the two add up to 1 or more, and a first one of at most 1/2 is the smaller one.
+    The two therefore add up to 1 or more. If one is at most 1/2, it is the smaller one.
     """
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
@@ -792,7 +792,7 @@ def adaptive_positions(
     mixed_cases : sequence of ndarray, optional
         For each arm, :func:`mixed_outcomes` of its cases. Required if a cluster has several cases.
     scale : ndarray, shape (m,), default 1
-        Factor by which the value of a cluster exceeds the contrast of its arms.
+        Value of a cluster, divided by the contrast of its arms.
 
     Notes
     -----
@@ -818,7 +818,7 @@ class ContrastTerms(NamedTuple):
     up: Any
 
     def plus(self, other: ContrastTerms) -> ContrastTerms:
-        """Return the terms of both contrasts together."""
+        """Return the sums of the terms of both contrasts."""
         return ContrastTerms(*(a + b for a, b in zip(self, other, strict=True)))
 
 
@@ -923,7 +923,7 @@ def _independent_variance(
 def cluster_positions(
     arms: Sequence[Arm], value: Floats, groups: Clusters, quantity: Quantity, weights: Floats
 ) -> Positions:
-    """Return the positions of the pseudo-cases of studies over the same cases.
+    """Return the positions of the pseudo-cases for S studies that have the same cases.
 
     ``value`` has the value of each cluster, of the shape (S, G); rates of the arms have the shape
     (n,) or (S, n), and ``weights`` the shape (n,).
@@ -967,7 +967,7 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:
-    """Count the clusters with equal value and weight, apart from rounding errors."""
+    """Count the clusters that have the same value and weight; ignore rounding errors."""
     value, weight = value.round(12), weight.round(12)
     order = np.lexsort((weight, value))
     value, weight = value[order], weight[order]

@@ -59,7 +59,7 @@ def satterthwaite(share: Floats) -> float:
 
 
 def heavy_note(weights: Floats, unit: str) -> str:
-    """Return a warning if weights differ and one case or cluster has more than a fifth of them."""
+    """Warn if weights differ and one case or cluster has more than a fifth of their sum."""
     share = float(weights.max() / weights.sum())
     if share <= _HEAVY or float(np.ptp(weights)) <= 1e-9 * float(weights.max()):
         return ""
@@ -121,10 +121,11 @@ class Clusters:
         return np.asarray(np.add.reduceat(values[..., self.order], self.starts, axis=-1))
 
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
-        """Return the CR2 covariance of two means, from cluster sums of the deviations from them.
+        """Return the CR2 covariance of two means.
 
-        If both arguments are the same, the result is the variance. At least two clusters are
-        required.
+        ``totals1`` and ``totals0`` are the sums over each cluster of the deviations from the first
+        and from the second mean. If they are the same, the result is the variance. At least two
+        clusters are required.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -234,9 +235,9 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return the Gram matrix of each cluster's orthonormal design, and its adjustment matrix.
+    """Return the Gram matrix of each cluster's orthonormal design, and the adjustment matrix.
 
-    The adjustment matrix is (I - Gram matrix) to the power of minus ``power``.
+    The adjustment matrix of a cluster is (I - Gram matrix) to the power of minus ``power``.
     """
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))

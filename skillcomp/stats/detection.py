@@ -23,7 +23,7 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # Rounding errors of sums of rates are of this order.
+_TIE = 1e-12  # order of the rounding errors in sums of rates
 _FEW_DOCUMENTS = 10  # With fewer documents, the limits are those of Clopper and Pearson.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights

@@ -33,7 +33,8 @@ Floats = NDArray[np.float64]
 
 _ALONE = 1e-9  # If 1 - leverage is below this, the case is fitted exactly and has no residual.
 _LARGEST = 1_000_000  # A matrix of intercepts has at most this number of elements.
-_MANY_ROWS = 50  # With this mean number of rows per level, a standard error is 1 % too small.
+# Without intercepts, a standard error is 1 % too small at this mean number of rows per level.
+_MANY_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def standardised_gap(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> StandardisedGap:
-    """Estimate the means of two groups of cases and their gap, with equal level weights in both.
+    """Estimate the means of two groups of cases and their gap; levels weigh the same in both.
 
     Parameters
     ----------
@@ -189,9 +190,9 @@ def bounded_slope(
     rates, its distance from D is computed from the largest possible change of the rows. If a group
     has the mean m in a level, a row there can rise from m to 1, which changes its value in the mean
     by up to 2 (1 - m). Such changes are added up for the rows of a case in one level, and averaged
-    over cases and levels. (The bound of D would not do: if no row passes, it is only half as far
-    away. With 40 rows in each group and no pass, the limits would be +-.039, although those of one
-    group alone are 0 and .076.) The limits of D are clipped to its bounds.
+    over cases and levels. (The bound of D would be too near: if no row passes, its distance is only
+    half of that. With 40 rows in each group and no pass, the limits would be +-.039, although those
+    of one group alone are 0 and .076.) The limits of D are clipped to its bounds.
 
     The adaptive rule computes how mixed the outcomes are, and the mean of each arm, separately for
     rows with positive and with negative b. Over these two sets, it adds up the distances of the
@@ -294,7 +295,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the terms of the rows of one sign, with one cluster per case and level."""
+        """Return the contrast terms of the rows of one sign; each case within a level is a cluster."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]

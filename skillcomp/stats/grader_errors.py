@@ -177,8 +177,8 @@ class DifferentialTests:
         Tests of equal sensitivity and of equal specificity. The statistic is the rate with the
         skill minus the rate in the baseline.
     either : HypothesisTest
-        Test that both are equal. Its p-value is the smaller of the two p-values after Holm's
-        adjustment.
+        Test that neither rate differs between the conditions. Its p-value is the smaller of the two
+        p-values after Holm's adjustment.
     """
 
     sensitivity: HypothesisTest
@@ -324,7 +324,7 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     if not defined:
         return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
-    # Compute the smallest p-value by Holm here, because statsmodels takes 0.2 s per call.
+    # Compute Holm's smallest p-value here, because statsmodels takes 0.2 s per call.
     return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 

@@ -1,4 +1,4 @@
-"""Wilson's score interval: for the rate of independent cases, and for gold drawn in strata.
+"""Wilson's intervals of rates: of independent cases, and from gold drawn in strata.
 
 For several attempts per case, or cases in clusters, use
 :func:`skillcomp.stats.bounded.bounded_mean`.
@@ -111,8 +111,8 @@ def weighted_rate(
     strata : array_like, shape (n,)
         Stratum of each unit, such as ``"pass"`` and ``"fail"``.
     counted : array_like of 0, 1 or NaN, shape (n,), optional
-        Whether a unit counts, such as whether gold passes it: the rate is computed among these
-        units. NaN for a unit without gold. By default all units count.
+        1 if the unit counts, 0 if not, NaN if it has no gold. The rate is computed among the units
+        that count, such as those that gold passes. By default all units count.
     weights : array_like of float, shape (n,), optional
         Weight of each unit, above 0; equal if omitted.
     clusters : array_like, shape (n,), optional
@@ -129,11 +129,11 @@ def weighted_rate(
     Notes
     -----
     Gold must be a random sample within each stratum. The interval is the wider of two. The first
-    combines Wilson's intervals of the strata by MOVER and adds the variance of their shares. If
-    only some units count, the number of hits at a true rate r is compared with r times the number
-    of units that count. The first interval then contains each r for which the interval of this
-    difference contains 0. The second is Wilson's interval with the effective number of units that
-    follows from the linearised variance over cases. ``make validate`` simulates the coverage.
+    combines Wilson's intervals of the strata by MOVER and adds the variance of the strata's shares.
+    If only some units count, the number of hits at a true rate r is compared with r times the
+    number of units that count. The first interval then contains each r for which the interval of
+    this difference contains 0. The second is Wilson's interval with the effective number of units
+    that follows from the linearised variance over cases. ``make validate`` simulates the coverage.
 
     References
     ----------
@@ -174,7 +174,7 @@ def weighted_rate(
 
 
 class _Strata:
-    """For each stratum, the shares of its units with gold that are hits, or count without a hit.
+    """Shares of the units with gold, by stratum: hits, and units that count but are not hits.
 
     ``value`` is 0 for units that do not count; ``size`` sums to 1.
     """
@@ -213,7 +213,8 @@ class _Strata:
         """Return the effective number of units, and the standard error from which it follows."""
         part = self._hit - self.rate * (self._hit + self._miss)
         own = self._value - self.rate * self._of - part[self._code]
-        # correct for the mean that is estimated from few labels, as n / (n - 1) does in a variance
+        # The mean of a stratum is estimated from its labels. Correct for this, as n / (n - 1) does
+        # in a variance.
         more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
         scale = (self._share / self._labelled * more)[self._code]
         influence = self._size * (part[self._code] + self._has * scale * own)
@@ -232,7 +233,7 @@ class _Strata:
         others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
 
         def ends(rate: float, side: int) -> float:
-            """Return a limit of (hits minus expected hits at ``rate``): lower if ``side`` is 0."""
+            """Return the lower (``side`` 0) or upper limit of hits minus those expected at a rate."""
             part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
             middle = float(share @ part)
             first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)

@@ -33,7 +33,8 @@ _NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta 
 FEWEST_ERRORS = 5
 MOST_UNEQUAL = 10.0  # a note warns if the largest weight exceeds this multiple of the median
 UNSEEN = "cases of a small chance may have no gold"
-SHORT = 3.0  # a note warns if the weights add up to this many standard deviations too few cases
+# a note warns if the sum of weights is this many standard deviations below the number of cases
+SHORT = 3.0
 
 
 def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
@@ -66,7 +67,7 @@ def _imagined_variance(data: _GoldCases) -> float:
 
 
 def _about_weights(data: _GoldCases) -> list[str]:
-    """Return a note if weights are very unequal, and one if they add up to too few cases."""
+    """Return notes if weights are very unequal or their sum is far below the number of cases."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
@@ -142,7 +143,7 @@ def _beta_shapes(
 ) -> list[tuple[Floats, Floats]]:
     """Return the parameters of two beta distributions: for the lower and for the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
-    # an estimate outside the bounds would put both limits at the same bound
+    # without clipping, an estimate outside the bounds would put both limits at the same bound
     where = np.clip(where, *bounds)
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
@@ -283,10 +284,10 @@ def ppi_mean(
 
     If the grader errs in one direction on fewer than 5 gold cases, the variance can collapse. The
     variance of one imagined error in each direction is then added, as ``method`` and ``note``
-    state. If only some cases have gold, it is multiplied by ``lam`` squared. In a direction with
-    five or more errors, the imagined error is as large as the largest of them; otherwise it is a
-    whole case. This makes the interval wide for a grader that errs only on single checks, but valid
-    for a grader that misjudges whole answers.
+    state. If only some cases have gold, the added variance is multiplied by ``lam`` squared. In a
+    direction with five or more errors, the imagined error is as large as the largest of them;
+    otherwise it is a whole case. This makes the interval wide for a grader that errs only on single
+    checks, but valid for a grader that misjudges whole answers.
 
     Cases with gold are weighted by the inverse of their inclusion probabilities. If these are
     unequal, the variance, ``df``, imagined errors and pseudo-case use Kish's effective number of

@@ -22,7 +22,7 @@ _NO_NOISE = "no spread within the units: nothing shows the error of an effect"
 
 @dataclass(frozen=True, slots=True)
 class RandomEffects:
-    """Spread of effects and the effects themselves, partially pooled.
+    """The spread of the effects of several units, and the partially pooled effects.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ def _spread_interval(y: Floats, v: Floats, level: float) -> Interval:
         combined = combine_effects(y, v, method_re="iterated")
         tau2, p_value = combined.tau2, float(combined.test_homogeneity().pvalue)
     else:
-        (tau2,) = _variances_at(y, v, np.array([k - 1.0]))  # 0 if all effects are the same
+        (tau2,) = _variances_at(y, v, np.array([k - 1.0]))  # tau2 is 0 if all effects are equal
     note = "" if high > 0 else _TOO_ALIKE
     low, high = (low, high) if high > 0 else (math.nan, math.nan)
     sd = Interval(math.sqrt(tau2), low, high, level, "Paule-Mandel, Q profile", note)
@@ -205,7 +205,7 @@ def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
 
 
 def _means_at(y: Floats, v: Floats, between: Floats) -> tuple[Floats, Floats]:
-    """Return the weighted mean for each variance between units, and the precisions of the units."""
+    """Return the weighted mean and the precisions of the units, for each entry of ``between``."""
     precision = 1.0 / np.maximum(v[:, None] + between, 1e-300)
     return (precision * y[:, None]).sum(axis=0) / precision.sum(axis=0), precision
 

@@ -84,7 +84,7 @@ def ratio_of_means(
     Interval
         Mean numerator / mean denominator with limits and ``se`` (delta method). There are no limits
         if there is only one cluster, if the ratio has no spread, or if the t interval of the mean
-        denominator includes 0, because ratios without any bound then agree with the data. NaN
+        denominator includes 0, because arbitrarily large ratios then agree with the data. NaN
         without cases or if the mean denominator is 0.
 
     Notes

@@ -141,7 +141,7 @@ def units_needed(interval: Interval, half_width: float) -> float:
     return float(math.ceil(n - 1e-9)) if math.isfinite(n) else NAN
 
 
-HALF_WIDTHS = (0.2, 0.1)  # half widths for which rows state the number of units needed
+HALF_WIDTHS = (0.2, 0.1)  # half widths; result rows state how many units each of them needs
 NEEDED = ("n_for_half_width_20", "n_for_half_width_10")
 
 
@@ -152,7 +152,7 @@ def needed_columns(interval: Interval) -> dict[str, float]:
 
 
 def note_on_width(interval: Interval, units: str, *, coefficient: bool = False) -> str:
-    """Return a note on the number of units that would narrow a wide interval; else an empty text.
+    """Return a note on how many units would narrow a wide interval; "" if it is not wide.
 
     Widths are in percentage points or, for a ``coefficient`` such as kappa, without a unit.
     """

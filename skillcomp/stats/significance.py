@@ -114,7 +114,7 @@ def severity_shift(
     counts the items that only the first version passes, ``gained`` those that only the second one
     passes. The estimate is then ``log(lost / gained)`` with standard error
     ``sqrt(1/lost + 1/gained)``. If one of the two counts is 0, half an item is added to both. With
-    clusters, half the mean number of disagreements of the cases with any is added instead. Cases
+    clusters, the addition is half the mean number of disagreements of a case that has any. Cases
     without a disagreement have no influence. In simulated studies without a shift, with 2 to 20
     cases of 1 to 10 disagreements each, at least 94.8 % of the clustered intervals contained 0.
     Results are checked against ``clogit`` of survival 3.5.3.
@@ -384,7 +384,7 @@ def rank_sets(
     Parameters
     ----------
     differences : array_like, shape (units, units)
-        Value of the unit of the row minus that of the unit of the column; NaN if unknown.
+        Entry (i, j) is the value of unit i minus the value of unit j; NaN if unknown.
     p_adjusted : array_like, shape (units, units)
         Two-sided p-values of the pairs, adjusted over all pairs, such as by :func:`holm`; NaN if
         unknown. The matrix is symmetric.

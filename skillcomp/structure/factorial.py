@@ -243,7 +243,7 @@ def _checked_design(design: Any, what: str) -> _Design:
 
 @dataclass(frozen=True)
 class _GroupCells:
-    """Facts of the rows of a group, and one array of rows by conditions for each name in CELL."""
+    """Facts of the rows of a group, and for each name in CELL an array (rows, conditions)."""
 
     facts: pd.DataFrame
     n_cases: int
@@ -258,7 +258,7 @@ class _GroupCells:
 def _cells_by_group(
     table: pd.DataFrame, conditions: list[str], names: list[str], averaged: list[str]
 ) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
-    """Yield for each group the values of its columns, and its cells.
+    """Yield for each group its values of the columns ``names``, and its cells.
 
     A single pivot of the whole table is faster than a pivot for each group.
     """
@@ -300,7 +300,7 @@ class _GroupEffect:
         average: list[str],
         interval: IntervalRule,
     ) -> _GroupEffect:
-        """Return the effect in a group, from the cases with an outcome in all its conditions."""
+        """Return ``effect`` in a group, from cases with an outcome in each of its conditions."""
         weight, cells = list(effect.weights.values()), group.of(list(effect.weights))
         n_missing, loss = _missing_attempts(cells)
         columns = {"effect": effect.name, "at": effect.at, "n_missing": n_missing}

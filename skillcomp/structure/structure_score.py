@@ -495,7 +495,7 @@ def _missing_attempts(part: pd.DataFrame) -> tuple[int, str]:
     counts = [int(part[name].sum()) for name in names]
     sides = ["the documents"]
     if "n_missing_reference" in part:
-        # each skill has one reference, however many documents
+        # count the reference of a skill once, even if the skill has several documents
         base = part.drop_duplicates("skill")
         counts += [int(base[f"{name}_reference"].sum()) for name in names]
         sides.append("the reference")
@@ -505,7 +505,7 @@ def _missing_attempts(part: pd.DataFrame) -> tuple[int, str]:
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
     """Estimate the R squared of a hypothetical score that equals the true rates."""
     rates = complete["estimate"].to_numpy()
-    # If the document has only one case, or if all its cases have the same rate, the error of its
+    # If a document has only one case, or if all its cases have the same rate, the error of this
     # rate is unknown (se is missing or 0).
     error = complete["se"].fillna(0.0)
     n_unknown = int(error.eq(0).sum())
