@@ -295,7 +295,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the contrast terms of the rows of one sign; each case within a level is a cluster."""
+        """Return the contrast terms of rows of one sign; each case within a level is a cluster."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]

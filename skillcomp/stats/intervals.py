@@ -233,7 +233,7 @@ class _Strata:
         others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
 
         def ends(rate: float, side: int) -> float:
-            """Return the lower (``side`` 0) or upper limit of hits minus those expected at a rate."""
+            """Return the lower (``side`` 0) or upper limit of (hits - expected hits)."""
             part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
             middle = float(share @ part)
             first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)
