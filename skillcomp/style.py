@@ -252,7 +252,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    # if the salt differs, use() has not been called
+    # a different salt shows that use() has not been called
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)

@@ -59,7 +59,7 @@ _DETAILS: tuple[str, ...] = (
 )
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
-_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # left out if all are 0
+_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # columns not shown if all 0
 _COMMON = "all rows: "
 
 

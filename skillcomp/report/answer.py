@@ -389,7 +389,7 @@ def _add_structure(
     attempts: pd.DataFrame,
     agents: list[str],
 ) -> None:
-    """Add the effects of the two factors, and how much structure scores explain."""
+    """Add the effects of a factorial study, and how well structure scores explain outcomes."""
     if design := study.manifest.get("design"):
         estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
         explain = structure.score_association

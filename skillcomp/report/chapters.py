@@ -143,7 +143,7 @@ def chapter_of(
         section.shown = _with_tables_folded(section.shown)
     chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
     drawn = {name for figure in chapter.figures for _, name in figure.files}
-    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex only repeat the caption
+    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex hold captions, as the page does
     files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
     apart = tuple(sorted(files - drawn))
     return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))

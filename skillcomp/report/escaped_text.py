@@ -77,7 +77,7 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
+    """Return start and end of quotes in an answer; any blanks and quotation marks match."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
     # for each run of blanks: where it ends in `flat`, and how many blanks were dropped so far
     ends, dropped = [], [0]

@@ -346,7 +346,7 @@ def _headline(main: pd.DataFrame) -> str:
 
 
 def _unconfirmed_counts(main: pd.DataFrame) -> str:
-    """Return words on the grader's own verdicts on undetermined rows; empty if there are none."""
+    """Count, in words, the verdicts that the grader alone gives to the undetermined rows."""
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if not alone:
@@ -528,7 +528,7 @@ def _missing_answers(row: Row) -> str:
 
 
 def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
-    """Count the attempts without an answer, and those that fail if they have no verdict."""
+    """Count the missing attempts, and those that ended with a status such as timeout."""
     for condition, part in unanswered.groupby("condition", sort=False):
         n_of = part.set_index("status")["n"]
         lost, of_n = int(n_of.reindex(["error", "paused"]).sum()), part["of_n"].iloc[0]

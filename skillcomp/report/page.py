@@ -416,7 +416,7 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
         how["fingerprint"] = fingerprint
         figure = _saved_figure(result.draw(some), stem, out, how)
-        with TemporaryDirectory() as folder:  # the page embeds it, so `out` needs no file
+        with TemporaryDirectory() as folder:  # the figure for phones is inside the page
             phone = result.draw(some, "column")
             narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
         figures.append(replace(figure, narrow=narrow))
@@ -573,7 +573,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics, notes) for name in names]
     limits = topics.get("limits", [])
-    about = [row for row in limits if row["about"] == row["about"]]  # not NaN: on one subject
+    about = [row for row in limits if row["about"] == row["about"]]  # skip NaN: no single subject
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]
         texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])

@@ -88,7 +88,7 @@ class StudyData:
         return {name: n for name, n in sizes.items() if n}
 
     def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
-        """Return the grader `wish`; by default, the best one by gold or, without gold, by name."""
+        """Return the grader `wish`; by default, the one that :func:`best_grader` returns."""
         if wish is not None:
             return grader_named(wish, self.graders)
         return best_grader(agreement, self.graders) if self.graders else ""

@@ -59,7 +59,7 @@ class StudyScreen:
 
     @property
     def stem(self) -> str:
-        """The stem of the files of the figure."""
+        """The file stem of the figure."""
         return f"00-answer-{self.kind.partition(' ')[0]}"
 
     @property

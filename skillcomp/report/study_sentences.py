@@ -56,7 +56,7 @@ def repeat_sentences(
         repeat, `every` has one row for all repeats together.
     rows : pandas.DataFrame, optional
         Like `every`, but with each repeat counted as a case of its own. A sentence then shows how
-        this error changes the standard error.
+        this mistake changes the standard error.
 
     Returns
     -------
