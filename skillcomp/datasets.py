@@ -30,7 +30,7 @@ def path(name: str) -> Path:
     Returns
     -------
     pathlib.Path
-        The folder of the study, or the file of passages, or of the table ``messy``. It is in the
+        A folder for a study; a file for a set of passages or the table ``messy``. It is in the
         installed package or, in a checkout, below ``data``. ``data/README.md`` describes how each
         data set was made.
 

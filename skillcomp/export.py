@@ -96,7 +96,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
 
 
 def _unwritable_cell(frame: pd.DataFrame) -> str:
-    """Return column and attempt (or row) of the first text that UTF-8 cannot encode, or ""."""
+    """Return the column and attempt (or row) of the first text that UTF-8 cannot encode, or ""."""
     for column in frame.columns:
         for place, value in enumerate(frame[column].astype(object)):
             if isinstance(value, str) and whole_text(value) != value:

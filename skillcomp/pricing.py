@@ -20,18 +20,18 @@ from skillcomp.errors import suggest
 
 __all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
-READ_ON = date(2026, 11, 21)  # day on which the table was last compared with its sources
+READ_ON = date(2026, 11, 21)  # day of the last comparison of the table with its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
 
-# Match the date at the end of the name of a snapshot, which has the price of its model.
+# Match the date at the end of the name of a snapshot. A snapshot has the price of its model.
 _SNAPSHOT = re.compile(r"-\d{8}$")
 
 
 @dataclass(frozen=True)
 class Price:
-    """List prices of one model from one day on, for prompts within one range of lengths.
+    """Prices of one model from one day on, for prompts within one range of lengths.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return one row for each name; `prices` are in the order of the fields of `Price`."""
+    """Return one `Price` for each name; `prices` has the five prices in the order of its fields."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -192,7 +192,10 @@ def price(
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for a model (a snapshot date may be omitted), or the built-in rows."""
+    """Return the user's rows for a model or, if there are none, the built-in rows.
+
+    A row without a snapshot date also applies to the dated snapshots of its model.
+    """
     name = _SNAPSHOT.sub("", model)
     for rows, key in ((prices, model), (prices, name), (PRICES, name)):
         if matching := [row for row in rows if row.model == key]:
@@ -252,7 +255,7 @@ def cost(
         "cache_write_1h": usage.cache_write_1h_tokens,
         "output": usage.output_tokens,
     }
-    # skip kinds without tokens, because their price may be unknown
+    # skip a kind of token that was not used, because its price may be unknown
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):

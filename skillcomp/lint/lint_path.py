@@ -45,8 +45,8 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Match problems that both the reader of a file and the lint report. Only the finding of the lint is
-# kept.
+# Match a problem that both the reader of a file and the lint report; it is listed only once, in the
+# words of the lint.
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -168,7 +168,7 @@ def is_study_file(path: Path) -> bool:
 
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the skills and suites to lint, and the skills to which the suites may belong."""
+    """Return the paths to lint, and the paths of skills to which suites among them may belong."""
     if isdir(path) and not (path / "manifest.json").is_file():
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
@@ -267,7 +267,7 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
     records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
-    # store.problems also contains the problems of skills and suites, which are added below
+    # store.problems repeats the problems of skills and suites, which are added below
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
@@ -311,7 +311,7 @@ def _findings_of_suite(
 
 
 def _id_findings(suite: Suite, file: Path) -> Iterator[Finding]:
-    """Yield a finding for each id that is a path out of a folder or has a control character."""
+    """Yield a finding for each case id that cannot be the name of a file or a line of a log."""
     for case in suite.cases:
         ident = case.case_id.partition("/")[2]
         parts = ident.replace("\\", "/").split("/")
@@ -334,7 +334,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn problems that a reader noted into findings; omit those that the lint itself reports."""
+    """Return findings on problems of reading a file; omit those that the lint also reports."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -351,7 +351,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return the findings with the name of the file added, in ``file`` and in ``place``."""
+    """Return the findings with the name of the file in ``file`` and in ``place``."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings
@@ -423,7 +423,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             continue
         place = file.parent / PurePosixPath(target)
         where = f"line {line_with(skill, name)}: '{name}'"
-        # use realpath, because Path.resolve would raise an error for a link to itself
+        # use realpath, because Path.resolve raises an error for a symbolic link to itself
         if "\0" not in target and not Path(realpath(place)).is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
         # an invalid name, such as one that is too long, also counts as missing
@@ -507,7 +507,7 @@ def store_problems(store: RunStore) -> list[str]:
             tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
         except SkillcompError as error:
             message = str(error)
-            # If the attempts are invalid, the verdicts fail with the same message; list it once.
+            # Invalid attempts make the verdicts fail with the same message; list it once.
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
@@ -517,7 +517,7 @@ def store_problems(store: RunStore) -> list[str]:
 
 
 def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """If there are faulty rows, yield a sentence with their number and the keys of the first."""
+    """Yield a sentence with the number of faulty rows and the keys of the first, if any."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
         yield f"{what}: {len(rows)}; the first: {first}."

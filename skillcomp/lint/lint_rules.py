@@ -1,4 +1,4 @@
-"""Define the severity and reason of every lint rule, and the findings that quote them."""
+"""Severity and reason of every lint rule, and the class and frame of findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.records import Record
 
 Severity = Literal["error", "warning"]
-RuleMessages = Iterator[tuple[str, str]]  # pairs of a rule and a message
+RuleMessages = Iterator[tuple[str, str]]  # each item is a pair: a rule and a message
 
 
 class Finding(Record):

@@ -1,4 +1,4 @@
-"""Find missing parts of a skill: concept fields and sections for graders, and parts for tests.
+"""Find the parts that a skill lacks: concept fields and sections for graders, parts for tests.
 
 The rules follow the source documents: the comprehension report (5.1 to 5.12) and the trigger
 document's guidance for skill authors. Rules that search for words are heuristics, so a person
@@ -21,8 +21,7 @@ from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
-# dimension C8 of the rubric asks for at least three items in the checklist (comprehension report,
-# 5.9)
+# Fewest items of a checklist in dimension C8 of the rubric (comprehension report, 5.9).
 ITEMS = 3
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
 _ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
@@ -58,9 +57,10 @@ _CONCEPT_HEADING = re.compile(
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-FEWEST_HEADINGS = 3  # Fewer headings that belong in a concept block are not reported.
+FEWEST_HEADINGS = 3  # Fewer headings of a concept block are not reported.
 COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # Matches both ends of a code block.
+# Match the first or the last line of a code block.
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
 
 
 def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
 
 
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
-    """Return findings by slug: one per skill that repeats words of an earlier concept block."""
+    """Return a finding, by slug, for each skill that repeats words of an earlier concept block."""
     first: dict[tuple[str, ...], str] = {}
     findings: dict[str, Finding] = {}
     for skill in skills:
@@ -161,7 +161,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block; `concept` has its text fields, `entries` all fields."""
+    """Yield the faults of a concept block with the fields `entries`; `concept` has the text ones."""
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]
@@ -227,8 +227,9 @@ def untestable_messages(skill: Skill) -> RuleMessages:
 
     These rules of the trigger document belong to ``skillcomp check --evals``: no definition of done
     although the skill shows commands or files; no dry-run mode; no text on when not to use it; an
-    instruction to "do everything"; downloads that are not optional. All are warnings that look for
-    words, so a skill that follows a rule in other words is flagged, too.
+    instruction to "do everything"; downloads that are not called optional. All findings are
+    warnings. The rules search for words, so a skill that follows a rule in other words is flagged,
+    too.
 
     Examples
     --------

@@ -37,7 +37,7 @@ from skillcomp.records import (
 )
 
 FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
-TASKS = (5, 10)  # Fewest and most tasks in a suite, by the advice of the format of task suites.
+TASKS = (5, 10)  # Fewest and most tasks that the format of task suites advises.
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 # the example in the comprehension report (6.3) has no far case for these dimensions
 NEAR_IN_REPORT = ("C1", "C3", "C4")
@@ -47,8 +47,8 @@ FAR_N = 4
 # A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, 4 gives
 # no false alarm; 3 would flag mere names.
 LEAK_N = 4
-# dimensions with pass criteria that mention the primitives of the mental model (comprehension
-# report, 5.3 and 5.8)
+# The pass criteria of these dimensions mention the primitives of the mental model (comprehension
+# report, 5.3 and 5.8).
 WITH_PRIMITIVES = ("C2", "C7")
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
@@ -122,8 +122,8 @@ def lint_suite(
 
     Errors spoil the measurements: a case with no or several dimensions; a case without behaviours;
     duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
-    truth sources that do not resolve; a contrast case that refers to a missing case or to one
-    that does not differ from it.
+    truth sources that do not resolve; a ``contrast_of`` that names a missing case, or a case with
+    the same prompt or behaviours.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
     a dimension of C1 to C9 without a case; one or two cases of C2; several cases of C1 that explain
@@ -140,8 +140,8 @@ def lint_suite(
     four tokens with the skill (R4), and no prompt should share such a run with its expected
     reasoning, positive behaviours or concept field. A shared run can be a mere name, and a leak in
     other words is not detected. Primitives are the basic terms of the mental model (``Name: what it
-    is``, bold or code). The behaviours of C2 and C7 are searched for their word stems; a behaviour
-    that asks for a primitive in other words is not recognized.
+    is``, bold or code). The word stems of the primitives are searched in the behaviours of C2 and
+    C7; a behaviour that asks for a primitive in other words is not recognized.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def _task_messages(suite: Suite) -> RuleMessages:
 
 
 def _is_extended(case: Case) -> bool:
-    """Return whether a case has a key that the comprehension report adds to the older format."""
+    """Return whether a case has a key of the comprehension report that the older format lacks."""
     return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
 
 
@@ -238,7 +238,7 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
 
 
 def _dimension_messages(suite: Suite) -> RuleMessages:
-    """Yield the findings about the cases of C2 and C1."""
+    """Yield the findings about too few cases of C2 and about the roles in prompts of C1."""
     prompts: dict[str | None, list[str]] = {}
     for case in suite.cases:
         prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
@@ -321,7 +321,7 @@ class CaseLint:
     sources : Sources
         Looks up the truth sources.
     skills : tuple of str
-        The suite's skill and its neighbours.
+        The suite's skill and its ``adjacent_concepts``.
     names : tuple of str
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
@@ -371,7 +371,7 @@ class CaseLint:
         dimension = case.comprehension_dimension
         covered = {c.comprehension_dimension for c in self.cases.values()}
         if covered == {None}:
-            return  # `_coverage_messages` reports once that no case has a dimension
+            return  # `_coverage_messages` reports this once for the whole suite
         family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
@@ -487,7 +487,7 @@ class Sources:
         self._text = cache(self._read_source)
 
     def problem(self, source: str) -> tuple[str, str] | None:
-        """Return the rule that a source breaks and a message, or None if the source resolves.
+        """Return a rule and a message about a faulty source, or None if the source resolves.
 
         A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``. The rule is
         ``truth_source``, ``truth_outside`` or ``not_checked``.
@@ -522,7 +522,7 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a source; None if no folder is known and it is not the skill."""
+        """Return the text of a source; None without a `root`, unless the source is the skill."""
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text

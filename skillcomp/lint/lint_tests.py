@@ -14,7 +14,7 @@ from skillcomp.records import Suite
 
 _MAX_BYTES = 1 << 20
 _BUILTINS = frozenset(["exec", "eval", "__import__"])
-# functions that execute a file, a module or code, by the module that contains them
+# module -> its functions that execute or load code
 _FUNCTIONS = {
     "builtins": _BUILTINS,
     "runpy": frozenset(["run_path", "run_module"]),
@@ -69,7 +69,7 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, functions[name]
         elif module in modules and function in _FUNCTIONS[modules[module]]:
             yield node.lineno, f"{modules[module]}.{function}"
-        elif function == "exec_module":  # every loader has such a method
+        elif function == "exec_module":  # a method of every module loader
             yield node.lineno, name
 
 

@@ -11,7 +11,7 @@ Estimates with intervals (forest)
     transfer : rates or deltas of near and far cases, and the gap between them
 
 Single cases (case_plots)
-    cases : the deltas of the cases below each interval
+    cases : intervals, and below each of them the deltas of its cases
     case_map : pass rate of each case under each condition
 
 Grids of cells and panels (grids)

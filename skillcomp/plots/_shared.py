@@ -33,7 +33,7 @@ Estimates: TypeAlias = Sequence[Floats]  # The values, their lower limits, their
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-# captions put "number of" before the names of these columns
+# in captions, "number of" precedes the names of these columns
 _COUNTS = ("skills", "cases", "repeats")
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
 _CHARACTER = 0.56  # mean width of a character of the font DejaVu Sans, as a share of the font size
@@ -78,9 +78,8 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
     """Return the unit of the rows, or None if no row has one; raise FrameError for several units.
 
-    If a row has no unit, the unit of its measure is used, provided that skillcomp has a measure of
-    this name. Several units are allowed if all of them are in `together`, because these may share
-    an axis; the unit that appears first is then returned.
+    A row without a unit gets the unit of its measure if skillcomp has a measure of this name.
+    Units in `together` may share an axis: if the rows have several of them, return the first.
     """
     pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
     units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
@@ -226,13 +225,13 @@ _RATE_NAMES = {"rate_passed": "Pass rate", "rate_share_passed": "Share of checks
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Return "Difference" or, if all rows have the same known measure, the name of the change."""
+    """Return a name such as "Change in pass rate"; "Difference" for unknown or mixed measures."""
     what = _CHANGES.get(_only_measure(frame))
     return f"Change in {what}" if what else "Difference"
 
 
 def rate_of(frame: pd.DataFrame, otherwise: str = "Rate") -> str:
-    """Return the name of the rate if all rows have the same known measure, else `otherwise`."""
+    """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
     return _RATE_NAMES.get(_only_measure(frame), otherwise)
 
 
@@ -242,7 +241,7 @@ def _only_measure(frame: pd.DataFrame) -> str:
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return a name with its unit; in percent, a difference or change is in points."""
+    """Return a name with its unit: with `percent`, points for a difference or change, else %."""
     if percent:
         unit = "points" if name.startswith(("Difference", "Change")) else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
@@ -331,7 +330,7 @@ def legend_columns(texts: Sequence[str], inches: float) -> int:
 
 
 def offsets(count: int, spread: float = 0.62) -> Floats:
-    """Return the offset of each of `count` hue levels from the position of their category."""
+    """Return the offsets of `count` hue levels from the centre of a category."""
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
@@ -378,7 +377,9 @@ def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no int
 def level_marks(
     ax: Axes, at: Floats, of: Estimates, rows: Bools, look: Look, name: object, **how: Any
 ) -> Entry:
-    """Draw upright intervals and points of one level at `at[rows]`; return its legend entry.
+    """Draw the upright intervals and the points of one level; return its legend entry.
+
+    `rows` selects the rows of the level in the positions `at` and in the estimates `of`.
 
     `how` may contain ``line``, the style of the line that joins the points, and ``width``, the line
     width of the intervals.
@@ -408,7 +409,7 @@ def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings around chosen points; without points, return the ring for a legend."""
+    """Return rings around the given points or, without points, a ring for a legend."""
     made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
     made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
     return made
@@ -416,7 +417,7 @@ def ring(x: Any = (), y: Any = ()) -> Line2D:
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
     """Draw a ring around each chosen point, if there are any."""
-    # draw nothing without points, because an empty artist without clipping has an infinite extent
+    # without points, draw nothing: an empty artist that is not clipped has an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
 
@@ -426,7 +427,7 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where:
 
     Return the number of characters in the longest line of a label.
     """
-    import seaborn as sns  # only here and in heat maps: loading it takes as long as matplotlib
+    import seaborn as sns  # imported here, because loading seaborn takes as long as matplotlib
 
     rows, hues = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
@@ -467,8 +468,8 @@ def legend(
 ) -> None:
     """Draw the legend outside the axes.
 
-    With ``"below"`` it is under the x axis and its label, which must be set before; with
-    ``"right"`` it is next to the axes; with False there is no legend.
+    With ``"below"``, the legend is under the label of the x axis, so set this label first. With
+    ``"right"``, the legend is next to the axes. With False, there is no legend.
     """
     if place is False or not entries:
         return

@@ -217,7 +217,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Keep only the rows of the chosen rule of a calibration; return other frames unchanged."""
+    """Select the rows of a calibration's chosen rule; return a frame without one unchanged."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
@@ -226,7 +226,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     answers = frame[measure.eq("chosen_n")]
     rules = list(answers["rule"].dropna()) or ["any"]  # without a choice, draw the simpler rule
     rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
-    # `facet` makes these columns categorical; plain text drops the levels without a row here
+    # `facet` makes these columns categorical; as text, they lose the levels that have no row here
     words = {name: rows[name].astype("str") for name in ("measure", "rule")}
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
@@ -304,7 +304,7 @@ def _key_title(hue: str | None) -> str | None:
 
 
 def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
-    """Describe the curves for captions, with the height of each curve where x is 0."""
+    """Describe the curves for captions, with the true positive rate at no false positive."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in _ROC)
     heights = []
@@ -322,7 +322,7 @@ def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
 def _draw_curves(
     frame: pd.DataFrame, hue: str | None, ax: Axes | None
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return axes and legend entries, which show the AUC if known."""
+    """Draw the ROC curves; return axes and legend entries, which show the AUC if known."""
     where = "plots.roc"
     draw.require(frame, [*_ROC, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
@@ -354,7 +354,7 @@ def _draw_curves(
     if chosen.any():
         entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")
-    ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # space for marks in the corner
+    ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         draw.scale(axis, percent=True)

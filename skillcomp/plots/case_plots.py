@@ -31,9 +31,9 @@ _CHANGES: Mapping[str, Look] = {
 _HOLLOW = "fails, no change"
 _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
 _LANE = 0.34  # Height in inches of an interval with the strip of its cases.
-_STACK = 2  # A strip shows this number of cases above each other before it widens.
-_SIZE = 3.2  # Diameter of a case in points; it is smaller if many cases share a value.
-_MOST_NAMED = 2000  # If there are more cases, they have no titles in the svg.
+_STACK = 2  # Maximum number of cases above each other in a strip.
+_SIZE = 3.2  # Largest diameter of the mark of a case, in points.
+_MOST_NAMED = 2000  # With more cases than this, their marks have no titles in the svg.
 _MOST_ROWS = 40  # Maximum number of rows of a map.
 _WHERE = "plots.cases"
 
@@ -112,7 +112,7 @@ def cases(
 
 
 def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
-    """Write the name of each group at the top of its first row, from the left edge of a figure."""
+    """Write the name of each group above its first row, at the left edge of the figure or axes."""
     names = draw.level_names(groups.unique(), width=60)
     alone = ax.figure.axes == [ax]
     left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
@@ -198,7 +198,7 @@ def case_map(
 
 
 def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float, str]]]]:
-    """Return the labels of the rows of a map, and for each row the rate and text of its cases."""
+    """Return a label for each row of a map, and a list of the rates and texts of its cases."""
     labels, rows = [], []
     heads = draw.level_names(frame["_group"].unique())
     of_first = frame["condition"].isin(draw.levels(frame["condition"])[:1])
@@ -235,7 +235,8 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
     order = {change: i for i, change in enumerate(_CHANGES)}
     ranked = part.assign(_rank=part["change"].map(order)).sort_values(["delta", "_rank"])
     left, right = ax.get_xlim()
-    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)  # a point, in units of x
+    # a typographic point (1/72 inch) in units of the x axis
+    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)
     counts = ranked.groupby("delta")["delta"].transform("size").to_numpy()
     number = ranked.groupby("delta").cumcount().to_numpy()
     values = np.unique(ranked["delta"])

@@ -147,11 +147,11 @@ def draw_estimates(
     lane: float = _LINE,
     where: str = "plots.estimates",
 ) -> Forest:
-    """Draw a forest without its legend; `lane` is the height of an interval in inches."""
+    """Draw a forest without its legend; `lane` is the height in inches per interval."""
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # on an axis without percent, raw and chance-corrected agreement may be drawn together
+    # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, where, together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
@@ -261,7 +261,8 @@ def ranks(
     ----------
     frame : pandas.DataFrame
         Result of :func:`skillcomp.reliability.contrast` or
-        :func:`skillcomp.reliability.contrast_counts`; its rows on ranks are drawn in their order.
+        :func:`skillcomp.reliability.contrast_counts`. Only the rows with the measure
+        ``agreement_rank`` are drawn, in the order of the frame.
     y : str or sequence of str, default "grader"
         Column or columns that identify a row.
     group, width, ax
@@ -431,8 +432,8 @@ def _places_of_rows(
 ) -> tuple[list[tuple[Any, ...]], draw.Floats]:
     """Return the categories of a forest, and for each row the index of its category.
 
-    A category is a tuple with the levels of `names`. If there is a `group`, the first item of the
-    tuple is the level of the group, and a tuple with this item alone is the heading of the group.
+    A category is a tuple with the levels of the columns `names`. With a `group`, each tuple begins
+    with the level of the group, and the heading of the group is a tuple with only this level.
     """
     of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
     categories = list(dict.fromkeys(of_row))
@@ -452,8 +453,8 @@ def _places_of_rows(
 def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
     """Return the offset of each row from its category, and the number of lanes of a category.
 
-    A category is a labelled line of the forest. Each level of the hue has a lane of its own in it.
-    If no category has all levels, the levels that a category has share its space.
+    A category is a labelled line of the forest. It has one lane for each level of the hue. If no
+    category has rows of all levels, a category has lanes only for the levels of its rows.
     """
     most = int(np.unique(places, return_counts=True)[1].max(initial=1))
     if most >= n_levels:
@@ -483,7 +484,7 @@ def _refuse_alike(
 def _end_at_edge(
     ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
 ) -> draw.Estimates:
-    """Draw arrows for infinite limits, and return estimates with these limits at the edge."""
+    """Draw arrows for infinite limits; return the estimates with these limits moved to the edge."""
     finite = np.isfinite(estimates[0])
     value, low, high = (np.where(finite, column, np.nan) for column in estimates)
     if not np.isinf([low, high]).any():
@@ -528,7 +529,7 @@ def _name_rows(
     *,
     headed: bool,
 ) -> int:
-    """Label the rows with name and n; return the number of characters of the longest line."""
+    """Label the rows with their names and n; return the length of the longest line."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     rank = [order.index(level) for level in hues]
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
@@ -555,7 +556,7 @@ def _name_rows(
 
 
 def _category_names(categories: list[tuple[Any, ...]], *, headed: bool) -> list[str]:
-    """Return the name of each category; different categories of a group have different names."""
+    """Return a name for each category; no two categories of a group have the same name."""
     if not headed:
         names = [draw.level_names(parts) for parts in zip(*categories, strict=True)]
         joined = [[name[part] for name, part in zip(names, c, strict=True)] for c in categories]
@@ -673,7 +674,7 @@ def _place_of(frame: pd.DataFrame) -> list[Any]:
 
 
 def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
-    """Return the scopes, and the scope of each row; a row without a scope has the first one."""
+    """Return the scopes, and the scope of each row; a row without a scope gets the first scope."""
     of_row = draw.optional(frame, "scope")
     scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
     if len(scopes) > 2:
@@ -714,7 +715,7 @@ def _mark_unknown(
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
-    # a reason may use half the width, because the legend may have two columns
+    # the legend may have two columns, so a reason may fill half the width
     space = max(draw.characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")

@@ -23,7 +23,7 @@ _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
 _FEW = 10  # A cell with fewer cases is pale.
-_PALE = 0.35  # Opacity of a pale cell.
+_PALE = 0.35  # Opacity of a pale cell, from 0 to 1.
 
 
 def dimensions(
@@ -275,7 +275,7 @@ def _heat_map(
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
-    import seaborn as sns  # here, because only heat maps and strips need it
+    import seaborn as sns  # imported here, because only heat maps and strips need seaborn
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
@@ -288,7 +288,7 @@ def _heat_map(
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
         color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
-        shown = 1 - opacity[row, column] * (1 - color)  # as seen on white paper
+        shown = 1 - opacity[row, column] * (1 - color)  # the colour as it appears on white paper
         text.set(gid="value", color=_ink_on(shown))
 
 
@@ -313,7 +313,7 @@ def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Norma
 def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Return a grid of values, a mask of the cells that have a row, and the levels of x and y."""
+    """Return a grid of values, a mask of cells with a row, the levels of x, and those of y."""
     columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
     double = frame.duplicated([x, y])
     if double.any():
@@ -387,7 +387,7 @@ def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _share_legend(fig: Figure, panels: Any) -> None:
-    """Replace the legends of the panels by one legend of the figure with all their entries."""
+    """Replace the legends of the panels by one legend of the figure, with the entries of all."""
     entries: dict[str, Any] = {}
     for ax in panels:
         box = ax.get_legend()
