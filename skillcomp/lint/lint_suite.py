@@ -44,8 +44,8 @@ NEAR_IN_REPORT = ("C1", "C3", "C4")
 # The prompt of a far case must not share a run of this many content tokens with its skill
 # (comprehension report, 7.4, rule R4).
 FAR_N = 4
-# A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, 4 gives
-# no false alarm; 3 would flag mere names.
+# A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, runs of
+# 4 tokens give no false alarm; runs of 3 would flag mere names.
 LEAK_N = 4
 # The pass criteria of these dimensions mention the primitives of the mental model (comprehension
 # report, 5.3 and 5.8).
@@ -140,8 +140,8 @@ def lint_suite(
     four tokens with the skill (R4), and no prompt should share such a run with its expected
     reasoning, positive behaviours or concept field. A shared run can be a mere name, and a leak in
     other words is not detected. Primitives are the basic terms of the mental model (``Name: what it
-    is``, bold or code). The word stems of the primitives are searched in the behaviours of C2 and
-    C7; a behaviour that asks for a primitive in other words is not recognized.
+    is``, bold or code). The behaviours of C2 and C7 are searched for the word stems of the
+    primitives; a behaviour that asks for a primitive in other words is not recognized.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
 
 
 def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each call that can execute the answer in this process."""
+    """Yield the line and name of each call that can execute the answer in the test's process."""
     modules = {name: name for name in _FUNCTIONS}
     functions = {name: name for name in _BUILTINS}
     for node in ast.walk(tree):

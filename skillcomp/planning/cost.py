@@ -65,8 +65,8 @@ def cost_estimate(
         prompt; without a style, ``forced`` is assumed.
     conditions : sequence of str
         Conditions of the study. ``baseline`` loads nothing, and ``skill`` loads the suite's skill.
-        Other conditions load their text in `loaded`. If `loaded` has no text for ``placebo`` or
-        ``previous``, a text as long as the skill is assumed.
+        Other conditions load the text that `loaded` has for them. If `loaded` has no text for
+        ``placebo`` or ``previous``, a text as long as the skill is assumed.
     repeats : int or mapping of str to int, default 1
         Number of attempts per case, as one number for all conditions or by condition.
     batch : bool

@@ -363,7 +363,7 @@ def _count_rows(
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return the reason why nothing can be planned; empty if a study can be planned."""
+    """Return the reason why no study can be planned; empty if one can."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:

@@ -20,7 +20,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, TICK_SIZE, Look, name_artist
 
-# looks of the cases, by how they changed
+# look of a case by its change
 _CHANGES: Mapping[str, Look] = {
     "lost": Look("#D55E00", "v"),
     "passes, no change": Look(GREY, "o"),

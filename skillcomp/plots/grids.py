@@ -22,7 +22,7 @@ _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
-_FEW = 10  # A cell with fewer cases is pale.
+_FEW = 10  # A cell with fewer cases than this is pale.
 _PALE = 0.35  # Opacity of a pale cell, from 0 to 1.
 
 
