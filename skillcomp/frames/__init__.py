@@ -13,7 +13,7 @@ concat: several studies
     ``concat``: one set of frames; a column names the study, and nothing is pooled.
 
 estimates: functions that all analyses use
-    ``prepared``: check a frame, and that an analysis of it pools no graders or agents.
+    ``prepared``: check a frame for an analysis; refuse to pool graders or agents.
     ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 

@@ -255,9 +255,9 @@ def attempt_cells(
     these cases, and at least a tenth of them, have it.
 
     ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
-    baseline and skill, and other cases have rows under the other condition. Normally any other
-    cases count. If a column of ``by``, except the agent, differs within a case, only cases of the
-    same skill and with the same values in ``by`` count.
+    baseline and skill, and other cases have rows under the other condition. Normally these may be
+    cases of any skill. If a column of ``by``, except the agent, differs within a case, they must
+    have the same skill and the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
     cluster, by_name = both_clusters(frame, None, column)
@@ -590,7 +590,7 @@ def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
     """Return the interval of each sample; it is valid whether or not equal names are one task.
 
-    Cases of several skills that have the same name may be different tasks, or one task and then one
+    Cases with the same name under several skills may be different tasks, or one task and so one
     cluster. Both intervals are computed and combined by :func:`covering`. ``by_name`` has the
     clusters of each sample if equal names are one task. ``how`` contains arguments of
     :func:`skillcomp.stats.bounded.bounded_means`.
