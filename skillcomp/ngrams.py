@@ -82,7 +82,7 @@ _MARKUP = re.compile(
 )
 # Every match of `_MARKUP` starts with one of these, which are much faster to search for.
 _MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")
-# A run of other characters than ASCII, with the ASCII character before it.
+# Consecutive non-ASCII characters, with the ASCII character before them.
 _NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
@@ -872,7 +872,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
-    # Value and position are packed into one number, so that a plain sort is stable; it is fast.
+    # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)

@@ -317,7 +317,7 @@ def feature_effect(
         return not_identified(reason, ci_level, float(len(rows)))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
-    # The bounded interval adds a pseudo-case. If a feature varies little, it would move the slope
+    # If a feature varies little, the pseudo-case of the bounded interval would move the slope
     # beyond any likely effect.
     rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
@@ -340,7 +340,7 @@ def _feature_slope(
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
-    # Drop the note of CR2 if there are limits: then it is only about strata without variation.
+    # With limits, the note of CR2 is only about strata without variation, so leave it out.
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")

@@ -26,8 +26,8 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is comparable.
-# The order was not random if one of two systems was shown first in more than this share of the
-# pairs, and a random order gives such a share with a probability below _RARE.
+# The order was not random if one of two systems was shown first in more than the share _UNEVEN of
+# the pairs, and a random order gives such a share with a probability below _RARE.
 _UNEVEN, _RARE = 0.6, 0.001
 _RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
@@ -215,7 +215,7 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:
-    """Return whether an order that ``share`` of ``n`` pairs have is too frequent to be random.
+    """Return whether one order has a ``share`` of ``n`` pairs that is too large for a random order.
 
     ``tests`` is the number of such tests, by which the p-value is multiplied.
     """

@@ -462,7 +462,7 @@ def _without_a_draw(
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
-    """Return the recommendation, or None if it depends on estimates from a random draw of gold."""
+    """Return the recommendation; None if it is left to `_by_a_draw`, for gold drawn at random."""
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -564,7 +564,7 @@ def rows_of(
 
 
 def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
-    """Build the columns with sensitivity and specificity; ``prefix`` begins their names."""
+    """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
     return {
         f"{prefix}sensitivity": own.sensitivity.estimate,
         f"{prefix}specificity": own.specificity.estimate,
@@ -602,7 +602,7 @@ def _group_of(
     shares: Mapping[str, Any],
     ci_level: float,
 ) -> Group:
-    """Build a group, with the clusters that the column ``cluster`` names."""
+    """Build a group; ``cluster`` is the name of the column with the clusters."""
     part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
     names, by_strata = ordered(part["condition"]), "stratum" in every
     units = {c: every[every["condition"].eq(c)] for c in names}
@@ -636,7 +636,7 @@ def in_both_readings(
 
 
 def _covering_if_defined(first: Interval, second: Interval) -> Interval:
-    """Return an interval that covers the two intervals; if one of these is undefined, return it."""
+    """Return an interval that covers both intervals, or the first of them that is undefined."""
     undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
     return undefined_ones[0] if undefined_ones else covering(first, second)
 

@@ -144,7 +144,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return, by group, the units with gold or, if gold has strata, all units in a stratum."""
+        """Return the units with gold by group; all units with a stratum if gold has strata."""
         rows = self.units
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
@@ -345,7 +345,7 @@ class Condition:
 
     @property
     def equal_chances(self) -> bool:
-        """Whether all cases with gold and a recorded inclusion probability have the same one."""
+        """Whether the recorded inclusion probabilities of the cases with gold are all equal."""
         chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
         return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
 

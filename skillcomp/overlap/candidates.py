@@ -53,7 +53,8 @@ class Group:
     flags : ndarray of bool, shape (texts, candidates)
         Whether each candidate flags the text; False if the text is too short.
     share : ndarray of float, shape (texts, lengths)
-        For each text and length, the share of its n-grams that are shared; 0 if it has none.
+        For each text and length, the share of the text's n-grams that also occur in the skill; 0 if
+        the text has no n-gram.
     judged : ndarray of bool, shape (texts, lengths)
         Whether the text counts in a rate at this length. A copy always counts.
     units : ndarray of int, shape (texts,)

@@ -171,7 +171,7 @@ def _words_of_settings(how: dict[str, Any]) -> str:
 def _missing_results(
     files: Sequence[Path], targets: Sequence[Path], folder: Path, settings: str
 ) -> list[tuple[Path, Path, str]]:
-    """Return each part without a result, the file to write, and the key to write into it."""
+    """List the parts without a result, each with the file to write and the key of this file."""
     folder.mkdir(parents=True, exist_ok=True)
     missing, others = [], set(folder.iterdir()) - set(targets)
     for part, target in zip(files, targets, strict=True):

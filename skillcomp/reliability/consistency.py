@@ -174,7 +174,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return how many units lack verdicts, and the bounds that these allow, by measure."""
+    """Return, by measure, how many units lack verdicts, and the bounds of the possible values."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -208,7 +208,7 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
 
 
 def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
-    """Return how many attempts lack a verdict, and the bounds of the flip rate of all attempts.
+    """Return how many attempts lack a verdict, and the lowest and highest possible flip rate.
 
     Only attempts with all checks graded in all rounds count.
     """

@@ -133,8 +133,8 @@ def drift(
 
         Further columns: ``reference`` and ``reference_version`` name the reference. ``rate`` and
         ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
-        ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, that
-        became right and wrong). ``n_dropped`` counts the items that only one of the two decided.
+        ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, to
+        right and to wrong). ``n_dropped`` counts the items that only one of the two decided.
         ``p_interval`` inverts the interval. ``p_items`` is from the mid-p McNemar test or Cochran's
         Q with items taken as independent, for comparison with published work. ``n_missing`` and
         ``n_missing_reference`` count the items that both versions graded but for which the compared
@@ -517,10 +517,10 @@ class Pair:
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
     def worst_cases(self) -> list[pd.DataFrame]:
-        """Return the items that both graded twice: for the lowest and for the highest change.
+        """Return two copies of the items that both graded, for the lowest and the highest change.
 
-        In the first frame, missing verdicts of the version are FAIL and those of the reference
-        PASS. In the second frame, it is the other way round.
+        In the first copy, missing verdicts of the version are FAIL and those of the reference
+        PASS. In the second copy, it is the other way round.
         """
         both = self.items["_graded_by"].eq("both")
         graded = self.items.loc[both, ["new", "old", "cluster"]]

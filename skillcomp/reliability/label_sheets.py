@@ -228,7 +228,7 @@ def _inclusion_probability(
 ) -> pd.Series:
     """Return for each attempt the probability that it is drawn for labelling.
 
-    It is the probability of the case divided by the number of its repeats.
+    It is the probability of the case divided by its number of repeats under the condition.
     """
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
@@ -391,7 +391,8 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     header = text.split("\n", 1)[0]
     separator = max(",;\t", key=header.count)
     try:
-        # Read the header like any other line, so that pandas refuses lines with more cells than it.
+        # Read the header like any other line, so that pandas refuses lines with more cells than
+        # the header.
         lines = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
         ).fillna("")
