@@ -136,8 +136,8 @@ class View(anywidget.AnyWidget):
     view = traitlets.Unicode().tag(sync=True)  # Every text in this HTML is escaped.
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)  # The view scrolls to its top when this changes.
-    token = traitlets.Unicode().tag(sync=True)  # The browser sends this back with a label.
+    place = traitlets.Unicode().tag(sync=True)  # When `place` changes, the view scrolls to its top.
+    token = traitlets.Unicode().tag(sync=True)  # The browser sends `token` back with a label.
     tick = traitlets.Int(0).tag(sync=True)  # The number of redraws.
 
     def draw(self, view: Markup, status: str = "", **traits: Any) -> None:

@@ -23,7 +23,7 @@ with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
 
 _STATES = ("to label", "labelled")
-# Negative checks are worded "does not ...", so "pass" is easily misread: the hint explains it.
+# A hint explains what a pass is, because negative checks are worded "does not ...".
 _HINTS = {
     "positive": "passes only if the answer states or does this",
     "negative": "passes only if the unwanted thing is nowhere in the answer",

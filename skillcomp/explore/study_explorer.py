@@ -58,7 +58,7 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
         ``forest`` the figure of the paired deltas, ``cases`` the cases and answers behind a row
         (:func:`deltas`), ``graders`` the agreement of the graders with gold, ``cost`` what the
         answers and each pass cost, and ``export`` writes all of these to a folder. A control is
-        hidden if the study has only one value of it. In code,
+        hidden if the study has only one value for it. In code,
         ``choose(grader="g2", margin=0.2)`` sets the controls and ``show("forest")`` opens a tab.
 
     Raises
@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # the tab of this table shows the reason
+            except SkillcompError:  # the tab of the table shows the error
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
@@ -362,7 +362,7 @@ def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
     try:
         return default_grader(own)
-    except SkillcompError:  # the tab of the graders shows the reason
+    except SkillcompError:  # the tab `graders` shows the error
         return graders[0]
 
 

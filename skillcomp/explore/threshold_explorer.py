@@ -68,8 +68,9 @@ def threshold(
     cases : pandas.DataFrame, optional
         The prompts. Text that is also in the prompt is not marked as copied.
     cut : pandas.DataFrame, optional
-        The result of :func:`skillcomp.overlap.calibrate`. The sliders start at its choice. Without
-        it, n starts at 6 (or at the smallest n scored), and the cut flags any shared n-gram.
+        The result of :func:`skillcomp.overlap.calibrate`. The sliders start at the threshold that
+        it chose. Without `cut`, n starts at 6 (or at the smallest n scored), and any shared n-gram
+        is flagged.
 
     Returns
     -------

@@ -45,18 +45,18 @@ _URL_SAFE = {"+": "-", "/": "_"}
 # Match line breaks between the letters of an encoded secret, and separators (such as a colon)
 # between bytes in hexadecimal form. Both patterns also match in JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
-_MIN_SECRET = 8  # A shorter value, such as "1" or "true", is not treated as a secret.
-# This is the cost_note of a reply that was paid for but could not be read.
+_MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
+# The cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
 _BEYOND = 2**63  # The smallest integer that an int64 column cannot hold.
 _MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
 MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer; a longer answer is cut.
 MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# The text of the skill is not escaped here, because programs that load a skill do not escape it.
+# The text of the skill is not escaped, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-LONGEST_WAIT = 120.0  # If a service asks to wait longer than this, in seconds, the run stops.
+LONGEST_WAIT = 120.0  # The run stops if a service asks to wait for more seconds.
 TIME_LIMIT = "timeout_s"  # The stop_reason of an answer that took longer than its case allows.
 # The service charges for replies with one of these statuses.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
@@ -137,18 +137,18 @@ class Reply(Record):
     request_id : str or None
         Identifier of the request, as the service reports it.
     triggered : bool or None
-        Whether the agent loaded the skill, from its trace; None if unknown.
+        Whether the agent loaded the skill, as the trace shows; None if unknown.
     offered, invoked : tuple of str or None
         The skills that were installed for the agent, and those that it loaded. None if no skill
         was installed; `invoked` is None as well if the trace does not show it.
     n_commands : int or None
-        Number of shell commands that the agent ran, from its trace.
+        Number of shell commands that the agent ran, as the trace shows.
     exit_code : int or None
         Exit code of the program, if the agent is a program and ended by itself; otherwise None.
     n_tries : int
         Number of times the prompt was sent.
     n_retries : int
-        Number of times a program repeated a call to its service, from its trace.
+        Number of times a program repeated a call to its service, as the trace shows.
     trace : str or None
         The agent's report on its work or, if the response was unreadable, its raw text.
     error : str or None

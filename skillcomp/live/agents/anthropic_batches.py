@@ -48,7 +48,7 @@ class AnthropicBatches:
         self.request = agent.request  # a request in a batch has the same body as a single call
 
     def _batch_resource(self) -> Any:
-        # The SDK must not retry, because `Batches` first checks whether the batch already exists.
+        # The SDK must not retry, because the batch may already exist; `Batches` checks this first.
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
@@ -69,7 +69,7 @@ class AnthropicBatches:
         return name
 
     async def before(self) -> Before:
-        """Read the name of the newest batch and the service's clock, before a new batch is sent."""
+        """Return the state of the list of batches, just before a new batch is sent."""
         with _batch_errors():
             raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()

@@ -105,7 +105,7 @@ class BatchService(Protocol):
         ...
 
     async def before(self) -> Before:
-        """Read the name of the newest batch and the service's clock, before a new batch is sent."""
+        """Return the state of the list of batches, just before a new batch is sent."""
         ...
 
     async def newer_than(self, batch_id: str | None) -> tuple[list[BatchState], bool]:

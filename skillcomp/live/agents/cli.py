@@ -76,7 +76,7 @@ _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 # claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
 # grant what the mode does not allow.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
-# The commands that the model of codex runs get no environment variable with such a name.
+# Environment variables with such names are hidden from the commands that codex's model runs.
 _HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -128,8 +128,8 @@ class CliAgent(BaseAgent):
     timeout : float, default 600
         Seconds after which the program and all processes of its group are ended.
     prices : sequence of Price, optional
-        Prices of the model to use instead of the list prices. Prices are used only if the program
-        does not report its cost.
+        Prices to use instead of the list prices. No prices are used if the program reports its
+        cost.
 
     Raises
     ------
@@ -298,7 +298,7 @@ class CliAgent(BaseAgent):
         if self._program == "claude" and self._base_url:
             variables["ANTHROPIC_BASE_URL"] = self._base_url
         if self._program == "codex" and "OPENAI_API_KEY" in variables:
-            # codex exec reads its key only from this variable
+            # codex exec reads its key only from CODEX_API_KEY
             variables.setdefault("CODEX_API_KEY", variables["OPENAI_API_KEY"])
         return variables
 
@@ -363,7 +363,7 @@ class CliAgent(BaseAgent):
             provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
             settings["model_provider"] = "skillcomp"
             settings |= {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
-        # the JSON of these values is also valid TOML
+        # codex reads the values as TOML; the JSON of these values is valid TOML
         pairs = (("-c", f"{name}={json.dumps(value)}") for name, value in settings.items())
         return [argument for pair in pairs for argument in pair]
 

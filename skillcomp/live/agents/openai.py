@@ -43,7 +43,7 @@ class OpenAIAgent(ServiceAgent):
         (Ollama); by default the environment variable ``OPENAI_BASE_URL`` or, if that is not set,
         OpenAI. Its host is recorded in the settings of the agent.
     key_env : str, default "OPENAI_API_KEY"
-        Environment variable that holds the key. If `base_url` is given, it need not be set.
+        Environment variable that holds the key. With `base_url`, the variable need not be set.
     effort : str, optional
         Value of the ``reasoning_effort`` of the API; by default nothing is sent.
     max_tokens : int, default 16000
@@ -150,7 +150,8 @@ class OpenAIAgent(ServiceAgent):
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
         text: Any = choice.message.content
-        if isinstance(text, list):  # some servers send parts; those of type text are the answer
+        # some servers send a list of parts; the parts of type text are the answer
+        if isinstance(text, list):
             text = "".join(part["text"] for part in text if part["type"] == "text")
         return {
             "answer": text or refusal or ("" if status == "ok" else None),

@@ -109,7 +109,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """A folder for all case folders of this process. A watchdog removes it after the process."""
+    """Folder of all case folders of this process; a watchdog removes it when the process ends."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
@@ -290,7 +290,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
             with contextlib.suppress(psutil.Error):
                 pids.append(process.pid)
                 upper += process.memory_info().rss
-                # these are the times of the process and of its ended children (user and system)
+                # add the user and system times of the process and of its ended children
                 cpu += sum(process.cpu_times()[:4])
                 nameless |= _nameless_files(process.pid)
     # the exact sum takes longer, so compute it only if the simple sum exceeds the limit

@@ -113,7 +113,7 @@ def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Repl
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait; None if its headers name none.
+    """Return the seconds that a service asks to wait; None if the headers give no time.
 
     Reads ``retry-after-ms``, then ``retry-after`` as seconds or as an HTTP date. A value that is
     unreadable, negative or not finite is ignored.
@@ -177,7 +177,7 @@ class CacheGate:
     async def passing(self, prefix: str) -> AsyncIterator[None]:
         """Wait while the gate of the prefix is closed.
 
-        The first call passes at once; the caller opens the gate after its response.
+        The first call passes at once; the caller opens the gate after the response.
         """
         if not self.is_open(prefix):
             async with self._locks[prefix]:
@@ -284,7 +284,7 @@ class ServiceAgent(BaseAgent):
 
     @abstractmethod
     def _reply_fields(self, message: Any, *, batch: bool) -> dict[str, Any]:
-        """Return the fields of a `Reply` from an answer; may raise any error if it is malformed."""
+        """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
 
     def read(
         self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False

@@ -360,7 +360,7 @@ class PairwiseGrader(BaseGrader):
 
 
 def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
-    """Parse the reply to a comparison; return the reply (None if unusable) and its problems."""
+    """Return the parsed reply to a comparison (None if unusable), and its problems."""
     reply, problems = read_item(text, COMPARATOR.reply, item)
     if reply is not None and not reply.rationale.strip():
         problems.append("The rationale is empty.")

@@ -194,7 +194,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if the share is below `least`, or if at least half of the labels lack a verdict."""
+    """Raise if too few labels agree (less than `least`), or half or more lack a verdict."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):
@@ -207,7 +207,7 @@ def require_agreement(agreement: Agreement, grader: str, least: float | None) ->
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """Raise if `least` is given, but is not in (0, 1] or there are no gold answers."""
+    """If `least` is given, raise unless it is in (0, 1] and there are gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:

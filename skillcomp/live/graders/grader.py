@@ -99,12 +99,12 @@ class LiveGrader(Judge, Protocol):
 
 
 def agent_of(grader: Any) -> Agent | None:
-    """Return the agent that a grader asks; None if it asks none, such as a replayed grader."""
+    """Return the agent that a grader asks; None for a grader without an agent, as in a replay."""
     return getattr(grader, "agent", None)
 
 
 class BaseGrader:
-    """Base class of graders; it adds their identity to verdicts and closes their agent."""
+    """Base class of graders. It adds the grader's identity to verdicts and closes the agent."""
 
     name: str
     kind: str = "llm"
@@ -269,7 +269,7 @@ def verdicts_of(
 
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
-    """Return the total cost of replies in US dollars; None if the cost of any is unknown."""
+    """Return the total cost of replies in US dollars; None if any cost is unknown."""
     costs = [reply.cost_usd for reply in replies]
     recorded = [cost for cost in costs if cost is not None]
     return sum(recorded) if len(recorded) == len(costs) else None

@@ -151,7 +151,7 @@ async def run_tests(
         job = {
             "uid": user,
             "core": core,
-            # the user id of `_lent_user` starts a second sandbox, which forbids user namespaces
+            # as the user of `_lent_user`, start a second sandbox, which forbids user namespaces
             "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
             if user is not None and not trusted and without_userns()
             else [],
@@ -255,7 +255,8 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     for name in _address_of_systemd():
         command += ["--unsetenv", name]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
-    if is_root:  # sandbox_inside needs these two rights to change from root to another user
+    if is_root:
+        # with CAP_SETUID and CAP_SETGID, sandbox_inside can change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += without_userns() or ["--unshare-user"]

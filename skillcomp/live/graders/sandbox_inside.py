@@ -86,7 +86,7 @@ def _run_job() -> None:
     descriptor = opened[0] if opened else os.open(job["report"], os.O_WRONLY | os.O_APPEND)
     os.set_inheritable(descriptor, False)
     if job["core"] is not None:
-        with suppress(AttributeError, OSError):  # only Linux has this function
+        with suppress(AttributeError, OSError):  # only Linux has sched_setaffinity
             os.sched_setaffinity(0, {job["core"]})
     if job["uid"] is not None and os.getuid() == 0:
         _drop_root(job["uid"], job["reads_all"])

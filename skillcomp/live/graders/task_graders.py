@@ -72,7 +72,7 @@ class _TaskGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return a verdict for each check with a judge of the kind that the grader runs."""
+        """Return a verdict for each check that has a judge of a type that the grader runs."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -239,7 +239,7 @@ class Pytest(_TaskGrader):
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())
-            # runs of skillcomp at the same time should not all start with the same core
+            # simultaneous runs of skillcomp should not all start with the same core
             random.shuffle(cores)
             for number in cores:
                 _cores[loop].put_nowait(number)
@@ -300,9 +300,9 @@ class LlmRubric(_TaskGrader):
 
 
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Parse a reply with a score; return the reply (None if it is unusable) and its problems."""
+    """Return the parsed reply with a score (None if unusable), and its problems."""
     reply, problems = read_item(text, RUBRIC.reply, item)
-    # the condition is negated so that it also refuses NaN
+    # negate the condition, so that NaN is refused too
     if reply is not None and not 0 <= reply.score <= 1:
         problems.append("score must be a number from 0 to 1.")
     return (None if problems else reply), problems

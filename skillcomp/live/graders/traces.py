@@ -1,4 +1,4 @@
-"""Graders of trigger suites: one by rules, and one that lets a program judge the run of a case.
+"""Graders of trigger suites: one applies rules, the other lets a program judge a case.
 
 The rules examine the answer and its trace, and need no model. The judging program reads a copy of
 the case's folder and cannot change the run.
