@@ -185,7 +185,7 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
 def _fewest_cases_of_any_result(
     margin: float, within: bool, n_attempts: int, ci_level: float
 ) -> float:
-    """Return the smallest number of cases with which any result can settle the verdict.
+    """Return the smallest number of cases for which some result would settle the verdict.
 
     A result settles the verdict if its interval is beyond the margin or, with ``within``, inside
     the margin. ``n_attempts`` is 0 for the rule that assumes nothing about the attempts at a case.

@@ -423,7 +423,7 @@ class Components:
     def between_skills(self, plan: StudyPlan) -> float:
         """Return the variance of a delta between skills; 0 with ``cluster="case"``.
 
-        For a gap, this is the variance of the near delta, and of the far delta.
+        A gap has two deltas, near and far; both have this variance.
         """
         if plan.assumptions.cluster == "case":
             return 0.0

@@ -332,7 +332,7 @@ def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, see
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
     """Return the differences in a pilot and in its resamples.
 
-    If too few cases have gold, the former are NaN, and the latter are None.
+    If too few cases have gold, return NaN for the pilot and None for the resamples.
     """
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:

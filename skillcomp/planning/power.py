@@ -124,18 +124,17 @@ def power_curve(
 
     Notes
     -----
-    For each case, two pass probabilities are drawn, one with the skill and one without
-    it. The passes are then drawn with these probabilities. The joint distribution of the two
-    probabilities over cases has the stated baseline rate, mean delta and sigma2 of both conditions.
-    The variance of the observed delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats, to
-    which tau2 may be added (see :class:`Assumptions`). Of all such distributions, the one that is
-    closest to uniform is used. If no distribution has all these properties, the mean and the
-    variance of the delta have priority; a note reports a variance that differs from the stated one.
-    If the baseline rate is unknown, both rates are equally far from one half. With
-    ``value="share_passed"``, shares are drawn in steps of 1/8. With ``cluster="skill"``, the
-    effects of skills are drawn from a normal distribution. A pilot with one repeat cannot
-    distinguish the variance between cases from that between repeats. Further repeats are then
-    assumed to give the result of the first.
+    For each case, two pass probabilities are drawn, one with the skill and one without it. The
+    passes are then drawn with these probabilities. The joint distribution of the two probabilities
+    over cases has the stated baseline rate, mean delta and sigma2 of both conditions. The variance
+    of the observed delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats, to which tau2 may
+    be added (see :class:`Assumptions`). Of all such distributions, the one that is closest to
+    uniform is used. If no distribution has all these properties, the mean and the variance of the
+    delta have priority; a note reports a variance that differs from the stated one. If the baseline
+    rate is unknown, both rates are equally far from one half. With ``value="share_passed"``, shares
+    are drawn in steps of 1/8. With ``cluster="skill"``, the effects of skills are drawn from a
+    normal distribution. A pilot with one repeat cannot distinguish the variance between cases from
+    that between repeats. Further repeats are then assumed to give the result of the first.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is
