@@ -73,8 +73,8 @@ def detection(
         An invocations frame with attempt_id, skill, case_id, condition, offered, invoked and
         should_invoke.
     cases : pandas.DataFrame, optional
-        A cases frame with prompt_kind, contrast_of and should_trigger. ``should_trigger`` is used
-        where ``should_invoke`` is missing for the skill of the case's own suite.
+        A cases frame with prompt_kind, contrast_of and should_trigger. For the skill of the case's
+        own suite, ``should_trigger`` is used where ``should_invoke`` is missing.
     by : str or sequence of str
         Columns that group the rows, such as ``["offered"]``, in addition to ``condition``.
     ci_level : float, default 0.95
@@ -488,7 +488,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Count the known values and all values of a column in each group; add sum and mean."""
+    """In each group, count all values of a column and the known ones; add their sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))

@@ -235,7 +235,7 @@ def deltas_of_pairs(
 def _rows_of_values(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, values: list[Any], how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Estimate each value; amounts other than scores are read from the attempts."""
+    """Return the rows of each value in turn; read amounts, except scores, from the attempts."""
     amounts = [value for value in values if value in AMOUNTS]
     if how["limit"] is not None and len(amounts) != 1:
         raise FrameError(
@@ -312,10 +312,10 @@ def paired_cases(
     average: list[str] | None,
     what: str = "deltas.paired",
 ) -> tuple[list[dict[str, Any]], list[CasePairs], Iterable[CasePairs]]:
-    """Return the keys of each group and condition, and its pairs of cases.
+    """Return, for each group and condition, the keys and the pairs of cases.
 
-    The last result yields the pairs of the reference with itself, in the same order. ``average`` is
-    None for an analysis without this argument. ``what`` names the analysis in error messages.
+    The third result yields the pairs of the reference with itself, in the same order. ``average``
+    is None for an analysis without this argument. ``what`` names the analysis in error messages.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")

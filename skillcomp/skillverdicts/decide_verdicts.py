@@ -325,7 +325,7 @@ def _over_placebo(
 
 
 def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str]) -> list[str]:
-    """Return a note per row: how many repeats of the condition the placebo lacks; "" if none."""
+    """Return a note per row on repeats for which the placebo has no attempt; "" if none."""
     keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
     attempts = outcomes[[*keys, "condition"]].drop_duplicates()
     placebo = attempts.loc[attempts["condition"].eq(PLACEBO), keys]

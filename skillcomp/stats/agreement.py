@@ -32,8 +32,8 @@ COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"
 _ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FROM_RAW = "limits derived from those of the raw agreement"
-# With fewer events (for example, disagreements), neither a normal approximation nor resampling
-# shows the true spread. If a sample has only two events, one resample in seven has none.
+# With fewer events than this (for example, disagreements), neither a normal approximation nor
+# resampling shows the true spread. If a sample has only two events, one resample in seven has none.
 FEWEST_EVENTS = 5
 # If a larger share of the resamples is undefined, the defined ones do not represent the sample.
 _MOST_UNDEFINED = 0.05
@@ -500,7 +500,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
-    """Return the pairs of ratings of each unit, and a function that computes ordinal agreement."""
+    """Return counts of pairs of ratings per unit, and a function for the ordinal agreement."""
     raters = counts.sum(axis=1)
     n = counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(n)
@@ -528,7 +528,7 @@ def _ordinal_distances(totals: Floats) -> Floats:
 
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
-    """Return the numbers and functions from which the coefficient ``name`` is computed."""
+    """Return the `_Parts` of the coefficient ``name``."""
     if name not in (*COEFFICIENTS, _ORDINAL):
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."

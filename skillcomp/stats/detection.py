@@ -24,7 +24,7 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 Floats = NDArray[np.float64]
 
 _TIE = 1e-12  # order of the rounding errors in sums of rates
-_FEW_DOCUMENTS = 10  # With fewer documents, the limits are those of Clopper and Pearson.
+_FEW_DOCUMENTS = 10  # With fewer documents than this, limits are Clopper-Pearson's.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
 
@@ -137,8 +137,8 @@ def bootstrap_auc(
     clusters : array_like, optional
         Document of each row; if omitted, each row is a document.
     n_resamples : int, default 2000
-        Number of resamples of the documents. Those without positives or without negatives are left
-        out.
+        Number of resamples of the documents. Resamples without positives or without negatives are
+        left out.
     seed : int, default 0
         Seed of the resampling.
     ci_level : float, default 0.95

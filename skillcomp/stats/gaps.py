@@ -279,8 +279,8 @@ class _Rows:
     def _pseudo_case_moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
         """Return the distances of the lower and upper pseudo-case from a difference of two rates.
 
-        ``shares`` has one entry for rows with a negative sign and one for rows with a positive
-        sign: the share of the distance to the bound by which these rows can move.
+        ``shares`` has two entries: one for rows with a negative sign, one for rows with a positive
+        sign. An entry is the part of the distance to the bound by which such rows can move.
         """
         above = self.sign > 0
         cell = 2 * self.level + above
@@ -304,7 +304,7 @@ class _Rows:
             sizes = checks.totals(weight)
             rates = checks.totals(weight * self.x[at]) / sizes
             label, weight = label[checks.order][checks.starts], sizes
-            # with several checks per case, rates are shares of checks; with one, shares of attempts
+            # with several checks per case, rates are shares of checks; else of attempts
             several = len(np.unique(label)) < len(label)
             arms = [Arm(rates, checks=np.ones(len(sizes))) if several else Arm(rates, checks.sizes)]
         signed = [replace(arm, sign=way * arm.sign) for arm in arms]

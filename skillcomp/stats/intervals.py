@@ -1,4 +1,4 @@
-"""Wilson's intervals of rates: of independent cases, and from gold drawn in strata.
+"""Rates with Wilson's interval: rates of independent cases, and rates from gold in strata.
 
 For several attempts per case, or cases in clusters, use
 :func:`skillcomp.stats.bounded.bounded_mean`.

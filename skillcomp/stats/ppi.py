@@ -75,8 +75,8 @@ def _about_weights(data: _GoldCases) -> list[str]:
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
     size = size / data.sizes[data.labelled]
-    # If cases are drawn independently, the expected sum of weights is the number of cases, and this
-    # is its standard deviation.
+    # If cases are drawn independently, the expected sum of weights is the number of cases.
+    # ``spread`` is the standard deviation of the sum.
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         share = f"{size.sum():.0f} of {data.labelled.size}"

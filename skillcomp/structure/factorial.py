@@ -90,7 +90,7 @@ def factorial(
         - ``any document``: the document that differs from the first row in both factors, against
           the reference;
         - the name of a factor: its effect. ``at`` is the level of the other factor at which it is
-          estimated; it is empty for the mean over both levels;
+          estimated; ``at`` is empty for the mean over both levels;
         - the interaction, such as ``content x form``: the effect of form at the first level of
           content minus its effect at the other level.
 
@@ -281,7 +281,7 @@ def _cells_by_group(
 
 @dataclass(frozen=True)
 class _GroupEffect:
-    """An effect in one group: its sample, the clusters by name, notes and columns of its row."""
+    """An effect in one group: sample, clusters by name (see `case_table`), notes and columns."""
 
     is_interaction: bool
     sample: Sample
@@ -340,7 +340,7 @@ def _effect_rows(
 
 
 def _missing_attempts(cells: Cells) -> tuple[int, str]:
-    """Count attempts without an outcome; add a note if their share differs by condition."""
+    """Count attempts without an outcome; add a note if the share of these differs by condition."""
     size = np.nansum(cells["size"], axis=0)
     missing = size - np.nansum(cells["attempts"], axis=0)
     share = missing[size > 0] / size[size > 0]
