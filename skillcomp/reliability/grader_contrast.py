@@ -109,14 +109,15 @@ def contrast(
     drift : One reference version against all others.
     skillcomp.plots.ranks : Draws the ranks.
 
-    Notes ----- Limits are those of each pair alone, by
-    :func:`skillcomp.stats.bounded.bounded_mean`. They allow for cases unlike those observed;
-    McNemar's test does not. If one grader errs on all checks of a few cases and an equally good one
-    errs on single checks, that test alone shows a difference in 8 to 15 % of studies of 20 to 100
-    cases, instead of 5 %. The sets of ranks follow from the adjusted p-values of agreement: see
-    :func:`skillcomp.stats.rank_sets`. If graders are equal, the set of each contains all ranks for
-    which they are tied. A wide set means that the graders are equal or that the items are too few
-    to show a difference.
+    Notes
+    -----
+    Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. They allow
+    for cases unlike those observed; McNemar's test does not. If one grader errs on all checks of a
+    few cases and an equally good one errs on single checks, that test alone shows a difference in 8
+    to 15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the
+    adjusted p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal, the
+    set of each contains all ranks for which they are tied. A wide set means that the graders are
+    equal or that the items are too few to show a difference.
 
     References
     ----------
