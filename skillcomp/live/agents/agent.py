@@ -56,7 +56,7 @@ _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_token
 # The text of the skill is not escaped, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-LONGEST_WAIT = 120.0  # The run stops if a service asks to wait for more seconds.
+LONGEST_WAIT = 120.0  # Longest wait in seconds; the run stops if a service asks for more.
 TIME_LIMIT = "timeout_s"  # The stop_reason of an answer that took longer than its case allows.
 # The service charges for replies with one of these statuses.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})

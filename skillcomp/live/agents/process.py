@@ -34,7 +34,7 @@ with extra_imports("live", "starting a program"):
 
 MAX_OUTPUT = 64_000_000  # Maximum size of the output in bytes; a program with more is ended.
 MAX_FILE = 2_000_000_000  # Maximum size in bytes of a file that the program writes.
-VAR_TMP = Path("/var/tmp")  # The temporary directory that outlives a restart.
+VAR_TMP = Path("/var/tmp")  # Files in this temporary directory survive a restart.
 LOOK = 0.25  # Seconds between two checks of the size of the output.
 LOOK_CLOSELY = 0.1  # Seconds between two checks of memory and time.
 

@@ -133,7 +133,7 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):  # raised if the time zone is absurdly large
+    except (ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())

@@ -134,7 +134,7 @@ class GraderPrompt:
 
 @cache
 def _template_environment() -> jinja2.Environment:
-    # With `finalize`, the output of every expression is escaped, so no template can forget it.
+    # With `finalize`, the output of every expression is escaped, whatever the template does.
     return jinja2.Environment(
         loader=jinja2.PackageLoader("skillcomp", "templates"),
         autoescape=False,

@@ -186,7 +186,7 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Remove the HTML escapes from a quote if the answer then contains the quote.
+    """Return a quote without HTML escapes if the answer contains it in this form; else unchanged.
 
     The grader may have quoted the escapes, because its prompt shows the answer with HTML escapes.
     """
