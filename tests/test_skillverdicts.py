@@ -290,6 +290,7 @@ def judged(
         ([True] * 7 + [False] * 2, {"policy": "pass_count"}, "PASS WITH FIXES"),
         ([True] * 9, {"policy": "weighted"}, "PASS"),
         ([False] * 9, {}, "FAIL"),
+        ([False] * 9, {"exceptions": [f"C{k}" for k in range(1, 10)]}, "PASS WITH FIXES"),
         ([True] * 8 + [None], {}, None),
         ([True] * 7 + [False, None], {}, "PARTIAL"),
     ],

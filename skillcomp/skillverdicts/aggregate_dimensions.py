@@ -268,7 +268,7 @@ def _combined_verdict(
         score = sum(each[name] for name in won) / scale
         best = score + sum(each[name] for name in missing) / scale
         verdict = True if score >= bound else (False if best < bound else pd.NA)
-    words = ("PASS WITH FIXES", "PARTIAL") if failed and won else ("PASS", "FAIL")
+    words = "PASS WITH FIXES" if failed else "PASS", "PARTIAL" if won else "FAIL"
     return {
         "passed": verdict,
         "verdict": pd.NA if verdict is pd.NA else words[0 if verdict else 1],
