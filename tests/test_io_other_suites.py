@@ -290,6 +290,7 @@ def rule(type: str, **settings: object) -> Rule:
     [
         (rule("regex", pattern="HOT", flags="i"), True),
         (rule("regex", pattern="HOT"), False),
+        (rule("regex", pattern="so", flags="y"), False),  # "hot, so"
         (rule("regex", pattern="hot", match="not_contains"), False),
         (rule("regex", pattern="o", match="count:2"), True),  # "hot, so"
         (rule("regex", pattern="o", match="count:1"), False),

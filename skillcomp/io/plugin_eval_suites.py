@@ -38,7 +38,8 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "llm": ("criteria", "focus"),
 }
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
-_IGNORED_FLAGS = "dguvy"  # These flags do not change how often a pattern occurs.
+_STICKY = "y"  # A match must start where the last one ended, the first at the start of the text.
+_IGNORED_FLAGS = "dguv"  # These flags do not change how often a pattern occurs.
 _INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript has no flags inside a pattern.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
@@ -353,7 +354,7 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
         return None
     if not isinstance(pattern, str) or _INLINE.match(pattern):
         return f"the pattern {literal(pattern)} is no JavaScript pattern, so it"
-    if not isinstance(flags, str) or set(flags) - {*_FLAGS, *_IGNORED_FLAGS}:
+    if not isinstance(flags, str) or set(flags) - {*_FLAGS, *_IGNORED_FLAGS, _STICKY}:
         return f"flags {literal(flags)}"
     try:
         compiled_pattern(pattern, flags)
@@ -367,7 +368,7 @@ def compiled_pattern(pattern: str, flags: str = "") -> Any:
     value = 0
     for flag in flags:
         value |= _FLAGS.get(flag, 0)
-    return regex.compile(pattern, value)
+    return regex.compile(rf"\G(?:{pattern})" if _STICKY in flags else pattern, value)
 
 
 def _meaning_of(kind: str, settings: Mapping[str, Any]) -> tuple[Goal, bool, str]:
