@@ -190,9 +190,10 @@ def bounded_slope(
     rates, its distance from D is computed from the largest possible change of the rows. If a group
     has the mean m in a level, a row there can rise from m to 1, which changes its value in the mean
     by up to 2 (1 - m). Such changes are added up for the rows of a case in one level, and averaged
-    over cases and levels. (The bound of D would be too near: if no row passes, its distance is only
-    half of that. With 40 rows in each group and no pass, the limits would be +-.039, although those
-    of one group alone are 0 and .076.) The limits of D are clipped to its bounds.
+    over cases and levels. (The bound of D would be too near: if no row passes, it is only half as
+    far from D as the pseudo-case. With 40 rows in each group and no pass, the limits would be
+    +-.039, although those of one group alone are 0 and .076.) The limits of D are clipped to its
+    bounds.
 
     The adaptive rule computes how mixed the outcomes are, and the mean of each arm, separately for
     rows with positive and with negative b. Over these two sets, it adds up the distances of the
