@@ -183,9 +183,10 @@ def aggregate(
     -------
     pandas.DataFrame
         One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
-        on dimensions without a verdict. ``verdict`` uses the words of the source's audits. If some
-        dimensions passed and others failed, it is ``PASS WITH FIXES`` (``passed`` is True) or
-        ``PARTIAL`` (False). Otherwise it is ``PASS`` or ``FAIL``. It is NA if ``passed`` is.
+        on dimensions without a verdict. ``verdict`` uses the words of the source's audits. If
+        ``passed`` is True, it is ``PASS WITH FIXES`` if a dimension failed, otherwise ``PASS``. If
+        ``passed`` is False, it is ``PARTIAL`` if a dimension passed, otherwise ``FAIL``. It is NA
+        if ``passed`` is NA.
         ``score`` is the share of dimensions passed (for ``weighted``, the weighted share; for
         ``pass_count``, their number). ``n_passed``, ``n_failed`` and ``n_missing`` count
         dimensions. ``failed`` names the failed ones, ``excepted`` those of them that are in
