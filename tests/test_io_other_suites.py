@@ -318,6 +318,21 @@ def test_a_rule_is_decided_by_what_is_recorded_and_else_unknown(tmp_path, asked,
         assert RuleChecker(bare).result_of(asked)[0] is None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "flags", "passed"),
+    [
+        ("thé", "i", True),
+        (r"th\b", "", None),  # in JavaScript é is no letter: th ends there
+        (r"caf\w", "", None),
+        (r"\bth\s", "", False),
+    ],
+)
+def test_a_pattern_that_javascript_may_read_differently_is_unknown(pattern, flags, passed):
+    done = Attempt(**ATTEMPT, answer="Un café, un Thé vert: thé")
+    asked = rule("regex", pattern=pattern, flags=flags)
+    assert RuleChecker(done).result_of(asked)[0] is passed
+
+
 def test_a_grader_decides_rules_without_its_model(tmp_path):
     graders = {"hot": "---\ntype: regex\npattern: hot\n---\n"}
     graders["file"] = "---\ntype: file_exists\npath: a\n---\n"

@@ -363,9 +363,13 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
     return None
 
 
-def compiled_pattern(pattern: str, flags: str = "") -> Any:
-    """Compile a JavaScript pattern; the package regex reads named groups as JavaScript does."""
-    value = 0
+def compiled_pattern(pattern: str, flags: str = "", *, ascii_letters: bool = False) -> Any:
+    r"""Compile a JavaScript pattern; the package regex reads named groups as JavaScript does.
+
+    In JavaScript, ``\w``, ``\d`` and ``\b`` know only ASCII, but ``\s`` and the flag ``i`` know all
+    of Unicode. Here all of them know only ASCII with ``ascii_letters``, and all of Unicode without.
+    """
+    value = regex.ASCII if ascii_letters else 0
     for flag in flags:
         value |= _FLAGS.get(flag, 0)
     return regex.compile(rf"\G(?:{pattern})" if _STICKY in flags else pattern, value)
