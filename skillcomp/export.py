@@ -54,7 +54,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
 
     Notes
     -----
-    In csv, a text that a spreadsheet would take for a formula gets a leading apostrophe, and a
+    In csv, a text that a spreadsheet would read as a formula gets a leading apostrophe, and a
     carriage return becomes a line feed. Parquet keeps every text unchanged.
     """
     mapping: Any = frames

@@ -25,7 +25,8 @@ _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
 
-# Match the date at the end of the name of a snapshot. A snapshot has the price of its model.
+# Match the date at the end of a model name, such as "-20261121". A dated snapshot of a model has
+# the price of the model.
 _SNAPSHOT = re.compile(r"-\d{8}$")
 
 
@@ -68,7 +69,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return one `Price` for each name; `prices` has the five prices in the order of its fields."""
+    """Return a `Price` for each name; `prices` has its fields from ``input`` to ``cache_read``."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 

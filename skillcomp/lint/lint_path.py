@@ -45,8 +45,8 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Match a problem that both the reader of a file and the lint report; it is listed only once, in the
-# words of the lint.
+# Match a problem that is reported twice, by the reader of a file and by the lint. Only the finding
+# of the lint is listed.
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -168,7 +168,7 @@ def is_study_file(path: Path) -> bool:
 
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the paths to lint, and the paths of skills to which suites among them may belong."""
+    """Return the paths to lint, and the paths where the skills of suites are looked for first."""
     if isdir(path) and not (path / "manifest.json").is_file():
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
@@ -203,7 +203,7 @@ def suites_at(path: Path) -> list[Suite]:
 
 
 def _readable_suites(places: Iterable[Path]) -> list[Suite]:
-    """Return the suites among some places; those that cannot be read are left out."""
+    """Return the suites at the given paths; skip other files and suites that cannot be read."""
     suites = []
     for place in places:
         if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place)):
@@ -311,7 +311,7 @@ def _findings_of_suite(
 
 
 def _id_findings(suite: Suite, file: Path) -> Iterator[Finding]:
-    """Yield a finding for each case id that cannot be the name of a file or a line of a log."""
+    """Yield a finding for each case id that cannot be used as a file name or in a log."""
     for case in suite.cases:
         ident = case.case_id.partition("/")[2]
         parts = ident.replace("\\", "/").split("/")
@@ -351,7 +351,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return the findings with the name of the file in ``file`` and in ``place``."""
+    """Set ``file`` of the findings to the file, and begin their ``place`` with it."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings

@@ -1,4 +1,7 @@
-"""Find the parts that a skill lacks: concept fields and sections for graders, parts for tests.
+"""Find the parts that a skill lacks.
+
+Graders need its concept fields and sections. Trigger tests need a definition of done, a dry-run
+mode and similar parts.
 
 The rules follow the source documents: the comprehension report (5.1 to 5.12) and the trigger
 document's guidance for skill authors. Rules that search for words are heuristics, so a person
@@ -57,7 +60,7 @@ _CONCEPT_HEADING = re.compile(
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-FEWEST_HEADINGS = 3  # Fewer headings of a concept block are not reported.
+FEWEST_HEADINGS = 3  # A skill with fewer of these headings is not reported.
 COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
 # Match the first or the last line of a code block.
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
@@ -145,7 +148,10 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
 
 
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
-    """Return a finding, by slug, for each skill that repeats words of an earlier concept block."""
+    """Return a finding for each skill that repeats words of an earlier skill's concept block.
+
+    The keys are the slugs of the skills that repeat them.
+    """
     first: dict[tuple[str, ...], str] = {}
     findings: dict[str, Finding] = {}
     for skill in skills:
@@ -260,6 +266,6 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
 
 
 def line_with(skill: Skill, text: str) -> int:
-    """Return the line of a skill's file on which a text first begins; 1 if it is not there."""
+    """Return the number of the line of a skill's file where a text first begins; 1 if none."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

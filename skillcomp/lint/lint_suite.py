@@ -39,7 +39,8 @@ from skillcomp.records import (
 FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
 TASKS = (5, 10)  # Fewest and most tasks that the format of task suites advises.
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-# the example in the comprehension report (6.3) has no far case for these dimensions
+# For these dimensions, a missing far case has a rule of its own, because the example in the
+# comprehension report (6.3) has none.
 NEAR_IN_REPORT = ("C1", "C3", "C4")
 # The prompt of a far case must not share a run of this many content tokens with its skill
 # (comprehension report, 7.4, rule R4).
@@ -82,8 +83,8 @@ def lint_suite(
     suite : Suite
         The suite.
     skill : Skill, optional
-        The suite's skill. Without it, far prompts, leaks of the concept field and primitives are
-        not checked, and a finding says so.
+        The suite's skill. Without it, three things are not checked: far prompts, primitives, and
+        leaks of the concept field. A finding then says so.
     root : path, optional
         The folder to which `truth_sources` are relative. By default it is the parent of the
         suite's folder if this parent contains ``skills``, else the suite's folder. If the suite has
@@ -126,9 +127,9 @@ def lint_suite(
     the same prompt or behaviours.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
-    a dimension of C1 to C9 without a case; one or two cases of C2; several cases of C1 that explain
-    to the same role or to none; no far case for one of C1 to C7; missing fields of the format in
-    the comprehension report.
+    a dimension of C1 to C9 without a case; one or two cases of C2; several cases of C1 with
+    prompts that ask to explain to the same role or name no role; a dimension of C1 to C7 without a
+    far case; missing fields of the format in the comprehension report.
 
     If no case of a suite has one of the keys comprehension_dimension, concept_field, transfer and
     expected_behaviors, the suite has the older format, which remains valid: its only errors are
@@ -326,7 +327,7 @@ class CaseLint:
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
         Primitives of which a behaviour must name at least one: those in `names` that are not words
-        of the skill's own name, or all of `names` if there are no others.
+        of the skill's own name. If all are words of this name, all of `names`.
     text : str
         The skill's text, with which prompts are compared.
     """
@@ -371,7 +372,7 @@ class CaseLint:
         dimension = case.comprehension_dimension
         covered = {c.comprehension_dimension for c in self.cases.values()}
         if covered == {None}:
-            return  # `_coverage_messages` reports this once for the whole suite
+            return  # `_coverage_messages` reports once that no case of the suite has a dimension
         family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
@@ -444,7 +445,7 @@ class CaseLint:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         problems = map(self.sources.problem, case.truth_sources)
-        # sources that were not looked up are counted by `_unchecked_messages`
+        # skip sources that were not looked up: `_unchecked_messages` counts them
         yield from (p for p in problems if p is not None and p[0] != "not_checked")
 
     def _check_contrast(self, case: Case) -> RuleMessages:

@@ -221,7 +221,7 @@ def plans(
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
-    """Check the range of a number and return it as float; `open_` excludes the ends of the range.
+    """Return a number as float if it is in the range; `open_` excludes the ends of the range.
 
     Raises
     ------

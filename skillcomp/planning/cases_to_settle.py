@@ -26,7 +26,8 @@ from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, undefined
 
-CAUTIOUS = 0.2  # A cautious plan assumes the change at this quantile of the estimate.
+# A cautious plan assumes the change at this quantile of the estimate's sampling distribution.
+CAUTIOUS = 0.2
 MOST_REPEATS = 20
 MANY_REPEATS = f"not even {MOST_REPEATS} repeats would be enough"
 NONE_ENOUGH = "if the change is less favourable (a one-in-five chance), no number is enough"
@@ -68,7 +69,7 @@ def cases_to_settle(
     Returns
     -------
     pandas.DataFrame
-        Four rows per row of ``decided`` and verdict sought, with the measures
+        For each row of ``decided``, four rows per verdict sought, with the measures
 
         - ``cases_at_estimate``: number of cases if the true change is as observed (``size``);
         - ``cases_at_20th_percentile``: the same if the change is at the 20th percentile of its
@@ -188,7 +189,8 @@ def _fewest_cases_of_any_result(
     """Return the smallest number of cases for which some result would settle the verdict.
 
     A result settles the verdict if its interval is beyond the margin or, with ``within``, inside
-    the margin. ``n_attempts`` is 0 for the rule that assumes nothing about the attempts at a case.
+    the margin. ``n_attempts`` is the number of attempts per case and condition, which the adaptive
+    rule uses; it is 0 for the bounded rule.
     """
     steps = max(n_attempts, 1)
     up, down = (side.ravel() / steps for side in np.indices((steps + 1, steps + 1)))

@@ -181,7 +181,10 @@ class PilotCases:
     is_share: bool = False
 
     def sample(self, *arms: str, at: Any = slice(None)) -> Sample:
-        """Return the means of one or two conditions at the selected cases; skills are clusters."""
+        """Return a `Sample` of the means under one or two conditions, with skills as clusters.
+
+        ``arms`` are names of fields (``mean1``, ``mean0``). ``at`` selects the cases.
+        """
         counts, signs = {"mean1": self.n1, "mean0": self.n0}, (1.0, -1.0)
         sides = zip(arms, signs, strict=False)
         rates = [Arm(getattr(self, name)[at], counts[name][at], sign) for name, sign in sides]
@@ -318,7 +321,7 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 
 
 def distances(pairs: PilotCases) -> PilotCases:
-    """Return the cases with a known distance, far or near, with new skill codes from 0."""
+    """Return the cases that are known to be far or near; skills are numbered anew from 0."""
     labelled = np.isfinite(pairs.far)
     names = [name for name in PilotCases.__slots__ if name != "is_share"]
     parts: dict[str, Any] = {name: getattr(pairs, name)[labelled] for name in names}
@@ -462,13 +465,14 @@ def case_chances(
 ) -> tuple[Floats, bool]:
     """Return the chance of each result of a case, and whether the delta can have this variance.
 
-    A result is a pair of rates, with the skill and without, as in :func:`case_results`. The numbers
-    of passes are binomial. Their two pass probabilities p have a joint distribution over cases,
-    with four properties. The mean of the delta is `delta`, the variance of the observed delta is
-    `variance`, the baseline rate is `baseline_rate`, and the means of p (1 - p) are `sigma2`. Of
-    all such distributions, the one with the most equal probabilities is used. If no distribution
-    has all four properties, the mean and the variance of the delta have priority. If `sigma2` is
-    None, a result is a pair of shares of checks, and the shares themselves have this distribution.
+    A result is a pair of rates, with the skill and without, as in :func:`case_results`. Each case
+    has two pass probabilities p, and its numbers of passes are binomial. The joint distribution of
+    the two probabilities over cases has four properties. The mean of the delta is `delta`, the
+    variance of the observed delta is `variance`, the baseline rate is `baseline_rate`, and the
+    means of p (1 - p) are `sigma2`. Of all such distributions, the one that is closest to uniform
+    is used. If no distribution has all four properties, the mean and the variance of the delta have
+    priority. If `sigma2` is None, a result is a pair of shares of checks, and the shares themselves
+    have this distribution.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
@@ -487,7 +491,11 @@ def case_chances(
 
 
 def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return the most equal probabilities for which the means of `features` are `targets`."""
+    """Return probabilities that give each row of `features` its target as mean.
+
+    Of all such probabilities, these are the closest to equal ones. If the targets conflict, the
+    result is a compromise by `_PRIORITIES`.
+    """
     n, weights = features.shape[1], _PRIORITIES[: len(targets)]
     left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
     chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)

@@ -60,20 +60,20 @@ class Differences:
     n_gold: float = math.inf
 
 
-# the differences in the pilot, and in its resamples (None if there are no resamples)
+# the differences in the pilot, and those in its resamples (None without resamples)
 Pilots = tuple[Differences, Differences | None]
 # the pilot's differences, the number of cases of the study, and the columns that identify the row
 _Plan = tuple[Pilots, int, dict[str, Any]]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
-    """Return the variance of the PPI++ paired delta with n gold cases, and the grader weight.
+    """For each ``n`` gold cases, return the variance of the PPI++ delta and the grader weight.
 
     The delta is estimated as in :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have
     gold, the estimate combines the mean of the cases with gold and the mean of the cases without.
     If every case has gold, the estimate is the mean of one value per case. The variance does not
-    include the imagined errors of :func:`imagined_variance`. The first dimensions of both arrays
-    are those of the resamples in ``pilot``, if any; the last dimension is that of ``n``.
+    include the imagined errors of :func:`imagined_variance`. Both results are arrays. Their last
+    dimension is that of ``n``. If ``pilot`` holds resamples, their dimensions come first.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -319,7 +319,7 @@ def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any
     # a grader of whole attempts gives one verdict per attempt, so only one can be wrong
     n_verdicts = 1 if value == "passed" else n_checks
     assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # because _assumed_differences refuses None
+    assert n_cases is not None  # _assumed_differences raises StudyError if it is None
     return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
 
 

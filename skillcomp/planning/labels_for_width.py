@@ -21,8 +21,8 @@ from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, quantile, undefined, units_needed
 
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
-# quality -> the measure that is estimated from the pilot. False passes and false fails are 1 minus
-# their measure.
+# target quality -> the measure that a pilot estimates. The rate of false passes is 1 minus the
+# specificity, and that of false fails is 1 minus the sensitivity.
 _MEASURES = {
     "agreement": "raw_agreement",
     "kappa": "cohen_kappa",
@@ -33,7 +33,8 @@ _MEASURES = {
 }
 LABELS = ["width", "target", "rate", "n_pilot"]  # extra columns of the result
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
-_START, _STEPS = 100.0, 12  # first number of labels that is tried, and largest number of steps
+# the search starts with this number of labels, and has at most this number of steps
+_START, _STEPS = 100.0, 12
 
 
 def pilot_rows(
@@ -102,7 +103,7 @@ def _label_row(
     *,
     is_difference: bool,
 ) -> dict[str, Any]:
-    """Return one row of the result; the measure counts the ``share`` of all labels."""
+    """Return one row of the result; ``share`` is the part of all labels that the measure counts."""
     units = units_needed(interval, width / 2)
     method = f"interval of {quality}, length {width:g} at level {interval.ci_level:g}"
     if math.isfinite(units) and share > 0:
@@ -112,7 +113,7 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    # the rate of false passes or fails is 1 minus `rate`; a difference of two has the opposite sign
+    # False passes or fails are 1 minus `rate`, so the difference of two graders changes its sign.
     if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
@@ -142,7 +143,7 @@ def _stated(name: str, value: Any) -> float:
 
 
 def _both(name: str, rate: Any, reference_grader: str | None) -> list[float]:
-    """Return the grader's rate in a list; with a reference grader, also the reference's rate."""
+    """Return a list with the rate of the grader and, if there is one, of the reference grader."""
     if reference_grader is None:
         if isinstance(rate, Mapping):
             raise StudyError(f"gold_needed: {name}: found a mapping; name reference_grader=.")
@@ -162,7 +163,7 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return a function from the number of units to the expected interval, and units per label.
+    """Return a function that gives the expected interval of n units, and the units per label.
 
     The units are the labels that the measure counts. For the specificity, these are the items that
     fail by gold.
@@ -191,13 +192,13 @@ def _expected_interval(
 def _expected_bounded(
     values: list[float], chances: list[float], quantity: Quantity, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return a function from n to the interval of a bounded mean with the expected counts."""
+    """Return a function that gives the interval of a bounded mean with the counts expected at n."""
 
     def expected(n: float) -> Interval:
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # the counts are rounded, so do not use them
+        mean = float(np.dot(values, chances))  # not from `counts`, because they are rounded
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected
@@ -206,7 +207,7 @@ def _expected_bounded(
 def _expected_kappa(
     prevalence: float, se: float, sp: float, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return a function from n to the expected interval of kappa.
+    """Return a function that gives the expected interval of kappa with n labels.
 
     The standard error is that of Fleiss, Cohen and Everitt 1969. If a study has too few
     disagreements, or too few agreements on a category, the interval of kappa is the rescaled

@@ -358,7 +358,7 @@ class _PlannedStudy:
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
-        """Return a row of the estimates frame; its note includes those on the pilot."""
+        """Return a row of the estimates frame; its note includes the notes on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = replace(interval, note=join_notes(interval.note, repeats, self.lost))
         return {
@@ -421,7 +421,7 @@ class _PlannedStudy:
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float
     ) -> tuple[Counted, bool]:
-        """Draw how many cases of each study have each of the results that a case can have.
+        """Draw, for each study, the number of cases with each possible result.
 
         With ``cluster="skill"``, the cases are counted by study and skill. The second return value
         is False if a delta with this mean cannot have the planned variance.
@@ -540,10 +540,10 @@ def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None
 def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) -> CaseCounts:
     """Return the cases of each study, and the pseudo-cases that its interval adds.
 
-    An array of ``drawn`` counts the cases of each study that have each result. A delta has one
-    array; a gap has two, for near and for far cases. A gap is treated as in
-    :func:`skillcomp.stats.gaps.standardised_gap`. Without ``arms``, the pseudo-cases are at the
-    bounds.
+    ``values`` has the possible deltas of a case. An array in ``drawn`` has one row per study, with
+    the number of cases that have each of these deltas. A delta has one array; a gap has two, for
+    near and for far cases. A gap is treated as in :func:`skillcomp.stats.gaps.standardised_gap`.
+    Without ``arms`` (the rates of the two conditions), the pseudo-cases are at the bounds.
     """
     distinct, code = np.unique(values.round(9), return_inverse=True)
     counts = [side @ np.eye(len(distinct))[code] for side in drawn]
@@ -591,14 +591,14 @@ def _skill_samples(
 
 
 def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
-    """Return a list with the arms of the delta; for a gap, one list for near and one for far."""
+    """Return the arms of the delta; for a gap, a near and a far list with opposite signs."""
     return [[replace(arm, sign=way * arm.sign) for arm in arms] for way in _WAYS[-n_sides:]]
 
 
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Return the units with their pseudo-cases, which are at the bounds without ``terms``."""
+    """Add pseudo-cases to units; without ``terms``, they are at the bounds of `quantity`."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high
@@ -607,7 +607,7 @@ def _placed_samples(
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return a list with the true delta or, for a gap, with the near and the far true delta."""
+    """Return the true delta in a list; for a gap, the true deltas of near and of far cases."""
     if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
@@ -615,7 +615,7 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 
 
 def _chances_by_skill(delta: float, tau2: float, about: tuple[Any, ...]) -> tuple[Floats, bool]:
-    """Return the distribution of a case's result for each skill effect on a grid.
+    """Return the chances of each result of a case, with one row per skill effect of `_SKILLS`.
 
     The second return value is True if nearly all skills have the planned variance.
     """

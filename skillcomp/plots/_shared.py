@@ -120,7 +120,7 @@ def levels(column: pd.Series) -> list[Any]:
 
 
 def hue_looks(frame: pd.DataFrame, hue: str | None) -> tuple[list[Any], dict[Any, Look], list[Any]]:
-    """Return the hue level of each row, the look of each level, and the levels in order."""
+    """Return the hue level of each row, the `Look` of each level, and the levels in order."""
     if hue is None:
         return [None] * len(frame), {None: Look(INK, "o")}, [None]
     order = levels(frame[hue])
@@ -241,7 +241,10 @@ def _only_measure(frame: pd.DataFrame) -> str:
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return a name with its unit: with `percent`, points for a difference or change, else %."""
+    """Return a name with a unit in brackets, such as "Pass rate (%)".
+
+    With `percent`, the unit is points if the name begins with "Difference" or "Change", else %.
+    """
     if percent:
         unit = "points" if name.startswith(("Difference", "Change")) else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
@@ -286,7 +289,7 @@ def wrapped(text: str, inches: float) -> str:
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
-    """Label the x axis; ``taken`` is the length in characters of row labels left of the axes."""
+    """Label the x axis; ``taken`` is the width of the row labels to its left, in characters."""
     margin = taken * TICK_SIZE * _CHARACTER / 72 if taken else 0.45
     ax.set_xlabel(wrapped(text, panel_size(ax)[0] - margin))
 
@@ -379,10 +382,9 @@ def level_marks(
 ) -> Entry:
     """Draw the upright intervals and the points of one level; return its legend entry.
 
-    `rows` selects the rows of the level in the positions `at` and in the estimates `of`.
-
-    `how` may contain ``line``, the style of the line that joins the points, and ``width``, the line
-    width of the intervals.
+    `at` has the positions of all rows, and `of` their estimates and limits. `rows` is a mask of the
+    rows of this level. `how` may contain ``line``, the style of the line that joins the points, and
+    ``width``, the line width of the intervals.
     """
     value, low, high = (column[rows] for column in of)
     intervals(ax, at[rows], low, high, look, upright=True, width=how.get("width", 1.1))

@@ -217,16 +217,16 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows of a calibration's chosen rule; return a frame without one unchanged."""
+    """Select the rows of the chosen rule; return the frame unchanged if it has no such choice."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
         return frame
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
     answers = frame[measure.eq("chosen_n")]
-    rules = list(answers["rule"].dropna()) or ["any"]  # without a choice, draw the simpler rule
+    rules = list(answers["rule"].dropna()) or ["any"]  # if no n was chosen, draw the rule "any"
     rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
-    # `facet` makes these columns categorical; as text, they lose the levels that have no row here
+    # `facet` makes these columns categorical. Text columns have no levels without rows.
     words = {name: rows[name].astype("str") for name in ("measure", "rule")}
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
@@ -332,14 +332,15 @@ def _draw_curves(
     entries: list[draw.Entry] = []
     far = up - across
     corners: list[tuple[float, float]] = []
-    # Earlier levels have wider lines below those of later levels, so that equal curves all show.
+    # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
     for level in reversed(order):
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
-        # Each curve has a mark at its best corner. If several curves have the same corner, each
-        # further mark is larger, so that all of them are visible.
+        # Each curve has a mark where its true positive rate exceeds the false positive rate most.
+        # If several curves have this mark in the same place, each further mark is larger, so that
+        # all of them are visible.
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)

@@ -20,7 +20,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, TICK_SIZE, Look, name_artist
 
-# look of a case by its change
+# change of a case -> colour and marker of the case
 _CHANGES: Mapping[str, Look] = {
     "lost": Look("#D55E00", "v"),
     "passes, no change": Look(GREY, "o"),
@@ -30,7 +30,7 @@ _CHANGES: Mapping[str, Look] = {
 }
 _HOLLOW = "fails, no change"
 _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
-_LANE = 0.34  # Height in inches of an interval with the strip of its cases.
+_LANE = 0.34  # Height in inches of an interval and the strip of cases below it.
 _STACK = 2  # Maximum number of cases above each other in a strip.
 _SIZE = 3.2  # Largest diameter of the mark of a case, in points.
 _MOST_NAMED = 2000  # With more cases than this, their marks have no titles in the svg.
@@ -198,7 +198,7 @@ def case_map(
 
 
 def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float, str]]]]:
-    """Return a label for each row of a map, and a list of the rates and texts of its cases."""
+    """Return, for each row of the map, its label and a list with the rate and text of each case."""
     labels, rows = [], []
     heads = draw.level_names(frame["_group"].unique())
     of_first = frame["condition"].isin(draw.levels(frame["condition"])[:1])

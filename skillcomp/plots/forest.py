@@ -451,10 +451,11 @@ def _places_of_rows(
 
 
 def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
-    """Return the offset of each row from its category, and the number of lanes of a category.
+    """Return the offset of each row from its category, and the largest number of lanes.
 
-    A category is a labelled line of the forest. It has one lane for each level of the hue. If no
-    category has rows of all levels, a category has lanes only for the levels of its rows.
+    A category is a labelled line of the forest. Each of its rows is drawn in a lane. If some
+    category has rows of all levels of the hue, every category has one lane per level. Otherwise, a
+    category has one lane per row.
     """
     most = int(np.unique(places, return_counts=True)[1].max(initial=1))
     if most >= n_levels:

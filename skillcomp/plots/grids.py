@@ -293,7 +293,7 @@ def _heat_map(
 
 
 def _ink_on(background: draw.Floats) -> str:
-    """Return black or white, whichever has the higher contrast (WCAG 2) to a background."""
+    """Return black or white, whichever has the higher contrast (WCAG 2) with a background."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background
     )
