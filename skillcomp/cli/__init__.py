@@ -284,7 +284,7 @@ def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, object]:
-    """Parse settings NAME=VALUE as YAML; keep a value as text unless it is a scalar or a list."""
+    """Parse settings NAME=VALUE as YAML; dates, mappings and invalid YAML are kept as text."""
     import yaml
 
     from skillcomp.io.files import YAML_FAILURES

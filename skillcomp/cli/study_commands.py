@@ -234,7 +234,7 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 
 
 def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
-    """Read a study file and open its store; raise if the list `key` in the file is empty."""
+    """Read a study file and open its store; raise if its list named `key` is empty."""
     from skillcomp.live.study_file import read_study
 
     file = read_study(study, outside=outside)

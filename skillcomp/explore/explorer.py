@@ -232,7 +232,7 @@ class Explorer(StaticCopy):
         raise NotImplementedError
 
     def _step_position(self) -> tuple[int | None, int] | None:
-        """Return the position of the item in view and the number of items; None without steps."""
+        """Return position and number of items for the step buttons; None hides the buttons."""
         return None
 
     def _command_handlers(self) -> Mapping[str, Any]:

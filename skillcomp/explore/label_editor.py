@@ -181,7 +181,7 @@ class LabelEditor(ui.Explorer):
             together = [name for name in ("agent",) if name in self._verdicts]
             how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
             rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
-        except FrameError as cause:  # for example, a grader may have two rounds
+        except FrameError as cause:  # agreement refuses, for example, two rounds of a grader
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = rows.drop(columns=["method", "note"])

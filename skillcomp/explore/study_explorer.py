@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # the tab of the table shows the error
+            except SkillcompError:  # the user sees this error in the tab of the table
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
@@ -362,7 +362,7 @@ def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
     try:
         return default_grader(own)
-    except SkillcompError:  # the tab `graders` shows the error
+    except SkillcompError:  # the user sees this error in the tab `graders`
         return graders[0]
 
 

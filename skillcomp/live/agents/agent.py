@@ -39,11 +39,12 @@ _FAMILIES = {
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
 # Match the password in a URL such as http://name:password@proxy.
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
-# Two letters of base64, with the letters that replace them in URL-safe base64.
+# URL-safe base64 replaces each of these two characters of base64 with another one.
 _URL_SAFE = {"+": "-", "/": "_"}
 
-# Match line breaks between the letters of an encoded secret, and separators (such as a colon)
-# between bytes in hexadecimal form. Both patterns also match in JSON.
+# `_LINE_BREAK` matches line breaks between the letters of an encoded secret. `_BETWEEN_BYTES`
+# matches separators, such as a colon, between bytes in hexadecimal form. Both also match the
+# escapes of line breaks in JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
 # The cost_note of a reply that was paid for but could not be read.
@@ -196,7 +197,7 @@ class Reply(Record):
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # With `not`, NaN becomes None, too, because comparisons with NaN are False.
+            # Test `not 0 <= value` instead of `value < 0`, so that NaN becomes None, too.
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -469,12 +470,12 @@ def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
     for data in (raw, raw[::-1]):
         pairs = (f"{byte:02x}" for byte in data)
         patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
-        # base64 encodes groups of 3 bytes as letters of 6 bits each, base32 encodes groups of
-        # 5 bytes as letters of 5 bits each
+        # base64 encodes 3 bytes as 4 letters of 6 bits each; base32 encodes 5 bytes as 8 letters
+        # of 5 bits each
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            for start in range(size):  # the secret can begin at any byte of a group
+            for start in range(size):  # the secret can begin at any byte of such a group
                 whole = encode(b"\0" * start + data).decode().rstrip("=")
-                # leave out letters at both ends that also encode bytes around the secret
+                # leave out letters that encode, even in part, bytes before or after the secret
                 last = (start + len(data)) * 8 // bits
                 core = whole[-(-start * 8 // bits) : last]
                 letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)

@@ -48,7 +48,7 @@ class AnthropicBatches:
         self.request = agent.request  # a request in a batch has the same body as a single call
 
     def _batch_resource(self) -> Any:
-        # The SDK must not retry, because the batch may already exist; `Batches` checks this first.
+        # The SDK must not retry: a failed call may have made a batch. `Batches` looks for it first.
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
@@ -60,7 +60,7 @@ class AnthropicBatches:
         return texts
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send a batch of requests (`bodies` by name) and return the name of the batch."""
+        """Send a batch and return its name; `bodies` maps the name of each request to its body."""
         requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
         with _batch_errors():
             batch = await self._batch_resource().create(requests=requests)
@@ -69,7 +69,7 @@ class AnthropicBatches:
         return name
 
     async def before(self) -> Before:
-        """Return the state of the list of batches, just before a new batch is sent."""
+        """Return the newest batch in the list and the time; called just before a batch is sent."""
         with _batch_errors():
             raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()

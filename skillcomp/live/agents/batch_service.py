@@ -101,11 +101,11 @@ class BatchService(Protocol):
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send a batch of requests (`bodies` by name) and return the name of the batch."""
+        """Send a batch and return its name; `bodies` maps the name of each request to its body."""
         ...
 
     async def before(self) -> Before:
-        """Return the state of the list of batches, just before a new batch is sent."""
+        """Return the newest batch in the list and the time; called just before a batch is sent."""
         ...
 
     async def newer_than(self, batch_id: str | None) -> tuple[list[BatchState], bool]:

@@ -56,7 +56,7 @@ KEYS = {
     "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
 }
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
-# The name of the environment variable that sets the endpoint of each program.
+# For each program, the environment variable that sets its endpoint.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # Defaults for the environment of a program; the user's own environment overrides them. By default
 # claude repeats a call with a wrong key ten times, which takes three minutes.
@@ -66,7 +66,7 @@ _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
-    # a word of 32 or more letters and digits is taken as a key that is passed without an option
+    # a word of 32 or more letters and digits is taken for a key, even without an option like --key
     r"|(?<![\w/.-])(?=\w*\d)(?=\w*[A-Za-z])\w{32,}(?![\w/.-])"
 )
 # A hash, such as that of a commit, is not hidden if the words before it show that it is a hash.
@@ -76,7 +76,7 @@ _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 # claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
 # grant what the mode does not allow.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
-# Environment variables with such names are hidden from the commands that codex's model runs.
+# Patterns of environment variables to hide from the commands that codex's model runs.
 _HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -186,7 +186,7 @@ class CliAgent(BaseAgent):
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
-        # read the environment only once, so that the recorded endpoint is the one that is used
+        # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
         self._secrets = _secrets_in(rest)
@@ -353,7 +353,7 @@ class CliAgent(BaseAgent):
             "sandbox_workspace_write.writable_roots": [str(folder / "tmp")],
             # keep codex from reading instructions and skills of a repository around the folder
             "project_root_markers": [],
-            # hide the key that codex needs from the commands of its model
+            # codex needs a key in its environment; hide it from the commands of its model
             "shell_environment_policy.ignore_default_excludes": False,
             "shell_environment_policy.exclude": _HIDDEN_VARIABLES,
         }
@@ -452,7 +452,7 @@ def _require_valid(
 
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the secrets in the arguments of a command, with their placeholders as keys."""
+    """Map placeholders to the secrets that they replace in the arguments of a command."""
     secrets: dict[str, str] = {}
 
     def hide(secret: str, what: str) -> None:

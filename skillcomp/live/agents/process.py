@@ -129,7 +129,7 @@ class _TemporaryRoot:
 
     def watch(self, sign: str, group: int) -> None:
         assert self._watchdog.stdin is not None
-        with contextlib.suppress(OSError):  # the watchdog may have been killed
+        with contextlib.suppress(OSError):  # writing fails if the watchdog was killed
             self._watchdog.stdin.write(f"{sign}{group}\n".encode())
             self._watchdog.stdin.flush()
 
@@ -303,7 +303,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the memory of a process in bytes: its own and its part of the shared memory."""
+    """Return the memory of a process in bytes, with its part of the memory that it shares."""
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except ProcessLookupError:
@@ -319,7 +319,7 @@ def _share_of_memory(pid: int) -> int:
 
 
 def _nameless_files(pid: int) -> dict[int, int]:
-    """Return, by inode, the size in bytes of each open file that a process made in memory only."""
+    """Map inodes to sizes in bytes, for the open files of a process that exist only in memory."""
     sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):

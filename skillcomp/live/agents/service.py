@@ -68,7 +68,7 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Return whether every further call would fail too, such as for lack of permission or money."""
+    """Return whether every further call would fail too, for example because no money is left."""
     codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
     is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
     return is_spent or _status_code(error) in _FATAL_STATUS
@@ -149,9 +149,9 @@ class CacheGate:
 
     The service caches the prefix of a prompt. The cache entry can be read only after the response
     to the call that writes it has begun. If sixty calls were sent at once, all of them would write
-    the entry and none would read it. Calls with a prefix do not wait while its gate stays
-    open. A failed call opens the gate for 30 seconds, so that calls do not fail one after the
-    other. If a prefix is too short for the cache, its gate stays open after the first call.
+    the entry and none would read it. While the gate of a prefix is open, calls with this prefix
+    do not wait. A failed call opens the gate for 30 seconds, so that calls do not fail one after
+    the other. If a prefix is too short for the cache, its gate stays open after the first call.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -170,7 +170,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        until = self._clock() + 30.0  # for 30 seconds, no call waits for another call
+        until = self._clock() + 30.0
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
     @asynccontextmanager
@@ -193,11 +193,11 @@ class ServiceAgent(BaseAgent):
     A subclass defines how to make the client, the body of a call, and the fields of a `Reply`.
     """
 
-    _default_host: str  # The host of the service itself.
+    _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
     _answer_noun: str  # The noun for an answer in error messages.
     _reporter = "the service"  # The source of the token counts, for notes about the cost.
-    _id_field = "_request_id"  # The attribute with the id of an answer, if no header has the id.
+    _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class ServiceAgent(BaseAgent):
         self.prices = tuple(prices)
         self._model, self._timeout, self._max_retries = model, timeout, max_retries
         self._own_client = client
-        # read the environment only once, so that the recorded endpoint is the one that is used
+        # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
         used = self._base_url if client is None else getattr(client, "base_url", None)
         self._host = host_of(used, self._default_host)
@@ -307,7 +307,7 @@ class ServiceAgent(BaseAgent):
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Return the secrets of the client that the user passed, with placeholders as keys."""
+        """Map placeholders to the secrets of the client that the user passed."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()

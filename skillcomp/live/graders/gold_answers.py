@@ -1,4 +1,4 @@
-"""Gold answers: answers with known verdicts that test a grader before a study."""
+"""Gold answers, which test a grader before a study: their correct verdicts are known."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Agreement:
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return fields of a receipt; without verdicts, the share and its interval are None."""
+        """Return the fields for a receipt of a run; without verdicts, share and interval are None."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}
         return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
@@ -194,7 +194,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if too few labels agree (less than `least`), or half or more lack a verdict."""
+    """Raise if the share of agreement is below `least`, or half or more labels lack a verdict."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):

@@ -1,4 +1,4 @@
-"""Decide checks that have a `Rule`, from the answer, trace and files of an attempt; no model.
+"""Decide checks that have a `Rule`, without a model, from an attempt's answer, trace and files.
 
 The rules are those of the graders of ``claude plugin eval`` (code.claude.com/docs/en/plugin-evals).
 If the evidence for a rule is not recorded, its result is unknown: neither a pass nor a fail.

@@ -116,7 +116,7 @@ async def run_tests(
     trusted : bool
         Whether to run without bubblewrap, so that only the limits apply.
     core : int, optional
-        The processor that the run starts on, so that runs at the same time do not slow each other.
+        The processor on which the run starts. Simultaneous runs should start on different ones.
 
     Returns
     -------

@@ -72,7 +72,7 @@ class _TaskGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return a verdict for each check that has a judge of a type that the grader runs."""
+        """Return one verdict for each check; checks that need another type of judge have none."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -424,7 +424,7 @@ def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
 
 
 def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
-    """Return a hash of the judges of the given kinds and of the files that they need."""
+    """Return a hash of the judges of the given kinds and of their test files and prompt."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)

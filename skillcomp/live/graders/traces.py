@@ -211,7 +211,7 @@ class _TraceChecks:
             wrong = misfit(content, self.case.extra["schema"], self.patterns)
         except PatternError as error:
             return None, str(error)
-        except Exception as error:  # for example, the schema may refer to another file
+        except Exception as error:  # an unusable schema, such as one that refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
