@@ -38,7 +38,7 @@ with extra_imports("lab", "an explorer"):
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
 _FIRST = 6  # The value of n at the start, as in the comprehension report.
-_LONG = 80  # At most this number of characters of the longest shared run is shown.
+_LONG = 80  # Of the longest sequence of shared words, at most this many characters are shown.
 _MOST = 200  # A list shows at most this number of texts.
 
 

@@ -64,9 +64,9 @@ def verdicts(
         labelled on all checks of its case in ``checks``; if ``checks`` is not given, on the checks
         that have verdicts.
     skills : mapping of str to Skill or str, optional
-        The texts of the skills; runs that an answer shares with its skill are marked.
+        The texts of the skills. Sequences of words that an answer shares with its skill are marked.
     ngram : int, default 6
-        Length in content words of a run that counts as shared.
+        Minimum length, in content words, of a shared sequence that is marked.
     label : bool, default False
         Give labels instead of reading verdicts.
     store : RunStore, optional

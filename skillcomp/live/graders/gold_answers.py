@@ -157,7 +157,7 @@ class Agreement:
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields for a receipt of a run; without verdicts, share and interval are None."""
+        """Return fields for the receipt of a run; without verdicts, share and interval are None."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}
         return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}

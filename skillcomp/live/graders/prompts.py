@@ -123,7 +123,7 @@ Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 
 @dataclass(frozen=True)
 class GraderPrompt:
-    """A prompt in two parts; ``system`` is the same for all cases of a skill, ``user`` is not.
+    """A prompt in two parts; ``system`` is the same for all cases of a skill, but ``user`` is not.
 
     A custom prompt is entirely in ``user``, and its ``system`` is None.
     """
