@@ -119,8 +119,8 @@ _WIDE_FONTS = (
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Heiti TC"),
     *("Microsoft YaHei", "SimHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS", "Noto Sans"),
 )
-# Settings that match are reset to matplotlib's defaults, so that an earlier style (a dark one, for
-# instance) leaves no colour, grid or spine behind.
+# Settings that match this pattern are reset to matplotlib's defaults. Otherwise an earlier style (a
+# dark one, for instance) would leave colours, grids or spines behind.
 _RESET = re.compile(
     r"(axes|errorbar|font|grid|hatch|image|legend|lines|markers|mathtext|patch|path|scatter|text"
     r"|xaxis|xtick|yaxis|ytick|figure\.subplot)\.|figure\.(autolayout|frameon)$"
@@ -252,7 +252,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    # a different salt shows that use() has not been called
+    # use() sets this salt; another salt shows that use() has not been called
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)

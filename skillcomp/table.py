@@ -59,7 +59,8 @@ _DETAILS: tuple[str, ...] = (
 )
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
-_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # columns not shown if all 0
+# columns that are hidden if all their values are 0
+_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
 _COMMON = "all rows: "
 
 
@@ -338,11 +339,11 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return the units of the rows in each column of a table that was pivoted by measure.
+    """Return the unit of each row in each column, for a table that was pivoted by measure.
 
     In such a table, the measures are a level of the columns or of the index. For any other table,
-    the result is empty. Only rates get a unit, because a percent sign shows it. All other
-    units are None, because they would have to be in the head.
+    the result is empty. The unit is ``"rate"``, which a percent sign shows, or None. Other units
+    are left out, because the head would have to name them.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}
@@ -369,7 +370,8 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
     units = set(_units_of_rows(frame))
     units_visible = units <= _PLAIN or (units <= {"points", *_PLAIN} and "rate" in units)
     if "unit" in frame.columns and units_visible:
-        hidden.append("unit")  # percent signs and plus or minus signs show the unit
+        # a percent sign marks a rate, and a leading + or − marks a difference in points
+        hidden.append("unit")
         sentences += ["differences in points"] * ("points" in units)
     if "estimate" not in frame.columns:
         return "", hidden
@@ -378,7 +380,7 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
             value = frame[name].iloc[0]
             hidden.append(name)
             if name == "unit" and value == "rate":
-                continue  # percent signs show this unit
+                continue  # percent signs mark rates
             sentences.append(_fact_text(name, value, units))
     text = "; ".join(sentences)
     return (text[:1].upper() + text[1:] + "." if text else ""), hidden

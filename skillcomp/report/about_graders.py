@@ -14,12 +14,12 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # An undecided FAIL follows the rules, so it is no breach.
+_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL if undecided
 _MOST = 3  # A sentence names at most this number of rules.
 
 
 def about_graders(**results: pd.DataFrame) -> list[str]:
-    """Summarise results on graders in sentences, in the order given.
+    """Summarise results on graders in sentences, in the order of the arguments.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare each grader with a constant grader, and ranks by agreement with ranks by kappa."""
+    """Name the graders not shown to beat a constant grader, and those that kappa ranks lower."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -108,7 +108,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
-    """Count the pairs of graders that differ in agreement; list those not shown to differ."""
+    """Count the pairs of graders with a significant difference in agreement; list the others."""
     if pairs.empty:
         return
     ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])
@@ -137,7 +137,7 @@ def _pairs_in_words(pairs: pd.DataFrame) -> str:
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare the graders' agreement with each labeller with the agreement among labellers."""
+    """For each labeller, compare the agreement of the graders with that among labellers."""
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
@@ -186,7 +186,7 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
 
 
 def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
-    """Yield the rows of a measure that have an interval, with the names of agent and graders."""
+    """For each row of `measure` with an interval, yield the agent, both graders and the row."""
     rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in rows.iterrows():
         start = f"Answers by {row['agent']}: " if "agent" in row else ""
@@ -194,7 +194,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from the reference, and how many of these gold confirms."""
+    """Count the verdicts that differ from the reference, and those that are right by gold."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
@@ -254,7 +254,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name effects that are shown, effects shown only before adjustment, and unknown effects."""
+    """Name the effects that are significant after adjustment, only before it, or unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]
@@ -279,7 +279,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Compare how readily each grader passes checks of two conditions with the same gold label."""
+    """For checks with equal gold, compare the shares that a grader passes by condition."""
     rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
     by = [name for name in ("grader", "agent", "condition") if name in rows]
     for keys, part in rows.dropna(subset=["estimate", "ci_low"]).groupby(by, sort=False):
@@ -396,7 +396,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
 
 
 def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Group a frame by its columns among `names`; yield the values and the rows of each group."""
+    """Group a frame by those `names` that are columns; yield values and rows of each group."""
     by = [name for name in names if name in frame]
     yield from frame.groupby(by, sort=False) if by else [((), frame)]
 

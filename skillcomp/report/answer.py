@@ -54,7 +54,7 @@ ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are fo
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
 _NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
-_N_STUDIES = 400  # number of simulated studies; the error of the power is then 2 to 4 points
+_N_STUDIES = 400  # simulated studies; the standard error of a power of 80 % is then 2 points
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return an escaped HTML list of the first 12 sentences and of those about the data.
+        """Return an escaped HTML list of the first 12 sentences and of all those on ``problems``.
 
         If the study compares no conditions, return its first screens instead.
         """
@@ -279,7 +279,7 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # a correction cannot average agents; with an empty frame, the page says "not corrected"
+        # correction.delta cannot average agents; without rows, the page says "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:

@@ -17,7 +17,7 @@ from skillcomp.style import called
 
 
 def can_calibrate(data: StudyData) -> bool:
-    """Return whether there are copied and fresh passages with the texts of their sources."""
+    """Return whether there are copied and fresh passages, and the texts of their sources."""
     texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
     levels = set(texts["level"])
     return "fresh" in levels and bool(levels & set(COPIES))
@@ -70,7 +70,7 @@ def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
 
 
 def _names_of(rows: pd.DataFrame) -> pd.Series:
-    """Name the texts that each row counts; NaN for rows that are not shares of texts."""
+    """Name the kind of text that each row counts; NaN if a row is not a share of texts."""
     name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
     name = name.mask(rows["measure"].eq("sensitivity"), "copies")
     return name.mask(rows["measure"].str.endswith("_at_answer_length"))

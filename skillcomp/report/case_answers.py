@@ -90,7 +90,7 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> Markup:
-        """Render the answers of a case and repeat side by side as HTML.
+        """Render a case as HTML, with all answers of one repeat side by side.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> list[Row]:
-        """Return the content of a panel for each answer to a case; by default of all repeats.
+        """Return the content of one panel per answer to a case; without `repeat`, of all repeats.
 
         The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
         of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and

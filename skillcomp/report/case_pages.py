@@ -112,7 +112,7 @@ class _CaseData:
     keys: list[Key]
     facts: Mapping[Key, list[str]]
     lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
-    hits: Mapping[Key, list[str]]  # Codes for the filters: condition.grader.state.
+    hits: Mapping[Key, list[str]]  # Filter codes, such as 0.1.n: condition, grader, state.
     graders: list[str]
     conditions: list[str]
     order: str
@@ -169,7 +169,7 @@ def _changes(
     reference: str | None,
     checks: Checks,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
-    """Return the rates and deltas of cases, the outcomes that are NA, and a problem in words."""
+    """Return rates and deltas of cases, outcomes that are NA, and a message if deltas are missing."""
     keys = [*CASE, "agent", "condition"]
     rates = pd.DataFrame(columns=[*keys, "n", "rate"])
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
@@ -193,7 +193,7 @@ def _changes(
 def _hits_by_case(
     tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
 ) -> dict[Key, list[str]]:
-    """Return the codes of each case for the filters: condition.grader.state, each code once."""
+    """Return the filter codes of each case, such as 0.1.n: condition, grader and state."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     hits: dict[Key, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Make chapters of a page from executed notebooks: sanitised HTML, and figures with files."""
+"""Make chapters of a page from executed notebooks: sanitised HTML, figures and their files."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def chapter_of(
         section.shown = _with_tables_folded(section.shown)
     chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
     drawn = {name for figure in chapter.figures for _, name in figure.files}
-    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex hold captions, as the page does
+    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex hold captions, which the page shows
     files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
     apart = tuple(sorted(files - drawn))
     return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))
@@ -156,7 +156,7 @@ def _headings_with_texts(source: str) -> list[tuple[str, str]]:
 
 
 def _add_text(section: _Section, text: str) -> None:
-    """Show the first paragraph after a heading; fold the rest, and texts after an output."""
+    """Show a paragraph that directly follows a heading; fold all other text."""
     first, _, rest = text.strip().partition("\n\n")
     if section.shown or not section.heading or first.startswith(("-", "*", "|")):
         first, rest = "", text.strip()
@@ -165,7 +165,7 @@ def _add_text(section: _Section, text: str) -> None:
 
 
 def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
-    """Return False for a cell that is empty, inserted or the list of versions, otherwise True."""
+    """Return False if a cell is empty, inserted by `execute` or lists versions; else True."""
     # the versions are already at the end of the page
     return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
 
@@ -189,7 +189,7 @@ def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figur
 
 
 def _lacking_data(outputs: Sequence[Markup | Figure]) -> str:
-    """Return the first message on missing data if the outputs show only such messages, or ""."""
+    """Return the first message if all outputs are messages on missing data; otherwise ""."""
     texts = ["" if isinstance(part, Figure) else part.striptags() for part in outputs]
     if texts and all(text.startswith(NOT_SHOWN) for text in texts):
         return texts[0].removeprefix(NOT_SHOWN)

@@ -77,9 +77,9 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of quotes in an answer; any blanks and quotation marks match."""
+    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # for each run of blanks: where it ends in `flat`, and how many blanks were dropped so far
+    # `flat` has one blank per run: note where each ends in it, and all blanks dropped so far
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)

@@ -30,7 +30,7 @@ with extra_imports("lab", "a chapter"):
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-CELL_TIMEOUT = 600  # seconds; on the recorded study, the slowest cell takes only a few seconds
+CELL_TIMEOUT = 600  # limit for a cell in seconds; on the recorded study, a few are enough
 _KERNEL = "python3"
 # kernels work in parallel, so each uses one core
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
@@ -156,7 +156,7 @@ def execute_chapters(
             if books[path][1] or not share_kernel:
                 kernel.close()
                 client = None
-    todo.put(None)  # the next thread reads this None and ends
+    todo.put(None)  # lets the next thread end, too
     return books
 
 
@@ -173,7 +173,7 @@ def _own_event_loop() -> Iterator[None]:
 def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """After the cell tagged 'parameters', insert one that replaces values of parameters."""
+    """After the cell tagged 'parameters', insert a cell that assigns new values to parameters."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []

@@ -101,8 +101,8 @@ def findings(
     Parameters
     ----------
     decided : pandas.DataFrame or None
-        The verdict on each skill, from :func:`skillcomp.skillverdicts.decide`. None for a study
-        that only records whether skills fire, and for sentences on the other frames alone.
+        The verdict on each skill, from :func:`skillcomp.skillverdicts.decide`. None if
+        the study only records whether skills fire, or to summarise only the other frames.
     overall : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.paired` over all skills.
     placebo : pandas.DataFrame, optional
@@ -281,7 +281,7 @@ def _verdict_sentences(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` on the same skill and condition, if it has an estimate."""
+    """Return the row of `frame` on the skill and condition of `row`, if it has an estimate."""
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
@@ -327,7 +327,7 @@ def _summary_sentences(
 def _headline(main: pd.DataFrame) -> str:
     """Return the counts of the verdicts in words; empty if there are no verdicts.
 
-    The counts of the grader's verdicts that a correction does not confirm follow at the end.
+    At the end, the text counts verdicts by the grader alone that the correction does not confirm.
     """
     n, by = len(main), ["skill", *(name for name in ("agent",) if name in main)]
     rows = _unit_of_rows(main)
@@ -461,7 +461,7 @@ def _labels_in_words(row: Row) -> str:
 
 
 def _shown_alone_in_words(row: Row, subject: str) -> str:
-    """Describe a gain or loss that is shown only before p-values are adjusted, if there is one."""
+    """Describe a gain or loss that is significant only before adjustment, if there is one."""
     low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
     corrected = row.get("estimator", NAIVE) != NAIVE
     if not (low > 0 or high < 0) or (is_unconfirmed(row) and not corrected):
@@ -598,7 +598,7 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
         end = f"far cases change {word}: far minus near {say.change(row)}"
-    # pooled rows also list dimensions, but they compare cases across dimensions, not within
+    # pooled rows also list dimensions, but the comparison is across them, not within them
     is_within = by_measure is within and row.get("dimensions")
     about = ""
     if is_within:
@@ -619,7 +619,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Return the rows of each agent and grader version, after a text that names the two."""
+    """Return, for each agent and grader version, a text with their names, and their rows."""
     by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
     if not by:
         return [("", frame)]

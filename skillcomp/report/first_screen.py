@@ -86,7 +86,7 @@ def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, lis
 
 
 def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentences:
-    """Name the dimensions with an adjusted p-value below 0.05, then the others."""
+    """Name the dimensions with an adjusted p-value below 0.05 and, if there are any, the rest."""
     for condition in main["condition"].unique():
         rows = dimensions[dimensions["condition"].eq(condition)]
         rows = rows[rows["estimate"].notna()]
@@ -105,7 +105,7 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
 
 
 def _amount_text(amount: str, value: float) -> str:
-    """Format dollars, tokens or minutes; below two minutes in seconds."""
+    """Format dollars, tokens or minutes; a time below two minutes is given in seconds."""
     if amount == "cost_usd":
         dollars = f"{abs(value):,.2f}" if abs(value) >= 0.1 else quantity(abs(value))
         return f"−${dollars}" if value < 0 else f"${dollars}"

@@ -32,7 +32,7 @@ from skillcomp.table import Table
 _MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
 _GOLD = "the labels of gold"  # Gold has this name when graders are compared with it.
-_UNNAMED = "unnamed condition"  # All rows of a table without conditions have this condition.
+_UNNAMED = "unnamed condition"  # Rows of a table without conditions get this one.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
     "cohen_kappa": 0.1,

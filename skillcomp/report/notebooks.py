@@ -81,7 +81,7 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
 
 
 def blank_explorers(notebook: nbformat.NotebookNode) -> None:
-    """Empty the cells that show a widget and the text before them: a page has no widgets."""
+    """Clear the cells that show a widget, and the text before them: a page has no widgets."""
     for before, cell in pairwise(notebook.cells):
         if cell.cell_type == "code" and _EXPLORER in cell.source:
             cell.source, cell.outputs = "", []

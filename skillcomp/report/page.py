@@ -1,4 +1,4 @@
-"""Write the page about a study: first the answer, then the chapters, with files of figures."""
+"""Write the page about a study: the answer, then the chapters; also write the figure files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
-# Without gold the signs of verdicts are hollow.
+# Without gold, the signs of verdicts are hollow.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
 
 
@@ -204,7 +204,7 @@ def _defaults_by_notebook(
 def _with_paths(
     values: Mapping[str, object], study: RunStore | Frames, out: Path
 ) -> dict[str, object]:
-    """Add DATA and OUT and make STORE absolute, because a notebook runs in its own folder."""
+    """Add the parameters DATA and OUT; make STORE absolute: a notebook runs in its own folder."""
     paths: dict[str, object] = {"OUT": str(out.resolve())}
     if isinstance(study, RunStore):
         paths["DATA"] = str(study.path.resolve())
@@ -216,7 +216,7 @@ def _with_paths(
 def write_answer(
     result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
 ) -> Path:
-    """Write the page of an answer, without chapters; the answer used `reference` and `checks`."""
+    """Write a page without chapters; `reference` and `checks` are arguments of the answer."""
     out.mkdir(parents=True, exist_ok=True)
     pages = _pages_of_cases(study, out, result, reference, 1, checks)
     figures = _headline_figures(result, out, study.fingerprint)
@@ -282,7 +282,7 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return HTML and a figure on the checks of the last probe; without a probe, no figure."""
+    """Return HTML and a figure on the checks of the last probe, or an empty list of figures."""
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -341,7 +341,7 @@ def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str,
 
 
 def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
-    """Return the chapters about a study, and sentences on those that it has no data for."""
+    """Return the chapters about a study, and one sentence for each chapter without data."""
     lacking = {}
     if not study.manifest.get("design"):
         lacking["09"] = (
@@ -373,7 +373,7 @@ def _executed_chapters(
     if not paths:
         yield books
         return
-    from skillcomp.report.execute_notebooks import execute_chapters  # needs the extra lab
+    from skillcomp.report.execute_notebooks import execute_chapters  # needs skillcomp[lab]
 
     n = min(cpu_count(), len(paths))
     bar = tqdm(desc="report", total=len(paths), unit="chapter", disable=not progress)
@@ -395,7 +395,7 @@ def _executed_chapters(
 
 
 def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return one headline figure per `ON_FIRST_PAGE` skills, or those of the screens."""
+    """Save and return a figure per `ON_FIRST_PAGE` skills or, without skills, per screen."""
     if result is None:
         return []
     rows = result.headline()
@@ -556,7 +556,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     graders = grader_cells(estimates) if "decided" in estimates else []
     grid, skills = {}, []
     texts = {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)}
-    if graders:  # the table has the numbers of these sentences
+    if graders:  # move sentences with numbers that the table of graders shows to the notes
         in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
         own = topics["grader"]
         topics["grader"] = [row for row in own if row["sentence"] not in in_table]
@@ -573,7 +573,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics, notes) for name in names]
     limits = topics.get("limits", [])
-    about = [row for row in limits if row["about"] == row["about"]]  # skip NaN: no single subject
+    # skip sentences without a single subject: their subject is NaN, which differs from itself
+    about = [row for row in limits if row["about"] == row["about"]]
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]
         texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])

@@ -28,7 +28,7 @@ _SHARES = {
     "position_tie_differences": "a tie in one order",
 }
 _CHOICES = ["winner", "winner_position"]
-_MOST = 10  # There are at most this number of sentences on win rates.
+_MOST = 10  # The screen has at most this number of sentences on win rates.
 _SIDES = 2  # A comparison has two items: "is the first better?" and "is the second better?".
 
 
@@ -40,7 +40,7 @@ def can_judge_pairs(data: StudyData) -> bool:
 def pairwise_screen(
     data: StudyData, results: StudyEstimates, grader: str, *, chosen: bool = False, **how: Any
 ) -> StudyScreen:
-    """Estimate position bias, win rates and, for verdicts of pairs, agreement with gold.
+    """Describe position bias and, for a study from `from_pairs`, win rates and agreement.
 
     `results` has ``agreement`` if the pairs have gold. The new estimates are added to `results`.
     """

@@ -51,7 +51,7 @@ def treatment(condition: object, reference: object = "baseline") -> str:
 
 
 def without(reference: object, pronoun: str = " it") -> str:
-    """Format the reference of a comparison: "without it" or, for example, "with Tool A"."""
+    """Describe the reference condition, such as "without it" or "with Tool A"."""
     return f"without{pronoun}" if reference == "baseline" else f"with {treatment(reference)}"
 
 
@@ -157,7 +157,7 @@ def listing(names: Iterable[str]) -> str:
 
 
 def reason(row: Row, *columns: str) -> str:
-    """Return the first text in `columns` of the row or, after them, in the column ``note``."""
+    """Return the first text that the row has in `columns` or, failing that, in ``note``."""
     cells = (row.get(column) for column in (*columns, "note"))
     texts = (text.strip() for text in cells if isinstance(text, str))
     return next(filter(None, texts), "no reason was recorded")

@@ -127,7 +127,7 @@ def _repeats_in_words(rows: pd.DataFrame) -> str:
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
-    """Summarise how many cases would settle the first verdict in each frame of `parts`."""
+    """Summarise how many cases each skill needs; each frame of `parts` is about one skill."""
     counted = [rows for rows in parts if len(rows)]
     firsts = pd.DataFrame([rows.iloc[0] for rows in counted])
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())

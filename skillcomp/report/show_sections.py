@@ -24,10 +24,10 @@ _TABLE_FILES: ContextVar[Iterator[str] | None] = ContextVar("table_files", defau
 
 @contextmanager
 def section(tables: str | PathLike[str] | None = None) -> Iterator[None]:
-    """Show one sentence in place of an analysis that the study has no data for.
+    """Run an analysis; if the study lacks the data for it, show one sentence instead.
 
-    An error of skillcomp ends the block, and its message is shown, with the remedy. Other errors
-    are raised.
+    A ``SkillcompError`` ends the block, and its message is shown, with the remedy. Other errors are
+    raised.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class StudyData:
         return best_grader(agreement, self.graders) if self.graders else ""
 
     def gold_design(self, gold_drawn: Drawn | None, drawn_by: str | None) -> dict[str, Any]:
-        """Return how gold was drawn; without arguments, as the facts of the study state it."""
+        """Return how gold was drawn: by the arguments or, without them, by the study's facts."""
         if gold_drawn is None and drawn_by is None:
             gold_drawn, drawn_by = self.facts.get("gold_drawn"), self.facts.get("drawn_by")
         name = None if drawn_by is None else grader_named(drawn_by, self.graders)

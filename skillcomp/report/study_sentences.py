@@ -22,7 +22,7 @@ def skill_sentences(
     placebo: pd.DataFrame | None = None,
     checked: bool = True,
 ) -> list[str]:
-    """Summarise the verdicts on skills in sentences, without their graders.
+    """Summarise the verdicts on skills in sentences, without sentences on the graders.
 
     Parameters
     ----------
