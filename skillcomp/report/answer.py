@@ -161,7 +161,7 @@ def draw_headline(
         else:
             ax = plots.cases(cases, rows, y=y, group=group, width=width)
         for margin in rows["margin"].unique():
-            for limit in (-margin, margin):  # verdicts depend on the margin, so draw it
+            for limit in (-margin, margin):  # draw the margin, because verdicts depend on it
                 ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
     return ax.figure
 

@@ -169,7 +169,7 @@ def _changes(
     reference: str | None,
     checks: Checks,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
-    """Return rates and deltas of cases, outcomes that are NA, and a message if deltas are missing."""
+    """Return rates and deltas of cases, outcomes that are NA, and a message if deltas fail."""
     keys = [*CASE, "agent", "condition"]
     rates = pd.DataFrame(columns=[*keys, "n", "rate"])
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])

@@ -44,7 +44,7 @@ _RESULTS = {
 }
 _LOSSES = ["hurts", "harmful"]
 _LIMITS = ["estimate", "ci_low", "ci_high"]
-# needed columns of each frame, in the order decided, placebo, gap, effects, explained
+# columns that the frames need, in the order decided, placebo, gap, effects, explained
 _COLUMNS = (
     ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict", "note"],
     ["skill", "condition", *_LIMITS],
@@ -226,7 +226,7 @@ def findings(
         topics.append(reading)
         if gap is not None:
             topics.append(("transfer", _transfer_sentences(gap, gap)))
-    # if `decided` is given, sentences also state that there is no gold, or only one grader
+    # with `decided`, sentences also state that there is no gold, or that there is one grader
     whole = decided is not None
     topics += [
         ("grader", grader_sentences(agreement) if whole or agreement is not None else ()),

@@ -31,7 +31,7 @@ from skillcomp.table import Table
 
 _MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
-_GOLD = "the labels of gold"  # Gold has this name when graders are compared with it.
+_GOLD = "the labels of gold"  # name of gold when graders are compared with gold
 _UNNAMED = "unnamed condition"  # Rows of a table without conditions get this one.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
@@ -348,7 +348,7 @@ def gold_sentences(
 
 
 def interval_of(row: Row) -> Interval:
-    """Return the estimate of a row with its limits and n."""
+    """Return the interval of a row: estimate, limits and n."""
     estimate, low, high, n = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "n"))
     return Interval(estimate, low, high, ci_level=float(row["ci_level"]), n=n)
 

@@ -56,7 +56,7 @@ from skillcomp.table import table
 ARCHIVE = "figures.zip"
 CASES = "cases"  # This folder has the pages of the cases.
 _OWN_TABLE = "your table"  # This is the name of a study that was given as frames.
-_OWN_PARAMETERS = {"DATA", "OUT"}  # These parameters of notebooks are set by `build`.
+_OWN_PARAMETERS = {"DATA", "OUT"}  # `build` sets these parameters of notebooks.
 _SAVED = "study"  # Frames are saved in this folder, so that chapters can read them as a store.
 _GUIDES = {"04", "08"}  # These notebooks are about planning and running any study.
 _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|<[^>]*>)", re.S)
@@ -268,7 +268,7 @@ def _write_page(
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
     page = out / "index.html"
-    # links to files of the chapters are relative to the page
+    # make links to files of the chapters relative to the page
     html = _with_unbroken_numbers(html.replace(f"{out.resolve().as_posix()}/", ""))
     replace_file(page, html.encode())
     return page

@@ -33,7 +33,7 @@ def has_estimate(row: Row | None) -> TypeGuard[Row]:
 
 
 def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
-    """Return the rows of a frame as a dictionary with keys from the column `name`."""
+    """Return a dictionary of the rows of a frame; the column `name` has the keys."""
     return {row[name]: row for _, row in frame.iterrows()}
 
 

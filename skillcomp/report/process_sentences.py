@@ -46,7 +46,7 @@ def progress_sentences(progress: pd.DataFrame) -> list[str]:
 
 
 def description_sentences(compared: pd.DataFrame, noise: pd.DataFrame | None = None) -> list[str]:
-    """Describe the changes between the conditions of a trigger study, and how much is noise.
+    """Describe the changes between the conditions of a trigger study, and the size of the noise.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from skillcomp.planning.cases_to_settle import MANY_REPEATS, MOST_REPEATS
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 
-# with more undetermined skills than this, there is no sentence about each
+# with more undetermined skills than this, there are no sentences on single skills
 _FEW = 4
 _SHOWN: Mapping[Any, str] = {
     "helps": "a gain",

@@ -72,7 +72,7 @@ class StudyData:
 
     @property
     def versions(self) -> dict[str, pd.DataFrame]:
-        """The verdicts of each grader that has several versions, by its name."""
+        """The verdicts of each grader with several versions; keys are names without versions."""
         names = self.verdicts["grader"].map(self.base_names)
         parts = dict(iter(self.verdicts.groupby(names, sort=False)))
         return {name: part for name, part in parts.items() if part["grader"].nunique() > 1}

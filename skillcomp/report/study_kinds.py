@@ -66,6 +66,6 @@ def study_screens(
 
 
 def needs_in_words() -> str:
-    """Return one sentence per kind on what it needs."""
+    """Return one sentence per kind of study on the data that it needs."""
     needs = {"skill study": _SKILL_NEEDS} | {kind.name: kind.needs for kind in STUDY_KINDS}
     return " ".join(f"A {name} needs {what}." for name, what in needs.items())
