@@ -11,8 +11,8 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# in a schema with unevaluatedProperties, jsonschema itself searches for the patterns of
-# patternProperties, without our time limit
+# if a schema also has unevaluatedProperties, jsonschema searches for the patterns of
+# patternProperties itself, without the time limit of `PatternSearch`
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 
@@ -112,8 +112,8 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
     kind: Any = extend(validator_for(schema), _bounded_keywords(patterns))
 
     def evolve(self: Any, **changes: Any) -> Any:
-        # if this part of the schema has a `$schema`, jsonschema itself would continue with a class
-        # that has no time limit
+        # a part of the schema may have its own `$schema`; there, jsonschema itself would continue
+        # with a validator that has no time limit
         patterns.require_time()
         same = {"schema": self.schema, "registry": self._registry, "_resolver": self._resolver}
         return kind(**same | changes)

@@ -58,8 +58,8 @@ class Step:
     exit_code : int or None
         The exit code of a command, if reported.
     read_only : bool or None
-        Whether the step is known to write nothing; None for tools of MCP servers, subagents and
-        steps that cannot write, such as messages.
+        True if the step is known to write nothing, False if it may write. None for tools of MCP
+        servers, for subagents, and for steps that never write, such as messages.
     in_subagent : bool
         Whether a subagent took the step.
     input_tokens, cached_tokens, output_tokens : int or None
@@ -99,8 +99,8 @@ class Trace:
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
         Token counts over all models and turns; input tokens include the cached ones.
     cost_usd : float or None
-        The program's own estimate; None if it reports none. If it reports one that cannot be used,
-        ``cost_note`` gives the reason.
+        The program's own estimate; None if there is no estimate or it cannot be used. For an
+        estimate that cannot be used, ``cost_note`` gives the reason.
     n_commands : int or None
         Number of shell commands run, without those that were denied; None for text.
     n_retries : int
@@ -412,7 +412,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 steps.append(_claude_block(block, turn, below, denied))
             if usage := _token_counts(_as_mapping(message.get("usage"))):
                 name = str(message.get("id"))
-                # every line of a message repeats the usage, so keep the usage in the last line
+                # each line of a message reports the usage again; only the last report is kept
                 spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
             for block in _as_mappings(message.get("content")):

@@ -172,7 +172,7 @@ def bases_of(file: Path) -> list[Path]:
 def inside(name: str, bases: list[Path]) -> Path | None:
     """Return the path of a name in the first of `bases` that contains it; None if no base does.
 
-    The last base is the widest. A name or link that leads out of it gives None.
+    The last base contains the others. A name or link that leads out of the last base gives None.
     """
     places = [] if leaves(name) else [base / name for base in bases]
     return next((place for place in places if is_below(place, bases[-1])), None)
@@ -193,7 +193,7 @@ def leaves(name: str) -> bool:
 
 
 def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
-    """Decode UTF-8 without a byte-order mark; errors name the line of the first invalid byte."""
+    """Decode UTF-8 and drop a byte-order mark; errors name the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
@@ -252,9 +252,9 @@ def read_yaml(
 
 
 def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
-    """Return the line, as ``", line N"``, and the fault of the first value that misfits its tag.
+    """Return the line and the fault of the first value that does not fit its YAML type.
 
-    Return None if every value fits.
+    The line has the form ``", line N"``. Return None if every value fits.
     """
     waiting = [root] if root is not None else []
     seen: set[int] = set()

@@ -36,8 +36,8 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # Bytes of a block, which must hold a whole line; fastest in a benchmark.
-_LONG_BLOCK = 1 << 29  # Bytes of a block if a line is longer than _BLOCK.
+_BLOCK = 1 << 22  # Arrow reads blocks of this many bytes; the fastest size in a benchmark.
+_LONG_BLOCK = 1 << 29  # A block must hold a whole line, so files with very long lines need this.
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -167,7 +167,8 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
         before = data[max(match.start() - 64, 0) : match.start()].tobytes().rstrip()
-        if not before or before[-1:] in (b"}", b"\xbf"):  # the byte \xbf ends a byte-order mark
+        # a byte-order mark, which may precede the first line, ends in the byte \xbf
+        if not before or before[-1:] in (b"}", b"\xbf"):
             return True
     return False
 

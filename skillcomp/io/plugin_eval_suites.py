@@ -38,9 +38,11 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "llm": ("criteria", "focus"),
 }
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
-_STICKY = "y"  # A match must start where the last one ended, the first at the start of the text.
-_IGNORED_FLAGS = "dguv"  # These flags do not change how often a pattern occurs.
-_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript has no flags inside a pattern.
+# with this flag, the first match must start at the start of the text, and each further match at the
+# end of the previous match
+_STICKY = "y"
+_IGNORED_FLAGS = "dguv"  # JavaScript flags that do not change how often a pattern occurs.
+_INLINE = re.compile(r"\(\?[a-z]+\)")  # Flags inside a pattern, which JavaScript does not allow.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
 
@@ -255,9 +257,9 @@ class _CaseReader:
         return checks, triggers.pop() if len(triggers) == 1 else None
 
     def expected_trigger(self, row: Mapping[str, Any]) -> bool | None:
-        """Return whether a grader expects that the skill under test is used, or that it is not.
+        """Return True if a grader expects use of the skill under test, False if it forbids use.
 
-        None if the grader checks something else.
+        Return None if the grader checks something else.
         """
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")

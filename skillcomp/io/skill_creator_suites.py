@@ -31,7 +31,7 @@ _OTHERS = (
 _TEXTS = ("rubric", "text", "description", "assertion", "expectation", "name")
 _JUDGED = (None, "llm_judge", "llm-judge", "llm")
 _OF_QUERY = ("id", "category", "reason", "expected_skill", "name", "notes")
-# phrases in problems; `skillcomp check` infers the severity of a problem from them
+# phrases of the sentences in ``Suite.problems``; `skillcomp check` infers the severity from them
 NOT_MAPPED = "has no counterpart and is not checked"
 KEPT = "is kept in extra"
 
@@ -105,7 +105,7 @@ def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | No
 
 
 def _named_skill(top: Mapping[str, Any], file: Path) -> str:
-    """Return the skill that a file names, else the folder of the skill, else the file's stem."""
+    """Return ``skill_name`` of a file, else the name of the skill's folder or the file's stem."""
     name = top.get("skill_name")
     if isinstance(name, str) and name.strip():
         return name.strip()
@@ -167,7 +167,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return checks for the expectations that a grader can judge, and the others unchanged."""
+        """Return a check per expectation that a grader can judge, and the other expectations."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."

@@ -233,8 +233,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         why = f"a character that YAML does not allow ({cause.reason})"
         raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
     except yaml.MarkedYAMLError as cause:
-        # YAML counts lines from 0, but the parsed text begins with the line feed after line 1 of
-        # the file. Its numbers are therefore one less than those of an editor.
+        # The parsed text begins with the line feed after line 1 of the file, and YAML counts lines
+        # from 0, so YAML's line n is line n + 1 of the file.
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
         why = " ".join(part for part in (cause.context, cause.problem) if part)

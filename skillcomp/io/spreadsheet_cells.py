@@ -1,4 +1,4 @@
-"""Cells of csv files that no spreadsheet takes for a formula."""
+"""Cells of csv files that no spreadsheet reads as a formula."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-# Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four
+# Matches cells that a spreadsheet reads as a formula (OWASP, CSV injection). The last four
 # characters are full-width forms. Leading apostrophes are matched, too, so that the escape can be
 # undone.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
@@ -15,7 +15,7 @@ _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: Non
 
 
 def as_cell(value: Any) -> str:
-    """Convert a value to the text of a cell that no spreadsheet takes for a formula."""
+    """Convert a value to the text of a cell that no spreadsheet reads as a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = _with_line_feeds(value).translate(_CONTROL)
@@ -29,7 +29,7 @@ def from_cell(text: str) -> str:
 
 
 def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
-    """Return a frame as csv; texts that a spreadsheet takes for a formula get an apostrophe."""
+    """Return a frame as csv; texts that a spreadsheet would read as a formula get an apostrophe."""
     safe = frame.rename(columns=_without_formula, index=_without_formula if index else None)
     for place, dtype in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(dtype):

@@ -33,8 +33,8 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
-SOURCE = "source"  # Level of a saved passage that is the text of a source.
-SAVED_FRAMES = "frames"  # Entry of the manifest if `Frames.save` wrote the store.
+SOURCE = "source"  # Level of the saved passages that hold the texts of `Frames.skills`.
+SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)

@@ -68,17 +68,17 @@ def _counts_by(values: pd.Series) -> str:
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
-    """Describe one change; add the number of rows unless the change is of the whole study."""
+    """Describe one change; add the number of rows unless it concerns the whole study."""
     value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
     return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")
 
 
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return one sentence per place, which lists the changes of values there.
+    """Return one sentence per place (a column, field, file or argument) that lists its changes.
 
-    Each change is a mapping with place, found, done and n. Changes of the whole study (n is 0) come
-    first.
+    Each change is a mapping with the keys ``place``, ``found``, ``done`` and ``n``. Changes of the
+    whole study (``n`` is 0) come first.
     """
     lines = []
     in_order = sorted(changes, key=lambda change: bool(change["n"]))
@@ -98,7 +98,8 @@ def overview_html(
 ) -> str:
     """Return the facts, the columns of a table and its changed values as escaped HTML.
 
-    ``changes`` has a mapping with place, found, done and n for each changed value.
+    For each changed value, ``changes`` has a mapping with the keys ``place``, ``found``, ``done``
+    and ``n``.
     """
     pairs = [f"{argument} = {name}" for argument, name in columns.items()]
     read = {"Columns": ", ".join(pairs)} if pairs else {}

@@ -18,7 +18,7 @@ def suite_place(suite: Suite, slug: str, suffix: str) -> str:
 
 
 def file_place(place: str, slug: str, name: str) -> str:
-    """Return the path in a store for a file of the suite that is at `place`."""
+    """Return the path in a store for the file `name` of a suite; `place` is the suite's path."""
     if place.endswith(FILE_NAME):
         return f"{place.removesuffix(FILE_NAME)}{name}"
     return f"{INPUTS}/{slug}/{name}"
@@ -27,8 +27,8 @@ def file_place(place: str, slug: str, name: str) -> str:
 def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
     """Return the files that belong to a suite, by their relative names.
 
-    For comprehension and trigger cases these are their input files, for tasks the files that their
-    judges need.
+    Comprehension and trigger cases need their input files and schemas; tasks need the files of
+    their judges.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
 
 
 def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the input files of a suite's cases, by name."""
+    """Return the input files and schemas of a suite's cases, by relative name."""
     files: dict[str, Path] = {}
     for case in suite.cases:
         schema = case.extra.get("output_schema") if "schema" in case.extra else None
@@ -69,6 +69,6 @@ def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
 
 
 def names_of_files(extra: Mapping[str, Any]) -> list[str]:
-    """Return the names that a case lists under ``files``; none if its value is not a list."""
+    """Return the names that a case lists under ``files``; an empty list if it has no such list."""
     listed = extra.get("files")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

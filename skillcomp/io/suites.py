@@ -76,20 +76,20 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# keys of a case that the comprehension report calls "required, de facto"; it adds other keys that
-# are optional
+# keys that the comprehension report requires "de facto" in each case; `read_suite` reports missing
+# ones
 _EXPECTED = (*ELSEWHERE, "truth_sources")
-# keys of a case
+# known keys of a case; the entries with other keys are kept in ``extra``
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills", "skill_name"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
-# keys of a suite that skillcomp adds; they are kept in ``extra`` without a note in ``problems``
+# skillcomp's own keys in a suite; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
-# keys of a case that skillcomp adds; read by live.graders.gold_answers, suite_files and live.probe
+# skillcomp's own keys in a case; live.graders.gold_answers, suite_files and live.probe read them
 _CASE_OURS = ("gold_answers", "files", "refusal")
-# the files of a suite in its folder, in the order in which they are looked for
+# names that a suite's file may have inside a folder; the first one that exists is read
 _IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
 
 
@@ -105,12 +105,12 @@ def read_suite(
     Parameters
     ----------
     path : str or path
-        The file of a suite, or the folder of a ``prompts.csv``, of a ``task_suite.yaml``, of a
-        skill with ``evals/evals.json`` or of cases of ``claude plugin eval``. A comprehension
+        The file of a suite, or a folder that contains ``task_suite.yaml``, ``prompts.csv``,
+        ``evals.json``, ``evals/evals.json`` or cases of ``claude plugin eval``. A comprehension
         suite is a JSON file with ``skill_name`` and ``evals``.
         A trigger suite is a CSV file ``evals/skills/<slug>/prompts.csv`` with the columns ``id``,
-        ``should_trigger``, ``prompt`` and those in the notes. A task suite is a YAML file with
-        ``skill_id``, ``version`` and ``tasks``.
+        ``should_trigger`` and ``prompt``; the notes list optional columns. A task suite is a YAML
+        file with ``skill_id``, ``version`` and ``tasks``.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
@@ -150,11 +150,11 @@ def read_suite(
     ``fixture`` (a folder next to the table with files for the agent), ``kind`` and ``right_skills``
     (every skill that should trigger, separated by ``;``; an empty cell means no skill). They are
     kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|`` inside a
-    pattern; the program of the trigger document splits at every ``|``. Patterns are searched line
-    by line and ignore case. A missing kind of a prompt is inferred: negative if the skill should
+    pattern; the program in trigger-evals.md splits at every ``|``. Patterns are searched line by
+    line and ignore case. A missing kind of a prompt is inferred: negative if the skill should
     not trigger, explicit if the prompt names ``$skill``, and implicit otherwise.
 
-    A task has one check: its id is the type of the judge, and ``check.judge`` is the judge. A task
+    A task has one check: ``check_id`` is the type of the judge, and ``judge`` is the judge. A task
     suite that breaks a rule of its format cannot be used for grading, so this is always an error,
     which lists every fault with its line. The rules concern ``skill_id``, ``version`` "1.0", unique
     ids that are not empty, prompts, judges of a known type with their required keys, and an
@@ -187,11 +187,11 @@ def read_suite(
 
 
 def suite_source(path: Path) -> tuple[Path, bytes]:
-    """Return the file of the suite at a path and its bytes.
+    """Return the path and the bytes of a suite's file, which may be inside the folder ``path``.
 
-    A folder holds, in this order, a task suite, a prompts.csv, an ``evals/evals.json`` or cases of
-    ``claude plugin eval``; for the latter, the folder itself and the bundle of its files are
-    returned. For the path of a case.yaml or prompt.md, the case in its folder is read.
+    The first of these is read from a folder: task_suite.yaml, prompts.csv, evals.json,
+    evals/evals.json, or the cases of ``claude plugin eval``. For such cases, return the folder and
+    the bundle of its files. For the path of a case.yaml or prompt.md, read the case in its folder.
     """
     if path.name in CASE_FILES and (bundle := bundle_of(path.parent)):
         return path.parent, bundle
@@ -445,7 +445,7 @@ class _Reader:
     def extra(
         self, row: dict[str, Any], keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
     ) -> dict[str, Any]:
-        """Return the entries with unknown keys; note each such key that is not in `unnoted`."""
+        """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
         others = {key: value for key, value in row.items() if key not in keys}
         for key in (key for key in others if key not in unnoted):
             self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")

@@ -20,7 +20,8 @@ VERSION = "1.0"
 FIXTURES, REFERENCES = "fixtures", "reference"  # Folders next to the suite's file.
 THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) that passes.
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
-_TASK_OURS = ("refusal",)  # key of a task that skillcomp adds; live.probe reads it in `extra`
+# skillcomp's own key in a task, which version 1.0 lacks; live.probe reads it from `Case.extra`
+_TASK_OURS = ("refusal",)
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
     "pytest": ("type", "test_file"),
@@ -87,7 +88,7 @@ class _Reader:
         return others
 
     def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
-        """Return a text that must not be empty; record a fault otherwise."""
+        """Return the text under a key; if it is missing or empty, record a fault and return ""."""
         value = row.get(key)
         if isinstance(value, str) and value.strip():
             return value

@@ -140,7 +140,7 @@ class _Row:
             self.note("id", f"is empty; '{ident}' is taken.")
         else:
             try:
-                checked_slug(ident, SuiteError)  # a folder of case files gets this name
+                checked_slug(ident, SuiteError)  # the id names the working folder of the case
             except SuiteError as error:
                 self.note("id", str(error))
         prompt = self.row.get("prompt", "")

@@ -38,7 +38,7 @@ class HarborReader(Reader):
         rows: list[dict[str, Any]] = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
-                continue  # a result.json of a whole job
+                continue  # this result.json describes a whole job
             about = _facts_of_trial(content, problems)
             about["job"] = file.resolve().parent.parent.name
             rows += rows_of_rewards(_rewards_of(content), about, problems)

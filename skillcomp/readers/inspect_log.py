@@ -23,7 +23,7 @@ _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
 )
-# maps each field of a verdict that a task of skillcomp writes to a column of the table
+# maps each field of the verdicts in a log of skillcomp's own tasks to a column of the table
 _OF_VERDICT = {
     **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
     **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
@@ -183,7 +183,7 @@ def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[di
     about |= {"agent_family": facts.get("agent_family")}
     if isinstance(attempt.get("invoked"), list):
         about |= {"invoked": tuple(attempt["invoked"]), "triggered": attempt.get("triggered")}
-    # no verdicts on an answer that hit a limit: skillcomp does not grade such answers
+    # ignore verdicts on an answer that hit a limit, because skillcomp does not grade such answers
     verdicts = own.get("verdicts") if about["status"] == "ok" else None
     rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []
     for row in rows:

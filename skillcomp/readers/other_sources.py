@@ -139,7 +139,7 @@ def frames_of_table(
     table = renamed_columns(table, columns)
     present = set(map(str, table.columns))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
+        warnings.simplefilter("ignore", FrameWarning)  # the caller gives the warning
         if present >= _OF_PASSAGES and "condition" not in present:
             more: dict[str, Any] = {name: name for name in _ALSO_OF_PASSAGES if name in present}
             return from_passages(table, **more, name=how.get("name"))
@@ -159,5 +159,5 @@ def frames_of_table(
     if "score" in roles:
         roles.setdefault("passed", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
+        warnings.simplefilter("ignore", FrameWarning)  # the caller gives the warning
         return from_frame(table, **roles, **how)

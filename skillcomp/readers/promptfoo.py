@@ -25,7 +25,7 @@ from skillcomp.readers.reader import (
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
 _SKILL_USED = "skill-used"  # Type of assertion that only the arm with the skill can have.
-_LONG = 60  # Maximum number of characters of an assertion that the id of a check shows.
+_LONG = 60  # The id of a check shows at most this many characters of the assertion's value.
 
 
 class PromptfooReader(Reader):
@@ -34,7 +34,7 @@ class PromptfooReader(Reader):
     name = "promptfoo"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the file has the form of version 3; each result names a prompt or test."""
+        """Return whether a file is of version 3, in which each result names a prompt or test."""
         results = json_object(path).get("results")
         if not isinstance(results, dict) or not isinstance(results.get("results"), list):
             return False
@@ -49,7 +49,7 @@ class PromptfooReader(Reader):
         variable of a test is a column, too.
         """
         results = list_of_objects(read_json(path)["results"]["results"])
-        # results are in the order of completion
+        # the file lists the results in the order in which they were completed
         results = sorted(results, key=lambda row: as_number(row.get("testIdx")) or 0)
         labels = Counter(_fields_of_arms(row) for row in results)
         counts = Counter[tuple[str, ...]]()

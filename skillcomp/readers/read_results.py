@@ -129,7 +129,7 @@ def read_results(
     -------
     Frames
         As :func:`skillcomp.from_frame` returns them. ``pairwise`` holds comparisons of two answers.
-        ``problems`` lists the values that were converted, left out or are unknown, and the known
+        ``problems`` lists values that were converted or left out, unknown facts, and the known
         distortions of the tool's results. Repeats are attempts of one case. If a judge failed, its
         verdict is missing and has the status ``error``; it is never a fail.
 

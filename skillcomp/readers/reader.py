@@ -37,7 +37,7 @@ class Problems:
         self._counts: dict[tuple[str, str, str], int] = {}
 
     def add(self, place: str, found: str, done: str, n: int = 1) -> None:
-        """Report a problem; equal problems are merged and their rows added up.
+        """Report a problem; equal problems are merged, and their numbers of rows are added.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Reader:
         raise NotImplementedError
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return comparisons of two answers; without rows unless the format has comparisons.
+        """Return comparisons of two answers; no rows if the format has no comparisons.
 
         Returns
         -------
@@ -125,7 +125,7 @@ def read_json(path: Path, root: Path | None = None) -> Any:
     return _parsed_json(path, root, state.st_size, state.st_mtime_ns)
 
 
-@lru_cache(maxsize=2)  # each reader looks at the same file to recognise it
+@lru_cache(maxsize=2)  # every reader needs the content of a file to recognise its format
 def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
     what = "file of results"
     data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)

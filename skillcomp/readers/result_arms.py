@@ -12,7 +12,7 @@ from skillcomp.frames.words import distinct_words
 from skillcomp.readers.reader import ARM_WORDS
 
 _MEANINGS = "baseline, skill, placebo, previous or a name of your own"
-_FEW = 12  # a column with more distinct words is not suggested as the one that names arms
+_FEW = 12  # a column with more distinct words than this is not suggested as the column of the arms
 
 
 class UnknownArmsError(FrameError):
@@ -48,7 +48,8 @@ def with_conditions(
         if "agent" in table.columns and table["agent"].nunique() > 1:
             pairs = table[["condition", "agent"]].drop_duplicates()
             if pairs["agent"].is_unique and pairs["condition"].is_unique:
-                table = table.assign(agent=None)  # `agent` holds arms, not agents
+                # each arm has one agent of its own, so `agent` is only another name of the arm
+                table = table.assign(agent=None)
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")

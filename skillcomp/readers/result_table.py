@@ -237,7 +237,11 @@ def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_ids(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with repeats and attempt ids; rows with equal keys are repeats."""
+    """Return the table with the columns ``repeat`` and ``attempt`` (ids of attempts).
+
+    Without a column ``repeat``, rows with the same skill, case, condition, agent, check and grader
+    are repeats.
+    """
     if "agent" not in table.columns:
         table = table.assign(agent=None)
     if "repeat" not in table.columns:

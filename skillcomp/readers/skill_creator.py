@@ -36,7 +36,7 @@ _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
 def expectations_of(grading: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the graded expectations of a grading, which have one of two keys in the file."""
+    """Return the graded expectations of a grading; the file has them under one of two keys."""
     return list_of_objects(grading.get("expectations", grading.get("assertion_results")))
 
 
@@ -266,9 +266,10 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with a column `check` instead of `position` and `text`.
 
-    A check usually has the same text in all arms of its case; its id is its position. If texts
-    differ but all attempts have the same number of checks, checks at the same position are taken as
-    one check, and this is reported. If the numbers differ, the id of a check is its text.
+    If all attempts of a case have the same texts, the id of a check is its position in the first
+    attempt. If texts differ but all attempts have the same number of checks, checks at the same
+    position are taken as one check, and this is reported. If the numbers differ, the id of a check
+    is its text.
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)

@@ -41,7 +41,7 @@ class BenchmarkReader(Reader):
         return not foreign and any(_is_run(run) for run in _runs_of(content))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per run and expectation, or per run with the number of passes."""
+        """Return one row per run and expectation, or one row for a run without expectations."""
         content = read_json(path)
         runs = [run for run in _runs_of(content) if _is_run(run)]
         _require_one_scale(runs, path)
@@ -146,7 +146,7 @@ def _rows_of_run(
 
 
 def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
-    """Raise if runs without counts of checks mix shares (0 to 1) and percentages as pass rates."""
+    """Raise if some pass rates are shares (0 to 1) and others percentages, without counts."""
     results = [{**run, **as_object(run.get("result"))} for run in runs]
     results = [r for r in results if _value(r, *_TOTAL) is None and not _value(r, *_CHECKS)]
     shares = [share for r in results if (share := as_number(r.get("pass_rate"))) is not None]
