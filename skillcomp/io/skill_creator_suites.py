@@ -105,7 +105,10 @@ def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | No
 
 
 def _named_skill(top: Mapping[str, Any], file: Path) -> str:
-    """Return ``skill_name`` of a file, else the name of the skill's folder or the file's stem."""
+    """Return the name of the skill that a file tests.
+
+    This is the file's ``skill_name``, else the folder above ``evals``, else the file's stem.
+    """
     name = top.get("skill_name")
     if isinstance(name, str) and name.strip():
         return name.strip()

@@ -75,7 +75,7 @@ def _change_text(change: Mapping[Any, Any]) -> str:
 
 
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return one sentence per place (a column, field, file or argument) that lists its changes.
+    """Return one sentence for each place (column, field, file or argument), with its changes.
 
     Each change is a mapping with the keys ``place``, ``found``, ``done`` and ``n``. Changes of the
     whole study (``n`` is 0) come first.

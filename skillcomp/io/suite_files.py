@@ -69,6 +69,6 @@ def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
 
 
 def names_of_files(extra: Mapping[str, Any]) -> list[str]:
-    """Return the names that a case lists under ``files``; an empty list if it has no such list."""
+    """Return the names listed under ``files`` of a case; empty if ``files`` is not a list."""
     listed = extra.get("files")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -76,8 +76,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# keys that the comprehension report requires "de facto" in each case; `read_suite` reports missing
-# ones
+# keys that the comprehension report requires "de facto" in each case; missing ones are reported
 _EXPECTED = (*ELSEWHERE, "truth_sources")
 # known keys of a case; the entries with other keys are kept in ``extra``
 _CASE_KEYS = (
@@ -189,7 +188,7 @@ def read_suite(
 def suite_source(path: Path) -> tuple[Path, bytes]:
     """Return the path and the bytes of a suite's file, which may be inside the folder ``path``.
 
-    The first of these is read from a folder: task_suite.yaml, prompts.csv, evals.json,
+    In a folder, the first of these is read: task_suite.yaml, prompts.csv, evals.json,
     evals/evals.json, or the cases of ``claude plugin eval``. For such cases, return the folder and
     the bundle of its files. For the path of a case.yaml or prompt.md, read the case in its folder.
     """

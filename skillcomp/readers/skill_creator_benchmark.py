@@ -146,7 +146,7 @@ def _rows_of_run(
 
 
 def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
-    """Raise if some pass rates are shares (0 to 1) and others percentages, without counts."""
+    """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
     results = [{**run, **as_object(run.get("result"))} for run in runs]
     results = [r for r in results if _value(r, *_TOTAL) is None and not _value(r, *_CHECKS)]
     shares = [share for r in results if (share := as_number(r.get("pass_rate"))) is not None]
