@@ -79,7 +79,7 @@ class BatchLimits:
 
 
 class MissingBatchError(AgentError):
-    """The service has no batch with this name in the workspace to which the key belongs."""
+    """The service has no batch with this name in the workspace of the API key."""
 
 
 def batch_service(agent: Agent) -> BatchService:
@@ -118,7 +118,8 @@ class Sent:
     batch_id : str or None
         Name of the batch at the service; None until the service has given one.
     before : Before or None
-        Newest batch at the service before this one was sent; None if the list was unreadable.
+        State of the service's list of batches before this batch was sent; None if the list could
+        not be read.
     usd : float
         Highest possible cost of the batch, in dollars; NaN if unknown.
     reserved : dict of str to float
@@ -165,15 +166,19 @@ class Sent:
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
-    """Yield every batch that is neither collected nor given up, as a pair of purpose and batch."""
+    """Yield (purpose, batch) for each open batch, which is neither collected nor given up.
+
+    A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
+    one grader.
+    """
     yield from _open_and_lost(store)[0].values()
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return the open batches by nonce, and the purpose and cost of each batch that was given up.
+    """Return the open batches, and the purpose and cost of each batch that was given up.
 
-    A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
-    one grader. The dictionary maps each nonce to a purpose and an open batch.
+    The dictionary maps the nonce of each open batch to its purpose and the batch. Batches that
+    were given up are left out if they were never created or have no known cost.
     """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
@@ -226,7 +231,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
 
 
 def log_waiting(who: str, n: int) -> None:
-    """Log that batches of an earlier call are collected first, although this call sends none."""
+    """Log that this call, which sends no batches, first collects those of an earlier call."""
     what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
     _log.warning(
         "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
@@ -476,7 +481,7 @@ class Batches:
         await self._collect_all(ready, earlier=True)
 
     async def _find_batch(self, sent: Sent) -> str | None:
-        """Return the name that the service gave a recorded batch; None if the batch is unknown."""
+        """Return the service's name for a recorded batch; None if the service has no such batch."""
         newest = sent.before.newest if sent.before else None
         listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"
@@ -573,7 +578,7 @@ class Batches:
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether a batch was created when `sent` may have been sent."""
+    """Return whether the creation time of a batch fits the time at which `sent` was sent."""
     # if the time of the service is unknown, rely on the clock of this machine
     if sent.before is None:
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
@@ -582,7 +587,10 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have had no batches before `sent`; it now has `listed`."""
+    """Return whether the workspace may have had no batches before `sent` was sent.
+
+    `listed` contains the batches that the workspace has now.
+    """
     if sent.before is None:
         return True  # the list of earlier batches could not be read
     if sent.before.newest is not None:

@@ -36,7 +36,7 @@ def compare(
     batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Compare stored answers in pairs, blind and in both orders; answers do not change.
+    """Compare stored answers in pairs, blind and in both orders, without changing the answers.
 
     A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
     with the same repeat number. Each judgement is stored immediately; after an interruption, the
@@ -127,7 +127,7 @@ class OrderedPair:
 
     @property
     def item(self) -> str:
-        """Name of the ordered pair in prompts. It hides the conditions and is always the same."""
+        """Name of the ordered pair in prompts: a hash of `key`, which hides the conditions."""
         return whole_hash(self.key)[:ITEM_LENGTH]
 
 
@@ -158,7 +158,7 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks; the key is the label of the grader's batches."""
+        """The agent that the grader asks; the key is the purpose of the grader's batches."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class Comparisons(Judging[OrderedPair]):
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
     """Return the stored replies of the last try, so that the grader can continue with them.
 
-    The list is empty if that try has all its replies and the last reply is unreadable. The grader
-    then starts a new try.
+    A try has at most `ASKED_AGAIN` + 1 replies. If the last try has that many and its last reply is
+    unreadable, the list is empty, and the grader starts a new try.
     """
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []

@@ -19,7 +19,7 @@ _X = TypeVar("_X")
 
 
 class StoppedError(AgentError):
-    """Work on an item was stopped before it had a result, so there is nothing to store."""
+    """An item was stopped before it had a result, so there is nothing to store."""
 
 
 class Stop:
@@ -166,8 +166,9 @@ async def fan_out(
     """Work on items in their order, at most `width` at a time, until all are done or work stops.
 
     If the work on an item raises, no further item is started, and the error is raised after the
-    running items have ended. `StoppedError` is not raised again: its item stays open. Items are
-    taken only when a worker is free, so memory does not grow with their number.
+    running items have ended. An item that raises `StoppedError` stays open, and this error is not
+    raised again. Items are taken only when a worker is free, so memory does not grow with their
+    number.
     """
     source = iter(items)
 

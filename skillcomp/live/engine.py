@@ -1,4 +1,7 @@
-"""The engine of all stages: send the prompts of open jobs, singly or in batches; store replies."""
+"""The engine of all stages: send the prompts of jobs, and store the replies.
+
+A job is open until it is done. Each prompt is sent alone or in a batch.
+"""
 
 from __future__ import annotations
 
@@ -186,8 +189,8 @@ class Engine(ABC, Generic[J]):
     """The jobs of one stage, the agents or graders that do them, and the store for the replies.
 
     A subclass defines how to do a job (`work_on`), whether a job is finished (`is_done`), which
-    agents send batches, and what the receipts contain. This class stops the work, runs batches and
-    writes the receipts.
+    agents send batches, and what the receipts (`RunRecord`) contain. This class stops the work,
+    runs batches and writes the receipts.
     """
 
     # the last sentence of the error that is raised after a stop
@@ -212,11 +215,11 @@ class Engine(ABC, Generic[J]):
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """Agents that send batches; each key is a purpose, the label ``stage:name`` of batches."""
+        """Agents that send batches, by purpose: the label ``stage:name`` of an agent's batches."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for one purpose, a label of `purposes`."""
+        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
 
     @abstractmethod
     async def work_on(self, job: J, *, batched: bool) -> bool:
@@ -378,7 +381,7 @@ class Engine(ABC, Generic[J]):
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop the stage after a fatal failure, repeated failures, or a demand for a long wait."""
+        """Stop the stage after a fatal or repeated failure, or if the service asks for a long wait."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
@@ -506,7 +509,7 @@ class Judging(Engine[J]):
         self.tallies[self.grader.name].add(reply)
 
     def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for one purpose, a label of `purposes`."""
+        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
 
         async def book(key: str, reply: Reply) -> None:
             await self._record_reply(key, reply)
@@ -519,8 +522,12 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read the stored replies; for a job in `used`, only those after the time given there."""
-        self.replies.clear()  # no reply is lost, because all of them are read from the store
+        """Read the stored replies of this grader.
+
+        `used` maps keys of jobs to times. The replies to such a job are read only if they are
+        later than its time.
+        """
+        self.replies.clear()  # nothing is lost: every reply is in the store, and is read again
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
@@ -529,7 +536,10 @@ class Judging(Engine[J]):
                 self.replies[key].append(Reply(**fields))
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
-        """Do the pending jobs and return how many are still open; `n` counts all jobs."""
+        """Do the pending jobs and return how many are still open.
+
+        `n` is the number of all jobs, pending or done, for the progress bar.
+        """
         # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:

@@ -36,9 +36,10 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-# If the share of the tasks that the baseline passes is below this, the verdict is error.
+# If the baseline passes a smaller share of the tasks than this, the verdict is ``error``.
 FEWEST_PASSES = 0.2
-MIN_PASS_RATE = 0.5  # Default of the smallest pass rate for a skill without an original.
+# Default of ``min_pass_rate``: a skill without an original passes from this pass rate on.
+MIN_PASS_RATE = 0.5
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
@@ -61,7 +62,8 @@ class Candidate:
     fields : dict
         Fields that are copied to the artefact, such as candidate_id, candidate_score and target.
     score : float or None
-        Score of the candidate in the ranking; None in standalone mode, where no skill is skipped.
+        Score of the candidate in the ranking. A candidate below a threshold is skipped. None
+        without a ranking (standalone mode): the skill is then never skipped.
     """
 
     run_id: str
@@ -174,7 +176,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # like a recording: no budget counts the fixed answers
+    is_recording = True  # fixed answers are free, so no budget counts them
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -289,8 +291,8 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Ask and grade the tasks, first for the baseline; return the artefact.
 
-        The ``duration_ms`` of a result is the time that its answers and their judges took. If an
-        earlier call was interrupted, the time of its judges does not count, except for the model
+        The ``duration_ms`` of a result is the time that its answers and their judges took. It does
+        not include the time that judges took in an earlier, interrupted call, except for the model
         replies that this call uses again.
         """
         self._fill_store()
@@ -450,7 +452,7 @@ class Evaluation:
     def _tasks_with_verdicts(
         self, under: Mapping[str, Results], names: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Return the tasks with a result under every condition in `names`, and the others."""
+        """Return the tasks with a result under every condition in `names`, and the other tasks."""
         if not names:
             return [], []
         unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
@@ -508,7 +510,7 @@ def _main_fields(
     tasks: Sequence[str],
     min_pass_rate: float,
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
+    """Return rates, delta and verdict. If `verdict` is empty, the delta or the rate decides it."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
@@ -538,8 +540,8 @@ def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, Any]:
     """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
 
-    Any-of-k is 1 for a task if one of its k attempts passed, else 0. Its mean has an interval over
-    tasks.
+    Any-of-k is 1 for a task if one of its k attempts passed, else 0. The interval of its mean over
+    tasks is returned, too.
     """
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]

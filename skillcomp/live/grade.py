@@ -60,7 +60,7 @@ def grade(
     batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Grade every stored answer once with each grader; answers do not change.
+    """Grade every stored answer once with each grader, without changing the answers.
 
     A grader gets the answers in shuffled order and under blind names. Each grading is stored
     immediately; after an interruption, the same call resumes and pays for nothing twice.
@@ -80,8 +80,8 @@ def grade(
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
         them go to the table ``gold_verdicts``, apart from the verdicts of the study.
     min_gold_agreement : float, optional
-        Minimum share of the gold labels with which a grader must agree. A grader with a
-        lower share does not grade the study.
+        Minimum share of the gold labels that a grader must agree with. A grader that agrees with
+        a smaller share does not grade the study.
     budget_usd : float, optional
         Maximum cost of all gradings of this store in dollars, including earlier gradings.
     seed : int, default 0
@@ -181,7 +181,11 @@ def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) 
 
 @dataclass(frozen=True)
 class Item:
-    """An answer with its case and skill, its blind name and the position of its first verdict."""
+    """An answer to grade, with its case and skill.
+
+    `item` is the blind name of the answer. `order` is the position of its first verdict among the
+    grader's verdicts on all answers.
+    """
 
     attempt: Attempt
     case: Case
@@ -230,7 +234,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks, once for each label of the grader's batches (the key)."""
+        """The agent that the grader asks, by purpose: one for gold answers, one for the study."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
@@ -287,7 +291,7 @@ class Gradings(Judging[Item]):
         return times
 
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
-        """Grade items without verdicts in `table`; return how many items are still open."""
+        """Grade the items that lack a verdict in `table`; return how many are still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:

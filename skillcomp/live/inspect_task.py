@@ -62,9 +62,9 @@ def inspect_task(
 ) -> Task:
     """Make a task of Inspect that asks the cases of a suite under one condition.
 
-    Needs the extra ``inspect``. The name of the task in Inspect is ``skillcomp/suite``; its ``-T``
-    options are the arguments of this function. :func:`skillcomp.read_results` reads the logs of two
-    conditions as one study.
+    Needs the optional dependencies ``skillcomp[inspect]``. The name of the task in Inspect is
+    ``skillcomp/suite``; its ``-T`` options are the arguments of this function.
+    :func:`skillcomp.read_results` reads the logs of two conditions as one study.
 
     Parameters
     ----------
@@ -253,7 +253,10 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 def _offered_skills(
     own: Skill, loaded: Skill | None, condition: str, neighbours: Any
 ) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug; ``previous`` has the slug of `own`."""
+    """Return the skills that a condition offers, by slug.
+
+    Under ``previous``, the older text has the slug of `own`, the skill under test.
+    """
     several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
     skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
     if loaded is not None:
@@ -321,7 +324,7 @@ def _attempt_of(state: TaskState) -> Attempt:
 
 
 def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields offered, invoked and triggered of an attempt; empty without an offer."""
+    """Return the fields offered, invoked and triggered of an attempt; {} if nothing was offered."""
     if not (offered := about.get("offered")):
         return {}
     calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]

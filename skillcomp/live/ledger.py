@@ -39,8 +39,8 @@ _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None
 class Ledger:
     """Appends records to a store without blocking the event loop.
 
-    Records that arrive while others are written are written together afterwards, with one
-    ``fsync`` per table. A call of `write` returns when its records are on the disk, and raises if
+    Records that arrive during a write are written together after it, with one ``fsync`` per table.
+    A call of `write` returns when its records are on the disk, and raises if
     they cannot be stored; the records of other calls are still written.
     """
 

@@ -190,7 +190,7 @@ def _require_complete(
 
 
 def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if `members` (agents or graders) is empty or `ident` is the same for two of them."""
+    """Raise if there are no `members` (agents or graders), or `ident` is equal for two of them."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))
@@ -258,9 +258,9 @@ def interleaved(
 
     Examples
     --------
-    >>> cells = list(interleaved([("s", "s/1")], ["a"], ["baseline", "skill"], 2, seed=0))
-    >>> [cell[3] for cell in cells[:2]] != [cell[3] for cell in cells[2:]] or len(cells)
-    4
+    >>> cells = interleaved([("s", "s/1")], ["a"], ["baseline", "skill"], 2, seed=1)
+    >>> [(condition, repeat) for _, _, _, condition, repeat in cells]
+    [('baseline', 1), ('skill', 1), ('skill', 2), ('baseline', 2)]
     """
     draw = random.Random(seed)
     for repeat in range(1, repeats + 1):

@@ -166,7 +166,7 @@ class AnswerWork(Engine[PlannedCell]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agents of this run; each key is the label of the agent's batches."""
+        """The agents of this run; each key is the purpose of the agent's batches."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:
@@ -257,7 +257,7 @@ class AnswerWork(Engine[PlannedCell]):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
     def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for one purpose, a label of `purposes`."""
+        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
         agent = self.purposes[purpose]
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()

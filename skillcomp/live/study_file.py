@@ -149,7 +149,10 @@ def _checked_target(target: str) -> str:
 
 
 class _Guest(Record):
-    """An agent or grader from outside this package; keys that are not fields are its arguments."""
+    """An agent or grader from outside this package.
+
+    The class or function that makes it gets all keys that are not fields of this model.
+    """
 
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group] = "agents"

@@ -251,9 +251,9 @@ def _write_controls(
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
-    """Return the first of evals/skills, evals and `skills` that contains prompts.
+    """Return the first of these folders that contains prompts; the first of all if none does.
 
-    Return evals/skills if none of them does. The first two are folders in `root`.
+    The folders are evals/skills in `root`, evals in `root`, and `skills`.
     """
     places = (root / "evals" / "skills", root / "evals", skills)
     return next((place for place in places if _folders_with_prompts(place)), places[0])
@@ -404,7 +404,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
 def _program_agent(name: Program, model: str | None) -> CliAgent:
     if name == "claude":
         return CliAgent.claude(model)
-    # codex 0.169 reads skills from this folder, both in the home and in the working folder
+    # codex 0.169 reads skills from `.codex/skills` in the home folder and in the working folder
     return CliAgent.codex(model, skill_in="home", skills_folder=".codex/skills")
 
 
@@ -577,7 +577,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
 
 def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
-    """Return the row of a control prompt, with ``fired`` (skills) and ``works`` (None: unknown)."""
+    """Return the row of a control prompt; ``fired`` (skills) and ``works`` are None if unknown."""
     meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None

@@ -260,8 +260,7 @@ class Counts:
         True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN if
         all cases are far or all are near.
     realised : numpy.ndarray
-        True delta of the cases that were drawn in each run. A claim about only these cases is about
-        this value.
+        True delta of the cases that were drawn in each run, for claims about only these cases.
     """
 
     baseline: Ints

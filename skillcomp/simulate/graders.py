@@ -295,7 +295,10 @@ def _drawn_verdicts(
 
 
 def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
-    """Return for each check the dimension verdict of its attempt; None without evidence."""
+    """Return, for each check, the dimension verdict of its attempt; None without evidence.
+
+    A grader has evidence and dimension verdicts only if `asks_evidence` is True.
+    """
     if not grader.asks_evidence:
         return None
     n = len(items.attempts)

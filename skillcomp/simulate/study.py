@@ -428,7 +428,7 @@ def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[st
 
 
 def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
-    """Return the rows of ``truth`` about a grader: biases, and error rates for both targets."""
+    """Return the rows of ``truth`` about a grader: biases, and error rates for each ``target``."""
     about = {"grader": grader.name, "grader_version": grader.version}
     rows: Rows = []
     phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]

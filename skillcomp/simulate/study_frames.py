@@ -44,7 +44,7 @@ class Grid:
         return self.plan.n_cases, len(self.names), self.n_repeats
 
     def axis(self, which: int) -> Ints:
-        """Return the index of the case (0), condition (1) or repeat (2) of every attempt."""
+        """Return, for each attempt, the index of its case (axis 0), condition (1) or repeat (2)."""
         return np.asarray(np.indices(self.shape)[which].ravel())
 
 
@@ -192,7 +192,7 @@ def features_of(
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
-    """Return a gold frame in which `labeller` gives the checks at `where` the labels `passed`."""
+    """Return a gold frame: the labels `passed` that `labeller` gives to the checks `where`."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),

@@ -45,7 +45,7 @@ def _word_forms() -> tuple[int, NDArray[np.object_]]:
         [w + "." for w in words],
         [w.capitalize() for w in words],
         ["\n- " + w.capitalize() for w in words],
-        # for an answer that ends in a sentence of one word
+        # the last sentence of an answer can have only one word
         [w.capitalize() + "." for w in words],
         ["\n- " + w.capitalize() + "." for w in words],
     ]
