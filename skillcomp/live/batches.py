@@ -99,7 +99,7 @@ def batch_cost(agent: Agent, body: Mapping[str, Any]) -> float:
 
 
 def custom_id(nonce: str, key: str) -> str:
-    """Return the name that the request for a job has in a batch."""
+    """Return the name of a job's request in a batch."""
     return whole_hash(nonce, key)[:48]
 
 

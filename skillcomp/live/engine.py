@@ -381,7 +381,7 @@ class Engine(ABC, Generic[J]):
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop the stage after a fatal or repeated failure, or if the service asks for a long wait."""
+        """Stop the stage after a fatal or repeated failure, or a service's request for a long wait."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)

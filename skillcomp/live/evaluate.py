@@ -157,7 +157,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no path can contain this character, so reading will raise an error
+        return True  # no path can contain a NUL character, so reading will raise an error
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 

@@ -154,7 +154,7 @@ def load_skill(text: str | None, needs_grader: bool) -> Solver:
 def checks(
     suite: str | Suite, skill: str | Skill, grader: str | LiveGrader = "forced", trust: bool = False
 ) -> Scorer:
-    """Return a scorer that has a grader of skillcomp decide the checks of a case."""
+    """Return a scorer for Inspect, in which a grader of skillcomp decides the checks of a case."""
     source, own = _suite_of(suite), _skill_of(skill)
     cases = {case.case_id: case for case in _asked_cases(source, own)}
 
