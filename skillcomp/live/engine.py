@@ -381,7 +381,7 @@ class Engine(ABC, Generic[J]):
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop the stage after a fatal or repeated failure, or a service's request for a long wait."""
+        """Stop the stage after fatal or repeated failures, or if a long wait is demanded."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
@@ -524,8 +524,7 @@ class Judging(Engine[J]):
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read the stored replies of this grader.
 
-        `used` maps keys of jobs to times. The replies to such a job are read only if they are
-        later than its time.
+        `used` maps the key of a job to a time; only later replies to this job are read.
         """
         self.replies.clear()  # nothing is lost: every reply is in the store, and is read again
         for row in self.own_rows(self.reply_table):

@@ -40,8 +40,8 @@ class Ledger:
     """Appends records to a store without blocking the event loop.
 
     Records that arrive during a write are written together after it, with one ``fsync`` per table.
-    A call of `write` returns when its records are on the disk, and raises if
-    they cannot be stored; the records of other calls are still written.
+    A call of `write` returns when its records are on the disk, and raises if they cannot be stored;
+    the records of other calls are still written.
     """
 
     def __init__(self, store: RunStore) -> None:

@@ -151,7 +151,8 @@ def _checked_target(target: str) -> str:
 class _Guest(Record):
     """An agent or grader from outside this package.
 
-    The class or function that makes it gets all keys that are not fields of this model.
+    The class or function that makes it gets all keys that are not fields, and
+    a grader's agent.
     """
 
     model_config = ConfigDict(extra="allow")

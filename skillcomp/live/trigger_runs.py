@@ -251,9 +251,9 @@ def _write_controls(
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
-    """Return the first of these folders that contains prompts; the first of all if none does.
+    """Return the first of three folders that contains prompts, or evals/skills if none does.
 
-    The folders are evals/skills in `root`, evals in `root`, and `skills`.
+    The folders are evals/skills in `root`, evals in `root`, and `skills`, in this order.
     """
     places = (root / "evals" / "skills", root / "evals", skills)
     return next((place for place in places if _folders_with_prompts(place)), places[0])
