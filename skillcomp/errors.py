@@ -26,7 +26,7 @@ __all__ = [
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-_SHOWN = 20  # maximum number of problems that a message lists, so that it fits on a screen
+_SHOWN = 20  # a message lists at most this many problems, so that it fits on a screen
 
 # A message has at most this many lines and characters. The lines share the characters equally, but
 # a line may always have 400.
@@ -79,7 +79,7 @@ class StudyError(SkillcompError):
 
 
 class ExtraError(SkillcompError, ImportError):
-    """A package of an extra is not installed; the message has the command that installs it."""
+    """A package of an extra, such as ``lab``, is missing; the message has the install command."""
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     Returns
     -------
     str
-        ``" Did you mean 'x'?"`` with its leading blank, or ``""`` if no allowed word is similar.
+        ``" Did you mean 'x'?"`` with its leading space, or ``""`` if no allowed word is similar.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def screenful(message: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the message of an exception; some have no message.
+    """Return the type and the message of an exception; a remark replaces a missing message.
 
     Examples
     --------

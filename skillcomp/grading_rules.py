@@ -19,8 +19,8 @@ HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-# This name in a verdict means that the overlap is counted in n-grams that occur in SKILL.md and not
-# in the prompt.
+# The `rule` in a stored result of an overlap check: count the n-grams that an answer shares with
+# SKILL.md and that are not in the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
 STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
@@ -88,7 +88,7 @@ _TO_GRADER = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…؟।])[*_\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])")
 _LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
-# Chinese, Japanese and Thai are written without blanks, so each of their characters is a word.
+# Chinese, Japanese and Thai are written without spaces, so each of their characters is a word.
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+"
 )
@@ -107,7 +107,7 @@ _TAKES_FROM_SKILL = re.compile(
 
 
 def normalise_quote(text: str) -> str:
-    """Return ``text`` with straight quotation marks and single blanks, for comparing quotes."""
+    """Return ``text`` with straight quotation marks and single spaces, for comparing quotes."""
     return " ".join(text.translate(STRAIGHT_QUOTES).split())
 
 
@@ -115,7 +115,7 @@ def is_valid_quote(quote: str, answer: str) -> bool:
     """Check whether a quote is long enough to be evidence.
 
     A valid quote has at least three words, or is a whole sentence, line or answer. White space,
-    punctuation, list marks and emphasis do not count. In scripts without blanks (Chinese, Japanese,
+    punctuation, list marks and emphasis do not count. In scripts without spaces (Chinese, Japanese,
     Thai) each character is a word.
     """
     words = _WORD.findall(quote)

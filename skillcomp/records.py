@@ -392,12 +392,12 @@ class Verdict(Record):
     ``passed`` is None unless ``status`` is ``ok``. ``dimension_passed`` is the grader's verdict on
     all checks of the attempt together, which the comprehension report calls ``dimension_verdict``.
     It is the same in each verdict of a reply, and None if the grader was not asked for it.
-    ``overlap`` is the result of the check for copying that the grader saw in its prompt, as JSON:
-    ``rule``, ``n``, the n-grams that answer and skill have in common (``shared``) and, if it is not
-    the default, the ``tokenizer``. It is None if the grader saw no such result, for example because
-    the answer has fewer than n tokens. It is also None in old verdicts, from before the rule was
-    recorded. The old rule counted n-grams of two texts: SKILL.md without its front matter, and the
-    concept field that the case is about. It also counted n-grams that occur in the prompt.
+    ``overlap`` is the result of a check for copying, which the grader saw in its prompt. It is JSON
+    with ``rule``, ``n``, the n-grams that answer and skill have in common (``shared``) and, if it
+    is not the default, the ``tokenizer``. It is None if the grader saw no such result, for example
+    because the answer has fewer than n tokens. It is also None in old verdicts, from before the
+    rule was recorded. The old rule counted n-grams of two texts: SKILL.md without its front matter,
+    and the concept field that the case is about. It also counted n-grams that occur in the prompt.
     """
 
     attempt_id: str

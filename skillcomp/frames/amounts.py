@@ -147,7 +147,7 @@ def _rows_of_group(
 def _interval_with_notes(
     readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
 ) -> Interval:
-    """Combine intervals for different clusters into one that covers all of them; add the notes.
+    """Combine the intervals of several clusterings into one that covers all; add the notes.
 
     The estimate is NaN if there are no pairs, or if ``note`` is ``ONE_SKILL``.
     """

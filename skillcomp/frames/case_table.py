@@ -89,7 +89,7 @@ def clusters_of(
     place = np.concatenate([skill, skill[has_twin]]) * max(len(distinct_ids), 1) + case
     places, node = np.unique(place, return_inverse=True)
     edges, n_nodes = [(node[: len(rows)][has_twin], node[len(rows) :])], len(places)
-    # each distinct value of the column (for example, each task) is a node of its own
+    # in the graph of links, each distinct value of the column (such as a task) is a node of its own
     for name in names:
         value = pd.factorize(rows[name])[0]
         linked = value >= 0
@@ -114,7 +114,7 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _tasks_unknown(frame: pd.DataFrame) -> bool:
-    """Return whether skills have cases of the same name that may or may not be the same task."""
+    """Return whether it is unknown if cases of the same name under several skills are one task."""
     cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
     same_name = cases["case_id"].duplicated(keep=False)
     return bool(cases.loc[same_name, "task"].isna().any())
@@ -137,7 +137,7 @@ def both_clusters(
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Add ``task`` and ``columns`` from the cases, unless the frame has them already."""
+    """Copy ``task`` and the listed ``columns`` from the cases, unless the frame has them."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
@@ -159,8 +159,8 @@ def compared_outcomes(
 
     Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` names the
     condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
-    ``reference``, also raise it if the reference has no rows or the conditions have different
-    checks.
+    ``reference``, also raise FrameError if the reference has no rows or the conditions have
+    different checks.
     """
     if value not in get_args(Value):
         words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
@@ -310,7 +310,7 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
             "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
         )
-    # a repeat that only few cases have is not planned for all: these cases were tried more often
+    # if only few cases have a repeat, it was not planned for all: these few were tried more often
     least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
     planned = every[n_cases >= least[every // k] - 1e-9]
     n_planned = np.bincount(planned // k, minlength=n_groups)[group]
@@ -352,15 +352,15 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 Value = Literal["passed", "share_passed"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-# Repeats are taken for ids of attempts if there are at least _FEWEST_IDS values, and less than the
-# share _SHARED_REPEATS of them occurs in two or more cases. Only repeats of skills with at least
-# _SEVERAL_CASES cases under a condition are examined.
+# Repeats are taken for ids of attempts if they have at least ten different values, and fewer than a
+# tenth of these values occur in two or more cases. Only skills with at least three cases under a
+# condition are examined.
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
 # A repeat is planned for all cases if at least this number and this share of the cases have it.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
-_NAMED = 3  # Number of cases that a note names.
+_NAMED = 3  # A note names at most this many cases.
 # The columns of a delta that describe its missing attempts.
 MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
@@ -439,7 +439,10 @@ class CasePairs:
         return CasePairs(**selected, n_dropped=n_dropped, is_share=is_share)
 
     def entry_weights(self) -> Floats | None:
-        """Divide the weight of each case among its entries; return None if all are equal."""
+        """Return the weight of each entry: an equal part of the weight of its case.
+
+        None means that all entries have the same weight.
+        """
         if n_distinct(self.case_number) == len(self.case_number):
             return self.weight
         share = 1.0 / np.bincount(self.case_number)[self.case_number]
@@ -713,7 +716,7 @@ def first_names(names: NDArray[Any]) -> str:
 
 
 def few_skills(n_skills: int) -> str:
-    """Return why there are too few skills for an estimate about skills in general, or ""."""
+    """Return a note if there are too few skills for an estimate about skills in general, or ""."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:
@@ -754,8 +757,8 @@ def claim(
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
     """Add the note of :func:`claim` to an interval; with ``ONE_SKILL``, the interval becomes NaN.
 
-    An interval without cases gets the note ``nothing`` instead. The notes ``more`` are added only
-    to an interval with an estimate.
+    An interval without cases gets the text ``nothing`` as its note instead. The texts in ``more``
+    are added only to an interval with an estimate.
     """
     if not interval.n:
         return replace(interval, note=nothing)

@@ -46,7 +46,7 @@ _MIN_DIFFERENT = 3
 # Largest allowed share of attempts in which the grader stopped after some of the shared checks and
 # before others.
 _MIXED = 0.01
-_SHOWN = 3  # Number of checks that a note names.
+_SHOWN = 3  # A note names at most this many checks.
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class _Cells:
         self.has_rows = np.bincount(self.row_slot, minlength=len(self.slot_cell)) > 0
 
     def slots_with(self, outcomes: Bools) -> Bools:
-        """Return for each slot whether its cell has one of these outcomes."""
+        """Return for each slot whether its cell has an outcome that is True in ``outcomes``."""
         cells = np.bincount(self.cell[outcomes], minlength=len(self.group)) > 0
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Count the slots of each pair that are True in ``slots``."""
+        """Count for each pair the slots that are True in ``slots``."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:
@@ -129,8 +129,9 @@ class _Absences:
     - ``asked``, per slot: there are rows, or the grader stopped before the check.
     - ``differ``, per pair: the grader was asked about the check under some conditions of the case
       only.
-    - ``designed``, per pair: the same, without the pairs that have a slot in ``never``.
-    - ``stops``, per group: the grader version stops at the first fail under at least one condition.
+    - ``designed``, per pair: ``differ`` is True, and no slot of the pair is True in ``never``.
+    - ``stops``, per grader version and round: the grader certainly stops at the first fail, overall
+      or under one condition.
     """
 
     never: Bools
@@ -251,7 +252,7 @@ def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: I
 
 
 def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
-    """Mark the slots of checks that the grader was never asked about under their condition."""
+    """Mark each slot if the grader was never asked about its check under its condition."""
     check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
     place, first = dense_codes(cells.side[cell], check)
     n_rows = np.bincount(place, cells.has_rows)
@@ -337,7 +338,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """List checks of the slots, each with the conditions without it and its number of cases."""
+    """Name the checks of ``slots``, the conditions that lack them, and the numbers of cases."""
     pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
     missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
     by_check = missing.assign(pair=pairs).groupby("check", sort=False)

@@ -32,7 +32,7 @@ _COLUMN_NAMES = {
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {name: name for name in ("text", "source", "label")}
 _DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
-_FEW_WORDS = 12  # a column with more distinct values is not suggested as the conditions
+_FEW_WORDS = 12  # a column with more values than this is not suggested as the conditions
 
 
 def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:

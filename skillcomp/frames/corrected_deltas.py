@@ -16,7 +16,7 @@ from skillcomp.stats.results import join_notes, p_value
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
-# With gold on fewer cases, no estimator is recommended (skillcomp.correction).
+# With gold on fewer cases than this, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
 NEEDED: tuple[str, ...] = (
     "condition",
@@ -122,7 +122,7 @@ def _checked_rows(
 
 
 def _is_of(rows: pd.DataFrame, delta: pd.Series, names: Sequence[str]) -> Any:
-    """Mark the rows that equal a delta in the columns ``names``; NA equals NA."""
+    """Mark the rows that have the same values as ``delta`` in all ``names``; NA equals NA."""
     same = np.ones(len(rows), dtype=bool)
     for name in names:
         match = rows[name].isna() if pd.isna(delta[name]) else rows[name].eq(delta[name])
@@ -353,7 +353,7 @@ def _correction_in_words(row: pd.Series) -> str:
 
 
 def _points_text(value: float) -> str:
-    # a limit other than 0 is not rounded to 0
+    # a number other than 0 must not appear as 0, so it may get decimals
     text = f"{100 * value:.0f}"
     text = text if float(text) or not value else f"{100 * value:.1g}"
     return text.replace("-", "\N{MINUS SIGN}")

@@ -43,7 +43,7 @@ SAME_NAMES = (
     "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
     "from cases=)"
 )
-_ROUNDING = 1e-12  # Smaller estimates are rounding errors.
+_ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
@@ -404,7 +404,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     """
     code, numbers = np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
     for name in names:
-        value = pd.factorize(frame[name])[0] + 1  # 0 for a missing value
+        value = pd.factorize(frame[name])[0] + 1  # the code of a missing value is 0
         code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
     first = np.empty(len(numbers), dtype=np.int64)
     # assign backwards, so that the first row with a code is written last and stays

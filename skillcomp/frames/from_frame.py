@@ -32,7 +32,7 @@ from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader, chang
 from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.records import dimension_family
 
-# arguments that name a column about cases, about answers, and about verdicts
+# three groups of arguments that name columns: about cases, about answers, about verdicts
 _OF_CASES = (
     *("prompt", "transfer", "dimension", "contrast_of", "criticality", "bloom", "should_trigger"),
 )
@@ -274,8 +274,8 @@ def from_frame(
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
-        Columns with the way in which the agent ended: its status (ok, error, paused, timeout,
-        truncated or refused), or the text of an error, empty if there was none. After an error or a
+        Columns about the end of the attempt. ``status`` is ok, error, paused, timeout, truncated
+        or refused. ``error`` is the text of an error, empty if there was none. After an error or a
         pause, the answer is missing and never a fail, whatever ``passed`` holds. After a timeout, a
         truncation or a refusal, an answer without a verdict counts as a fail. If the agent ended
         normally and ``passed`` is empty, the verdict is missing, but not the answer.
@@ -486,7 +486,7 @@ def _cases_frame(
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
-    # graders may judge different checks, so the smallest number of checks is the expected one
+    # graders may judge different checks: use the smallest number, so that no grader lacks a check
     by_grader = rows.groupby([*CASE, "grader", "grader_version"], dropna=False)["check_id"]
     counted = by_grader.nunique().groupby(CASE).min().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")

@@ -167,7 +167,7 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    # `call_text` leaves out "case", the default of from_frame; the default of from_pairs is None
+    # replace None by "case", the default of from_frame, because `call_text` leaves out this value
     arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
@@ -233,7 +233,7 @@ def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
 
 
 def _add_columns_of_answers(reader: TableReader, table: pd.DataFrame) -> None:
-    """Find the two columns of answers; columns with names of systems are preferred to texts."""
+    """Find the two columns of answers; prefer columns of system names to columns of texts."""
     labels = {re.sub(r"[\s_.-]", "", str(label).casefold()): label for label in table.columns}
     sides = [("first", "second")]
     for nouns in (("",), _SYSTEMS, _TEXTS):
@@ -565,7 +565,7 @@ def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def _rows_by_side(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the rows of the answers shown first, and of those shown second."""
+    """Yield the rows of the answers shown first, then the rows of those shown second."""
     keep = [n for n in ("skill", "case_id", "grader", "winner", "gold_winner") if n in pairs]
     for own, other in (("first", "second"), ("second", "first")):
         check_id = "better than " + pairs[other]

@@ -17,7 +17,7 @@ from skillcomp.io.store import SOURCE
 from skillcomp.records import Skill
 
 WHAT = "from_passages"
-_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a shorter value is a name, not the text of a source
+_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a value shorter than this is a name, not a source
 _OF_FRESH = re.compile("fresh|original|clean|own|non|not|human|independent")
 
 

@@ -136,7 +136,7 @@ def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataF
 
 
 def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
-    """Return the task of each case; cases of several skills with the same task are the same case.
+    """Return the task of each case; two cases with equal tasks are one case under two skills.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series
     Returns
     -------
     pandas.Series
-        Text. By default NA if a name occurs under a single skill, or under several without a
-        prompt.
+        The tasks as text. By default, the task of a case is NA if its name occurs under a single
+        skill, or if it has no prompt.
     """
     if shared_cases:
         return cases["case_id"]
@@ -318,7 +318,7 @@ def verdicts(
     every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
-        check(every, "attempts")  # raises an error that lists the repeated ids
+        check(every, "attempts")  # this raises an error that lists the repeated ids
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
     if len(orphans := frame.loc[position < 0, "attempt_id"]):
         names = ", ".join(orphans.unique()[:3])
@@ -374,7 +374,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
         answer = texts[at]
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
             continue
-        if quote in answer:  # normalisation would not undo an exact match, so skip it
+        if quote in answer:  # an exact match needs no normalisation
             flags[row] = True
             continue
         if at not in plain:
@@ -448,7 +448,7 @@ def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 
 def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
-    """Raise FrameError if a labeller's labels of an item differ and none is marked as replacing."""
+    """Raise FrameError if a labeller contradicts an earlier label without replacing it."""
     keys = [*ITEM, "labeller"]
     again = gold.duplicated(keys, keep=False)
     if not again.any():
@@ -525,7 +525,8 @@ def invocations(
         ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
         on offer has no row.
     """
-    from skillcomp.frames.from_frame import Frames  # imported here: from_frame imports this module
+    # imported here, because from_frame imports this module
+    from skillcomp.frames.from_frame import Frames
 
     columns = ("status", "offered", "invoked")
     if isinstance(store, Frames):

@@ -62,8 +62,8 @@ def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per skill and ``answer``: ``estimate`` (the share), ``n_checks`` (the number of
-        checks with a verdict) and ``unit`` (``rate``). NaN without a verdict.
+        One row per skill and ``answer``: ``estimate`` (the share; NaN without a verdict),
+        ``n_checks`` (the number of checks with a verdict) and ``unit`` (``rate``).
     """
     long = probed.melt(["skill", "check_id"], list(ANSWERS), "answer", "passed")
     shares = long["passed"].astype("boolean").astype("float64")

@@ -150,7 +150,7 @@ def clustered_verdicts(
 
     ``verdict`` is 1, 0 or NaN. ``cluster`` and ``cluster_by_name`` are those of
     :func:`skillcomp.frames.case_table.both_clusters`. With ``agents``, several agents are refused
-    unless ``by`` or ``average`` names them. ``pooled`` has arguments of
+    unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
     names, together = listed(by), listed(average)
@@ -175,7 +175,7 @@ def clustered_verdicts(
 
 
 def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
-    """Return 1 if every check passed, 0 if one failed, NaN if one has no verdict."""
+    """Return 1 if all checks passed, else 0; NaN if a check has no verdict, even if one failed."""
     decided = (n_seen == n_checks) & (n_seen > 0)
     return np.where(decided, n_passed == n_seen, np.nan)
 
@@ -228,7 +228,7 @@ def without_checks(
     Examples
     --------
     >>> frame = pd.DataFrame({"check_id": ["no_verbatim_copy", "states_rule"]})
-    >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
+    >>> without_checks(frame, exclude="verbatim", what="drift")["check_id"].tolist()
     ['states_rule']
     """
     texts = as_list(exclude)

@@ -36,8 +36,8 @@ from skillcomp.io.study_overview import change_lines
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
-_MOST_WORDS = 5  # Number of distinct words that a problem lists.
-# Argument, column of the frames, and the value of that column if the argument is not given.
+_MOST_WORDS = 5  # A problem lists at most this many distinct words.
+# Per argument: its name, its column in the frames, and the value of this column by default.
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
@@ -51,7 +51,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
 _OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
 _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # a column with more distinct values is not suggested as graders or repeats
+_FEW_VALUES = 12  # a column with more values than this is not suggested as graders or repeats
 TRY = [*CELL, "repeat"]
 # arguments that name the columns to which `missing=` applies
 _MAY_LACK = ("passed", "gold", "score")
@@ -176,7 +176,7 @@ class TableReader:
         return [role for role in _MAY_LACK if role in self.names and self.missing]
 
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
-        """Return a column without the values that `missing` lists, and add a change for each."""
+        """Remove from a column the values that `missing` lists; add a change for each of them."""
         keys = values.map(literal_key, na_action="ignore")
         for key in self.missing:
             same = keys.eq(key)
@@ -271,7 +271,7 @@ class TableReader:
                 )
                 self.remedies |= {"score": self.names["passed"], "passed": None}
             codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
-            if are_scores:  # 9 and 99 may be scores
+            if are_scores:  # then 9 and 99 may be scores, so only negative codes count
                 codes = [word for word in codes if (code_number(word) or 0) < 0]
             if codes:
                 self._add_codes(codes, False in meanings.values())

@@ -145,7 +145,7 @@ def plain_word(value: Any) -> str:
     """
     text = str(value) if isinstance(value, bool | np.bool_) else as_name(value)
     if text is None:
-        return "\0"  # a text that equals no known word
+        return "\0"  # not a name: return a text that equals no known word
     return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
 
 

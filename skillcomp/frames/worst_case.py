@@ -18,7 +18,8 @@ from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means
 from skillcomp.stats.bounded import RATES, IntervalRule, Sample
 from skillcomp.stats.results import join_notes
 
-ENOUGH_MISSING = 0.05  # A smaller share of missing attempts does not change a verdict.
+# A verdict is overturned only if a condition lacks at least this share of its attempts.
+ENOUGH_MISSING = 0.05
 _GRID = 32  # The search for the tipping point tries at most this many numbers in one step.
 
 
@@ -76,7 +77,7 @@ class Claim:
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _opposed_values(self) -> Floats:
-        """Return, for each case, the value of a missing attempt that contradicts the claim most.
+        """Return, for each case, the worst possible value of a missing attempt for the claim.
 
         There is one column for each of the two conditions, as in `_lost`.
         """
@@ -218,7 +219,7 @@ def _claims_of_row(
     )
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
-    # if there are several rows, a gain or loss has to be shown at a higher level
+    # p-values are adjusted for several rows, so a gain or loss needs a higher ci_level
     family: dict[str, Any] = {
         "bound": 0.0,
         "ci_level": 1.0 - row.get("p_limit", 1.0 - row["ci_level"]),
@@ -231,7 +232,7 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    # `skillverdicts.compare` has the names worse and better for these verdicts
+    # `skillverdicts.compare` uses the words worse and better instead of hurts and helps
     claims |= {"worse": claims["hurts"], "better": claims["helps"]}
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
@@ -246,7 +247,7 @@ def mirrored(pairs: CasePairs) -> CasePairs:
 def _with_attempts(pairs: CasePairs, n: Floats, met: Floats) -> CasePairs:
     """Add attempts to the pairs: their number `n` and the sum `met` of their values.
 
-    The first column is about the condition, the second about the reference.
+    The first column of both arrays is about the condition, the second about the reference.
     """
     n1, n0 = pairs.n1 + n[:, 0], pairs.n0 + n[:, 1]
     met1, met0 = pairs.met1 + met[:, 0], pairs.met0 + met[:, 1]
