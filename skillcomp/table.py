@@ -25,7 +25,7 @@ _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # A table with more characters in a row takes the whole width of a page.
+_WIDE = 88  # A table with more characters in a row than this takes the whole width of a page.
 # Units that need no words: a percent sign shows a rate, and the others are plain numbers.
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not

@@ -14,7 +14,7 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL if undecided
+_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL if the grader is undecided
 _MOST = 3  # A sentence names at most this number of rules.
 
 
@@ -77,7 +77,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Name the graders not shown to beat a constant grader, and those that kappa ranks lower."""
+    """Name graders not shown to beat a constant grader, and those with a lower rank by kappa."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -279,7 +279,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """For checks with equal gold, compare the shares that a grader passes by condition."""
+    """For checks with the same gold label, compare a grader's pass rates by condition."""
     rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
     by = [name for name in ("grader", "agent", "condition") if name in rows]
     for keys, part in rows.dropna(subset=["estimate", "ci_low"]).groupby(by, sort=False):

@@ -40,7 +40,7 @@ class Answers:
     skills : mapping of str to Skill or str, optional
         The texts of the skills; runs that an answer shares with its skill are marked.
     ngram : int
-        Length in content words of a run that counts as shared.
+        Smallest length of a marked run, in content words.
     """
 
     def __init__(

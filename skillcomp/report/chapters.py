@@ -26,7 +26,7 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 # text of the button that unfolds the rest of a section; `_FOLDS` has other texts for some headings
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
-_LONG = 7  # a table with more rows is folded
+_LONG = 7  # a table with more rows than this is folded
 _FOLDS = {"Method": _METHOD, "Limits": "Limits"}
 # The HTML elements that Markdown and tables need. All other elements are dropped for safety.
 _TAGS = {

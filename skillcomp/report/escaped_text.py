@@ -20,7 +20,7 @@ from skillcomp.records import Skill
 # maximum number of characters of a text that are shown; a longer text would stall the browser
 MOST = 100_000
 _MOST_MARKS = 500
-_LONGEST_QUOTE = 10_000  # A quote with more characters is not marked in the answer.
+_LONGEST_QUOTE = 10_000  # A quote with more characters than this is not marked in the answer.
 # Visible replacements of invisible characters, and of characters that change the text direction.
 _HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
@@ -79,7 +79,7 @@ def text(value: Any) -> str | None:
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
     """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # `flat` has one blank per run: note where each ends in it, and all blanks dropped so far
+    # for each run of blanks, record its end in `flat` and the number of blanks dropped so far
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)

@@ -461,7 +461,7 @@ def _labels_in_words(row: Row) -> str:
 
 
 def _shown_alone_in_words(row: Row, subject: str) -> str:
-    """Describe a gain or loss that is significant only before adjustment, if there is one."""
+    """Describe a gain or loss that is significant before p-values are adjusted, if there is one."""
     low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
     corrected = row.get("estimator", NAIVE) != NAIVE
     if not (low > 0 or high < 0) or (is_unconfirmed(row) and not corrected):

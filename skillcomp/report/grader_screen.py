@@ -32,7 +32,7 @@ from skillcomp.table import Table
 _MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
 _GOLD = "the labels of gold"  # name of gold when graders are compared with gold
-_UNNAMED = "unnamed condition"  # Rows of a table without conditions get this one.
+_UNNAMED = "unnamed condition"  # Rows of a table without conditions get this condition.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
     "cohen_kappa": 0.1,

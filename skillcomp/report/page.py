@@ -216,7 +216,7 @@ def _with_paths(
 def write_answer(
     result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
 ) -> Path:
-    """Write a page without chapters; `reference` and `checks` are arguments of the answer."""
+    """Write the page of an answer without chapters; `reference` and `checks` are as in `answer`."""
     out.mkdir(parents=True, exist_ok=True)
     pages = _pages_of_cases(study, out, result, reference, 1, checks)
     figures = _headline_figures(result, out, study.fingerprint)
@@ -282,7 +282,7 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return HTML and a figure on the checks of the last probe, or an empty list of figures."""
+    """Return HTML and a figure on the checks of the last probe; no figure without a probe."""
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -556,7 +556,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     graders = grader_cells(estimates) if "decided" in estimates else []
     grid, skills = {}, []
     texts = {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)}
-    if graders:  # move sentences with numbers that the table of graders shows to the notes
+    if graders:  # move sentences to the notes if the table of graders has their numbers
         in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
         own = topics["grader"]
         topics["grader"] = [row for row in own if row["sentence"] not in in_table]
