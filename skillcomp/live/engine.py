@@ -381,7 +381,7 @@ class Engine(ABC, Generic[J]):
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop the stage after fatal or repeated failures, or if a long wait is demanded."""
+        """Stop the stage after fatal or repeated failures, or if a service demands a long wait."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
