@@ -95,8 +95,8 @@ def read_table(path: Path, name: str) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        One row per line with the columns of ``schema(name)``. A missing key is null, or the
-        record's default if it has one. Unknown keys are left out.
+        One row per line with the columns of ``schema(name)``. A missing key gets
+        the default of the record's field, or null without a default. Unknown keys are left out.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def _meets_contract(table: pa.Table, name: str) -> bool:
         if field.is_required() and (column.null_count or _any_empty(column)):
             return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
-            return False  # Arrow also reads NaN as a value, which JSON does not allow
+            return False  # Arrow accepts NaN, which JSON does not allow
         words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False
@@ -240,7 +240,7 @@ def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
 
 
 def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
-    """Return the validated record of a line without its unknown keys; a null counts as missing."""
+    """Return the validated record of a line; unknown keys and keys with null are left out."""
     fields = RECORDS[name].model_fields
     values = {key: value for key, value in row.items() if key in fields and value is not None}
     for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in values):

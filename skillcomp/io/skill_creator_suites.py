@@ -44,7 +44,7 @@ def is_evals(content: Any) -> bool:
 
 
 def is_trigger_set(content: Any) -> bool:
-    """Return whether parsed JSON is a list of queries, each with whether a skill should trigger."""
+    """Return whether parsed JSON lists queries (``query``) with ``should_trigger``."""
     rows = _rows_of(content, "queries")
     return bool(rows) and all("query" in row for row in rows) and "should_trigger" in rows[0]
 

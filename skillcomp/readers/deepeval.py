@@ -20,7 +20,7 @@ from skillcomp.readers.reader import (
     read_json,
 )
 
-# name that deepeval gives to a test case without a name; the number is its position
+# deepeval names an unnamed test case by its position
 _POSITION = re.compile(r"test_case_\d+")
 
 

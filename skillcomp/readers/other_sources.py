@@ -29,7 +29,7 @@ from skillcomp.readers.result_table import ROLES
 _OF_PASSAGES = {"text", "source", "label"}
 _ALSO_OF_PASSAGES = ("document", "question")
 _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
-# for some columns of frames: the argument of from_frame that takes the column
+# maps columns of frames to the arguments of from_frame with other names
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
