@@ -52,8 +52,8 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter (and a
-# combining dot).
+# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter, which
+# is followed by a combining dot.
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
 _LONG_TOKEN = 64  # After this many bytes, the rest of a token is compared as one object.
@@ -134,7 +134,7 @@ def normalise(text: str) -> tuple[str, Ints | None]:
 
 
 def _has_usual_characters(text: str) -> bool:
-    """Check whether `normalise` keeps every character of a text in any context."""
+    """Check whether `normalise` keeps all non-ASCII characters of a text, wherever they are."""
     if text.isascii():
         return True
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)
@@ -143,7 +143,7 @@ def _has_usual_characters(text: str) -> bool:
 
 @cache
 def _is_normal_character(character: str) -> bool:
-    """Check whether `normalise` keeps a non-ASCII character in any context."""
+    """Check whether `normalise` keeps a non-ASCII character, wherever it is in a text."""
     combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
     changes = unicodedata.normalize("NFKC", character) != character
     return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
@@ -307,7 +307,7 @@ def _tokenizer_function(tokenizer: Tokenizer | None) -> Callable[[str], list[str
 
 
 def split_text(text: str, tokenizer: Tokenizer | None = None) -> list[str]:
-    """Normalise a text and split it into tokens; raise FrameError if a token is no str."""
+    """Normalise a text and split it into tokens; raise FrameError if a token is not a str."""
     split = _tokenizer_function(tokenizer)
     if split in (tokenize, tokenize_unicode):
         return split(text)
@@ -501,7 +501,10 @@ def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents, each with an end mark, and the position of each token."""
+    """Return the bounds of documents that each end with a mark, and the position of each token.
+
+    ``count`` has the number of tokens of each document, without the mark.
+    """
     bounds = np.concatenate([[0], np.cumsum(count + 1)])
     return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
 
@@ -871,7 +874,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
+    """Return each value's dense rank, whether it occurs earlier, and whether more than once."""
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):

@@ -181,9 +181,9 @@ Floats = NDArray[np.float64]
 POINTS = 100.0  # a rate of 1 in percentage points
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability"
-# with fewer clusters, an interval is wider than any likely effect
+# with fewer clusters than this, an interval is wider than any likely effect
 _FEWEST_CLUSTERS = 5
-_FEWEST = 2  # Smallest number of cases under each of two conditions.
+_FEWEST = 2  # Two conditions are compared only if each has this many cases.
 # An effect is estimated only if the feature's range in the data is at least this multiple of the
 # unit for which the effect is reported. The multiple is below 1, because the answers with the
 # smallest and the largest value may have no labels, which makes the range smaller.
@@ -335,12 +335,16 @@ def _feature_slope(
     ci_level: float,
     interval: IntervalRule,
 ) -> Interval:
-    """Estimate the slope of the verdict on the first column, in points; ``codes`` are strata."""
+    """Estimate the slope of the verdict on the first of ``columns``, in percentage points.
+
+    The other columns are controls. ``codes`` holds the strata.
+    """
     verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
-    # With limits, the note of CR2 is only about strata without variation, so leave it out.
+    # If the interval has limits, the note of CR2 is only about strata without variation: leave it
+    # out.
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")

@@ -298,7 +298,7 @@ def position_change(
     -----
     ``p_value`` is the larger of two: that of the interval, and that of the mid-p McNemar test with
     cases as units, in which the changes of a case, or of a contrast pair of cases, are reversed
-    together. Both are those of :func:`skillcomp.reliability.drift`. A grader can be consistent but
+    together; :func:`skillcomp.reliability.drift` explains why. A grader can be consistent but
     wrong.
 
     References

@@ -64,8 +64,8 @@ def differential(
         is 0 if the grader guesses. Every condition other than the reference has three more rows
         with the differences (condition minus reference): ``delta_sensitivity``,
         ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
-        ``p_adjusted`` by Holm over both. ``n`` counts labels. If gold has no passes, the
-        sensitivity is NaN, with a note; if it has no fails, the specificity is.
+        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity
+        is NaN with a note if gold has no passes, the specificity if gold has no fails.
 
     Raises
     ------

@@ -144,7 +144,10 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return the units with gold by group; all units with a stratum if gold has strata."""
+        """Return, for each group, the units with gold.
+
+        If gold was drawn by verdict, return all units that have a stratum, with or without gold.
+        """
         rows = self.units
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
@@ -198,8 +201,8 @@ def tables(
     ``by`` has the columns to group by, ``cases`` has facts of the cases, ``checks`` chooses the
     checks that count, and ``what`` is the name of the analysis in messages. Raises FrameError if a
     frame breaks its contract, graders, agents or labellers would be pooled, ``value`` is unknown,
-    the grader stopped at the first fail, or the analysis ``compares`` conditions that were asked
-    different checks.
+    the grader stopped at the first fail, or ``compares`` is True and the checks differ between
+    conditions.
     """
     require_known("value: found", value, get_args(Value))
     require_known("checks: found", checks, get_args(Checks))
@@ -481,9 +484,10 @@ def _bounded_by_source(
 ) -> list[dict[str, Interval]]:
     """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
 
-    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. Each has the
-    table, the name of the column, and the cases and sign of each condition. The result has one dict
-    per table, with an interval for each column. ``interval`` applies to verdicts only.
+    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. Each
+    entry has the table, the name of the column, and the cases and sign of each condition. The
+    result has one dict per table, with an interval for each column. ``interval`` applies to
+    verdicts only.
     """
     samples = []
     for table, source, sides in sources:
@@ -597,7 +601,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Return the effective number of labels of a rate, from one per case up to all labels."""
+    """Return the effective number of labels of a rate: at least one per case, at most all."""
     # If the rate is 0 or 1, the dependence within cases is unknown, so count each case as one
     # label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
@@ -780,7 +784,7 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
         ends = difference(float(expit(logit)))
         return ends.low if delta.estimate > 0.0 else -ends.high
 
-    # search the levels between 2e-9 and 1 - 2e-9
+    # search for the p-value among interval levels from 2e-9 to 1 - 2e-9
     ends = -_WIDEST, _WIDEST
     if delta.estimate == 0.0 or distance(ends[0]) <= 0.0:
         p_value = 1.0

@@ -64,7 +64,7 @@ COLUMNS = {
     **{"note": "str", "tokenizer": "str"},
 }
 N_SPLITS, N_REPEATS = 5, 10  # Folds and repeats of the nested cross-validation.
-FEW_UNITS = 10  # With fewer documents or cases, a bootstrap is not reliable.
+FEW_UNITS = 10  # With fewer documents or cases than this, a bootstrap is not reliable.
 BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
 
@@ -199,7 +199,7 @@ def calibrate(
     which is farthest from both classes. The cut for each n is chosen in the same way. Resamples and
     folds are judged as if they had the size of the whole sample.
 
-    Made-up copies show how edits and length change detection, and not how agents copy. Their rates
+    Made-up copies show how detection depends on edits and length, not how agents copy. Their rates
     and the AUC have no interval. Only the rule ``any`` is tried, and the shortest n that keeps the
     limit is chosen, because any copy shares more short n-grams than long ones.
 
@@ -490,7 +490,10 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
-    """Return a note if texts share a document or case, and the word for independent units."""
+    """Return the start of a note, and the noun for the independent units.
+
+    The first text is empty unless texts share a document or a case.
+    """
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
         return "", "independent texts"

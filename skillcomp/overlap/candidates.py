@@ -147,7 +147,8 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     Raises
     ------
     FrameError
-        If no text has a level or condition in the settings, or if one is both positive and a null.
+        If no text has a level or condition in the settings, or if a name in the settings is both
+        positive and a null.
     """
     names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
     scored = shared[shared["n_tokens"].notna() & names.notna()].assign(name=names)
@@ -170,7 +171,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
     candidates = _list_candidates(lengths, share, positive | null)
     if (made_up & positive).any():
-        # no rule `share`, because its best cut would depend on how the copies were made
+        # with made-up copies, the best cut of the rule `share` would depend on how they were made
         candidates = candidates[candidates["rule"].eq("any")]
     flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
@@ -340,9 +341,10 @@ class Chooser:
     def _upper_limits(self, kinds: Floats, counts: Floats) -> Floats:
         """Return the upper limit of a rate for each row of counts.
 
-        Units with equal numbers of flagged texts and of texts are of one kind. ``kinds`` has these
-        two numbers, and ``counts`` the number of units of each kind. Limits are stored, because
-        many resamples have equal rows.
+        Two units are of one kind if they have the same number of texts and the same number of
+        flagged texts. ``kinds`` has these two numbers of each kind, flagged texts first.
+        ``counts`` has the number of units of each kind. Limits are stored, because many resamples
+        have equal rows.
         """
         rows, row_of = np.unique(counts.round(9), axis=0, return_inverse=True)
         keys = [kinds.tobytes() + row.tobytes() for row in rows]
@@ -365,8 +367,8 @@ class Chooser:
         """Return the preferred candidate for each row of weights.
 
         The result is -1 if no candidate that keeps the limit finds a copy. `among` marks the
-        candidates to choose from (default: all of them). With `by_estimate`, estimates are compared
-        with the limit instead of upper limits.
+        candidates to choose from (default: all of them). With `by_estimate`, estimates instead
+        of upper limits are compared with the limit.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)

@@ -20,12 +20,13 @@ from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
-FEWEST_WORDS = 4  # a shorter text is a label, not a sentence
+FEWEST_WORDS = 4  # a text with fewer words is a label, not a sentence
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, horizontal rules
+# matches lines that are never quoted: tables, headings, horizontal rules
+_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _FULL_STOP = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
-# the blanks before a word, and the word; in scripts without blanks each character is a word
+# matches a word and the blanks before it; in scripts without blanks, each character is a word
 _WORD = re.compile(rf"(\s*)([{NO_BLANKS}]|[^\s{NO_BLANKS}]+)")
 
 

@@ -249,7 +249,7 @@ def checked_texts(
     exclude_of = without if codes is None else codes
     excludes = [[prompt, *forms] for prompt in prompts]
     if forms:
-        # texts without a prompt still exclude the boilerplate
+        # for texts without a prompt, exclude only the boilerplate
         excludes.append(forms)
         exclude_of = np.where(exclude_of < 0, len(prompts), exclude_of)
     files = [source_files(documents, slug) for slug in slugs]
@@ -272,7 +272,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> Non
 
 
 def lost_letters_note(share: float) -> str:
-    """Return a note that the default tokenizer ignores this share of the letters of some texts."""
+    """Return a note that ``share`` of the letters are lost, because they are not ASCII."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "

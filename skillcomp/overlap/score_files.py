@@ -23,7 +23,8 @@ from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.score import Skills, score, skills_by_slug, source_files
 
 _BATCH = 10_000  # Number of texts that a worker holds at a time.
-_KEY = b"skillcomp"  # Metadata key; its value identifies the part and settings behind a file.
+# Metadata key of a result file; its value identifies the part and the settings of the call.
+_KEY = b"skillcomp"
 _UNFINISHED = ".unfinished-"
 _READ = {
     *("attempt_id", "skill", "case_id", "condition", "repeat", "answer"),
@@ -188,7 +189,7 @@ def _missing_results(
             f"overlap.score_files: out: {folder} is not empty: {strange[0].name} is no result of "
             "these parts and arguments; give a new folder."
         )
-    for file in others:  # unfinished files of a killed call
+    for file in others:  # all of them are unfinished files of a killed call
         file.unlink(missing_ok=True)
     return missing
 
@@ -196,7 +197,7 @@ def _missing_results(
 def _key_of_result(file: Path) -> str:
     try:
         return str((pq.read_schema(file).metadata or {}).get(_KEY, b""), "utf-8")
-    except pa.ArrowException:  # not written by score_files
+    except pa.ArrowException:  # not a parquet file, so not a result
         return ""
 
 

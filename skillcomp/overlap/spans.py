@@ -160,8 +160,9 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
     Without this rule, a text that repeats one word would have a run at every word.
     """
     listed: list[tuple[int, int]] = []
-    # `seen` has the n-grams of the last run listed and of the runs that overlap it, and `stop` is
-    # the end of that run. `checked` is the first position with an n-gram that is not yet in `seen`.
+    # `stop` is the end of the last listed run. If a run begins before `stop`, the two overlap, and
+    # `seen` keeps its n-grams; otherwise `seen` is emptied. N-grams at positions before `checked`
+    # were added already.
     seen: set[bytes] = set()
     checked = stop = -1
     for begin, run in runs:

@@ -150,7 +150,7 @@ def _checked_rounds(
 
 
 def _by_round(part: pd.DataFrame, values: str = "verdict") -> pd.DataFrame:
-    """Return one row per item and one column per round."""
+    """Return the column ``values`` as a table with one row per item and one column per round."""
     index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
     return part.pivot(index=index, columns="round", values=values)
 
@@ -268,8 +268,8 @@ def _last_less_first(wide: pd.DataFrame, cluster: Any, level: float) -> Interval
 def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return how often the rounds of each grader disagree, for graders with several rounds.
 
-    The rows are those of :func:`consistency` by grader and version, over all agents, for the
-    measures ``flip_rate`` and ``attempt_flip_rate``.
+    The rows are those of :func:`consistency` with the measures ``flip_rate`` and
+    ``attempt_flip_rate``. There is one row of each for every grader and version; agents are pooled.
     """
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")

@@ -58,12 +58,12 @@ def chart(
 
         The other columns are the same for all checks of a group. ``limit`` is the value at which
         the chart alarms. ``alarm_at`` is the number of the check with the first alarm, and
-        ``alarm_time`` its time. ``change_at`` is the first check after the last value 0 before the
-        alarm, the usual estimate of when the rate rose. ``arl_p0`` and ``arl_p1`` are the exact
-        mean numbers of checks until an alarm at the two rates. ``p_false_alarm`` is the exact
-        probability of an alarm at ``p0`` in a stream of this length. ``method`` and ``note``
-        describe the chart. ``alarm_at``, ``alarm_time`` and ``change_at`` are missing without an
-        alarm.
+        ``alarm_time`` its time. ``change_at`` is the number of the check after the last one with
+        ``cusum`` 0 before the alarm. It is the usual estimate of when the rate rose. ``arl_p0`` and
+        ``arl_p1`` are the exact mean numbers of checks until an alarm at the two rates.
+        ``p_false_alarm`` is the exact probability of an alarm at ``p0`` in a stream of this length.
+        ``method`` and ``note`` describe the chart. ``alarm_at``, ``alarm_time`` and ``change_at``
+        are missing without an alarm.
 
     Raises
     ------

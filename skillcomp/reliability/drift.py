@@ -162,8 +162,8 @@ def drift(
     one errs on single checks, the test alone shows a change in about 10 % of studies instead of
     5 %. Therefore ``p_value`` is the larger of the two p-values (see :func:`contrast`). The
     severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two
-    counts is 0, half an item, or half a case, is added to both (see
-    :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the
+    counts is 0, half the mean number of flipped items of the cases that have any is added to both
+    (see :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the
     comparison if either version gave no verdict on it.
 
     References
@@ -274,8 +274,9 @@ def paired_change(
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change of a rate over the same items.
 
-    Also return the rates of both versions and two p-values, as columns. The p-value of the change
-    is that of its interval. If ``exchanged``, it is at least that of a test that exchanges the
+    Also return four columns: the rates of both versions, and the p-values of the interval and of
+    McNemar's test over items. If ``exchanged`` is False, the p-value of the change is that of the
+    interval. Otherwise it is the larger of this one and the p-value of a test that exchanges the
     versions within clusters. The adaptive rule needs ``items``, with the check and the case of each
     item.
     """
@@ -301,10 +302,11 @@ def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
 
 
 def sample_of_checks(items: pd.DataFrame) -> Sample:
-    """Return one entry per check of a case: the pass rates of both versions over the attempts.
+    """Return a sample with one entry per check of a case.
 
-    If several agents or runs answer a case, the number of attempts is the smallest among them, so
-    that copies of an agent do not narrow the interval.
+    An entry has the pass rates of both versions and the number of attempts. If several agents or
+    runs answer a case, this number is that of the agent or run with the fewest attempts, so that
+    copies of an agent do not narrow the interval.
     """
     keys = [*CASE, "check_id"]
     check = first = source = first_of_source = np.arange(len(items))
@@ -475,8 +477,8 @@ class Pair:
 
     ``old`` is the verdict of the reference and ``new`` that of the version, NaN if missing. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both``. ``label`` is the verdict that is right for all items; None
-    if this differs between items.
+    only the reference did, and ``both``. ``label`` is the right verdict if it is the same for all
+    items, otherwise None.
     """
 
     grader: str
@@ -509,9 +511,9 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Count the missing verdicts of the version, and those of the reference.
+        """Count the items without a verdict of the version, and those without one of the reference.
 
-        Only items that both graded count.
+        Items that only one of the two graded are not counted.
         """
         both = self.items["_graded_by"].eq("both")
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]

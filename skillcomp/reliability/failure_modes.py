@@ -110,7 +110,7 @@ def failure_modes(
     - verbatim_copying: a check against copying failed and the answer shares an n-gram of ``ngram``
       tokens with the loaded skill;
     - leading_prompt_capitulation: a negative check failed in a case of C7, where prompts state a
-      misconception; the case of a contrast pair that has the correct prompt does not count;
+      misconception; in a contrast pair, the case with the correct prompt does not count;
     - scope_reduction_softening: a negative check failed in a case of C4 or C9, where such checks
       forbid partial compliance;
     - near_far_failure: the skill was loaded and the case is far, but the same agent passes more

@@ -91,8 +91,8 @@ _OTHER_ITEMS = (
     "these items alone: give the gold of these"
 )
 EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
-# The extremes of a coefficient are searched over up to this many numbers of passes among the
-# missing verdicts, separately for gold passes and gold fails.
+# To find the worst cases of a coefficient, the number of passes among the missing verdicts is varied.
+# At most this many numbers are tried for gold passes, and at most this many for gold fails.
 _TRIED = 101
 
 
@@ -198,10 +198,10 @@ def agreement(
     or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. F1 is
     2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among the items
     that at least one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0
-    if nearly all items pass, so report the raw agreement or AC1 with it. The rates are those of the
-    labelled items, with a note, if labels were drawn with unequal probabilities, or if the labelled
-    shares of passes and of fails differ too much for a random draw. If gold was drawn by verdict,
-    rates have the interval of :func:`skillcomp.stats.weighted_rate`.
+    if nearly all items pass, so report the raw agreement or AC1 with it. If labels were drawn
+    with unequal probabilities, or if the labelled shares of passes and of fails differ too much for
+    a random draw, the rates are those of the labelled items, and a note states this. If gold was
+    drawn by verdict, rates have the interval of :func:`skillcomp.stats.weighted_rate`.
 
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
@@ -357,8 +357,8 @@ def _missing_verdicts(
 def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, float]]:
     """Return the lowest and highest value of each measure that the missing verdicts allow.
 
-    Each measure is computed for up to ``_TRIED`` numbers of passes among the missing verdicts on
-    gold passes, combined with up to ``_TRIED`` such numbers on gold fails.
+    The number of passes among the missing verdicts is varied, for gold passes and for gold fails.
+    Up to ``_TRIED`` numbers are tried for each of the two, in all combinations.
     """
     passes, fails, missing = (
         np.array([np.sum(mask & (gold == label)) for label in (1.0, 0.0)], dtype=float)
@@ -404,7 +404,7 @@ def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item with gold: verdicts divided by labels in its stratum."""
+    """Return weights of items: the number of items in the stratum per item with gold."""
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")

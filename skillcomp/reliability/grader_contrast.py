@@ -78,8 +78,8 @@ def contrast(
     -------
     pandas.DataFrame
         One row per ``by``, measure and pair of graders, and one per ``by`` and grader, with the
-        estimates columns. In the row of a pair, the column ``between`` has one grader and
-        ``reference`` the other, which is earlier in sorted order. The measures are:
+        estimates columns. In the row of a pair, the column named by ``between`` has one
+        grader and ``reference`` the other, which is earlier in sorted order. The measures are:
 
         - ``agreement_difference``: agreement of the grader with gold minus that of the reference;
         - ``sensitivity_difference`` and ``specificity_difference``: the same among gold passes and
@@ -346,7 +346,7 @@ def _pair_interval(
     tests: list[Any],
     at: int,
 ) -> tuple[Interval, dict[str, Any]]:
-    """Return the difference between two graders, with its p-value, and its counts and rates."""
+    """Return the difference between two graders with its p-value, and the other columns."""
     note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
     columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
     if not tests:

@@ -231,7 +231,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     version = [replies["grader"], replies["grader_version"]]
     asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # `map` changes the dtype of an empty column.
+    answer = answer.astype("str")  # `map` gives an empty column another dtype
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
@@ -307,7 +307,7 @@ def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
     unknown = passed.isna().groupby(reply, dropna=False).transform("any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
-    # the maximum is NA only if every row of the reply is NA
+    # True if a row of the reply differs; NA only if all its rows are NA
     return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 
@@ -377,10 +377,10 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check a frame of verdicts, and add the columns of the clusters.
+    """Check a frame of verdicts with extra columns, and add the columns of the clusters.
 
-    The frame must have ``columns`` and the keys of ``made``, which maps columns that are not in a
-    verdicts frame to their dtype.
+    ``made`` maps each extra column to its dtype. The frame must have ``columns`` and all extra
+    columns.
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")

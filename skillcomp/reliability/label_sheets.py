@@ -54,8 +54,8 @@ def label_sheet(
     path : str or path
         The csv to write; an existing file is not overwritten.
     n_cases : int, optional
-        Number of further cases to label, at least one for each skill that has no labels. Give
-        either ``n_cases`` or ``plan``.
+        Number of further cases to label. A skill without labels gets at least one, so the number
+        must not be below that of such skills. Give either ``n_cases`` or ``plan``.
     plan : pandas.DataFrame, optional
         Result of :func:`skillcomp.planning.gold_needed`, with one row of measure ``gold_cases`` for
         these conditions. It gives the total number of cases, including those in ``gold``.
