@@ -91,8 +91,8 @@ _OTHER_ITEMS = (
     "these items alone: give the gold of these"
 )
 EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
-# To find the worst cases of a coefficient, the number of passes among the missing verdicts is varied.
-# At most this many numbers are tried for gold passes, and at most this many for gold fails.
+# The worst cases of a coefficient are found by varying the number of passes among the missing
+# verdicts. At most this many numbers are tried for gold passes, and as many for gold fails.
 _TRIED = 101
 
 
