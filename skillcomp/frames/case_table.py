@@ -449,7 +449,7 @@ class CasePairs:
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
-        """Return one entry per case, with the means and the smallest counts of its entries."""
+        """Average the entries of each case, but keep the smallest ``n`` and ``checks``."""
         code, numbers = pd.factorize(self.case_number)
         if len(numbers) == len(code):
             return self

@@ -96,7 +96,7 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
 
 
 def _combined_rows(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
-    """Return the rows of one kind of frame of all studies."""
+    """Combine the frames of one kind from all studies."""
     parts = []
     for name, study in studies.items():
         frame: pd.DataFrame = getattr(study, table)

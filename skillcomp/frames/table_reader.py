@@ -585,5 +585,5 @@ def words_with_counts(values: pd.Series) -> str:
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return a number of numpy as one of Python; any other value unchanged."""
+    """Convert a numpy number to a Python number; return any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value

@@ -166,7 +166,7 @@ def is_code(value: Any) -> bool:
 
 
 def literal_key(value: Any) -> str:
-    """Return a key that a number and its text share: -1, -1.0 and "-1"."""
+    """Return a key that is equal for a number and its text, such as -1, -1.0 and "-1"."""
     return as_name(value) or f"\0{as_literal(value)}"
 
 

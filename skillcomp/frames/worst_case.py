@@ -55,8 +55,8 @@ class Claim:
         """Return the smallest number of missing attempts that, set against the claim, refute it.
 
         The claim is refuted if the lower limit is not above the bound. The attempts are ordered
-        once by their influence on the estimate, and attempts with the same influence by row. None
-        if the claim holds even if all attempts are set against it.
+        once by their influence on the estimate, and attempts with the same influence by row. The
+        result is None if the claim holds even if all attempts are set against it.
         """
         below, at_most = 0, int(self._lost().sum())
         tipping = None
