@@ -351,7 +351,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Set ``file`` of the findings to the file, and begin their ``place`` with it."""
+    """Return copies of findings with the file in ``file`` and at the beginning of ``place``."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings

@@ -150,7 +150,7 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
     """Return a finding for each skill that repeats words of an earlier skill's concept block.
 
-    The keys are the slugs of the skills that repeat them.
+    The keys of the result are the slugs of these skills.
     """
     first: dict[tuple[str, ...], str] = {}
     findings: dict[str, Finding] = {}
@@ -217,7 +217,7 @@ def primitives(mental_model: str) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> primitives("Two primitives:\nClaim: what may stand, as `any`.\n- **Escape hatch**: trust.")
+    >>> primitives("Claim: a statement, such as `any`.\n- **Escape hatch**: a way out.")
     ('Claim', 'Escape hatch')
     """
     heads = [m[1] for line in mental_model.splitlines() if (m := _HEAD.match(line.strip()))]
@@ -266,6 +266,6 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
 
 
 def line_with(skill: Skill, text: str) -> int:
-    """Return the number of the line of a skill's file where a text first begins; 1 if none."""
+    """Return the number of the first line with a text in a skill's file; 1 if there is none."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

@@ -326,8 +326,8 @@ class CaseLint:
     names : tuple of str
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
-        Primitives of which a behaviour must name at least one: those in `names` that are not words
-        of the skill's own name. If all are words of this name, all of `names`.
+        Primitives of which a behaviour must name at least one. These are the `names` that are not
+        words of the skill's own name, or all `names` if none are left.
     text : str
         The skill's text, with which prompts are compared.
     """

@@ -76,8 +76,8 @@ class Assumptions:
     reference : str, default "baseline"
         Reference condition of the pilot.
     baseline_rate, delta : float, optional
-        Pass rate of the baseline, which limits the possible effects, and overall delta, which a gap
-        needs.
+        Pass rate of the baseline, and overall delta. The rate limits the possible effects. A gap
+        requires the delta.
     margin : float, default 0.0
         The study is to show an effect beyond this margin: the whole interval is above ``margin`` or
         below ``-margin``. With the default, the interval excludes 0. If the true effect is smaller

@@ -420,7 +420,7 @@ class Components:
 
     @property
     def sigma2(self) -> tuple[float, float]:
-        """Variance between repeats with the skill and without; 0 if omega2 includes it."""
+        """Variances between repeats, with and without the skill; 0 if omega2 includes them."""
         return (0.0, 0.0) if self.one_repeat else (self.sigma2_skill, self.sigma2_baseline)
 
     def between_skills(self, plan: StudyPlan) -> float:

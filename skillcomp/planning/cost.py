@@ -117,7 +117,7 @@ def cost_estimate(
     Without a client, 3.5 characters count as a token, as for English text in Anthropic's glossary.
     Newer tokenizers give up to 30 % more tokens, and code and other languages give even more. The
     length of instructions is measured on the prompt templates. Replies of graders are assumed to
-    have 225 characters per verdict with quote and rationale, as in the pilot.
+    have 225 characters per verdict, including quote and rationale, as in the pilot.
 
     With caching, the first call writes its prefix to the cache, and all other calls with this
     prefix read it. The prefix of an agent is the loaded skill; the prefix of a grader is its

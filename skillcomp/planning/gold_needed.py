@@ -44,10 +44,11 @@ class Differences:
     grader's verdicts on all repeats, and the grader's verdicts on the repeats with gold.
 
     ``mean`` (..., 3) and ``joint`` (..., 3, 3) are the means and covariances of the three
-    differences over the cases with gold. ``grader`` is the variance of the second difference over
-    all cases. ``errors`` (..., 2) has the share of gold cases in which the gold difference is above
-    that of the grader, and the share in which it is below. ``largest`` (..., 2) has the largest
-    distance between the two in each direction. ``checks`` is the number of checks per case.
+    differences over the cases with gold. ``grader`` is the variance, over all cases, of the
+    difference from all repeats. An error is a case in which the gold difference is above or below
+    the grader's difference on the repeats with gold. For these two directions, ``errors`` (..., 2)
+    has the shares of errors among the gold cases, and ``largest`` (..., 2) the largest errors.
+    ``checks`` is the number of checks per case.
     ``n_gold`` is the number of cases with gold; it is infinite if there is no pilot.
     """
 

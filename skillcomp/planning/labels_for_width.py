@@ -33,7 +33,7 @@ _MEASURES = {
 }
 LABELS = ["width", "target", "rate", "n_pilot"]  # extra columns of the result
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
-# the search starts with this number of labels, and has at most this number of steps
+# the search starts with 100 labels and has at most 12 steps
 _START, _STEPS = 100.0, 12
 
 
@@ -113,7 +113,7 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    # False passes or fails are 1 minus `rate`, so the difference of two graders changes its sign.
+    # The rate of false passes or fails is 1 minus `rate`, so a difference of two changes its sign.
     if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
@@ -163,10 +163,10 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return a function that gives the expected interval of n units, and the units per label.
+    """Return a function that gives the expected interval for n units, and the share of units.
 
-    The units are the labels that the measure counts. For the specificity, these are the items that
-    fail by gold.
+    The units are the labels that the measure counts, and the share is their part of all labels. For
+    the specificity, the units are the items that fail by gold.
     """
     right = np.array([se, sp])  # sensitivity and specificity of each grader
     weights = {
@@ -192,13 +192,13 @@ def _expected_interval(
 def _expected_bounded(
     values: list[float], chances: list[float], quantity: Quantity, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return a function that gives the interval of a bounded mean with the counts expected at n."""
+    """Return a function that gives the interval of a bounded mean for the expected counts."""
 
     def expected(n: float) -> Interval:
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # not from `counts`, because they are rounded
+        mean = float(np.dot(values, chances))  # `counts` are rounded, `chances` are not
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected

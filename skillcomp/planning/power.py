@@ -591,14 +591,14 @@ def _skill_samples(
 
 
 def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
-    """Return the arms of the delta; for a gap, a near and a far list with opposite signs."""
+    """Return lists of signed arms: one for a delta; for a gap, a near list and a far list."""
     return [[replace(arm, sign=way * arm.sign) for arm in arms] for way in _WAYS[-n_sides:]]
 
 
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Add pseudo-cases to units; without ``terms``, they are at the bounds of `quantity`."""
+    """Add pseudo-cases to units. Without ``terms``, the pseudo-cases are at the bounds."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high

@@ -363,7 +363,7 @@ def intervals(
 def points(
     ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
 ) -> Line2D:
-    """Draw the points of one level; if a style of `line` is given, join them."""
+    """Draw the points of one level; join them if `line` is a line style."""
     how: dict[str, Any] = {"color": look.color, "linestyle": line, "label": plain(label)}
     (drawn,) = ax.plot(x, y, marker=look.marker, **how)
     drawn.set(zorder=3, gid="estimate")

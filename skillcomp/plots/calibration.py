@@ -226,7 +226,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     answers = frame[measure.eq("chosen_n")]
     rules = list(answers["rule"].dropna()) or ["any"]  # if no n was chosen, draw the rule "any"
     rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
-    # `facet` makes these columns categorical. Text columns have no levels without rows.
+    # `facet` makes these columns categorical. As text, they have only the levels of these rows.
     words = {name: rows[name].astype("str") for name in ("measure", "rule")}
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
@@ -304,7 +304,7 @@ def _key_title(hue: str | None) -> str | None:
 
 
 def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
-    """Describe the curves for captions, with the true positive rate at no false positive."""
+    """Describe the curves for captions, with the true positive rate without false positives."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in _ROC)
     heights = []
