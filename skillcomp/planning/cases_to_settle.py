@@ -98,8 +98,8 @@ def cases_to_settle(
     least as large; an estimate can be too large by chance. For a gain beyond the margin, the 20th
     percentile is the estimate minus 0.84 / 1.96 of the distance to the lower limit (at a level of
     95 %). It is therefore also defined for a corrected estimate. ``fewest_cases`` tries results in
-    which all cases have the same rates. Fix the number of cases in advance: if cases are added until a verdict appears, the
-    verdict is wrong more often.
+    which all cases have the same rates. Fix the number of cases in advance: if cases are added
+    until a verdict appears, the verdict is wrong more often.
     """
     settings, rows = stated(assumptions, words), []
     names = listed(settings.by)

@@ -429,7 +429,7 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where:
 
     Return the number of characters in the longest line of a label.
     """
-    import seaborn as sns  # imported here, because loading seaborn takes as long as matplotlib
+    import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
     rows, hues = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)

@@ -33,7 +33,7 @@ _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
 _LANE = 0.34  # Height in inches of an interval and the strip of cases below it.
 _STACK = 2  # Maximum number of cases above each other in a strip.
 _SIZE = 3.2  # Largest diameter of the mark of a case, in points.
-_MOST_NAMED = 2000  # With more cases than this, their marks have no titles in the svg.
+_MOST_NAMED = 2000  # With more cases than this, the marks of cases have no titles in the svg.
 _MOST_ROWS = 40  # Maximum number of rows of a map.
 _WHERE = "plots.cases"
 
