@@ -777,7 +777,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     tokens, owned, first = intern_groups(groups, texts, job.tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
-    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has more tokens than this
+    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no match is longer than a text
     text = np.repeat(np.arange(len(rows)), count + 1)
     shared = match_lengths(tokens, owned[: len(used) + 1], here, source[text], top)
     excluded = np.zeros_like(shared)

@@ -178,7 +178,7 @@ def prose(answer: str) -> str:
 
 Floats = NDArray[np.float64]
 
-POINTS = 100.0  # a rate of 1 in percentage points
+POINTS = 100.0  # factor from rates to percentage points
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability"
 # with fewer clusters than this, an interval is wider than any likely effect

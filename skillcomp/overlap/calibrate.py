@@ -63,7 +63,7 @@ COLUMNS = {
     **{"keeps_limit": "boolean", "n_short": "float64", "chosen": "bool", "method": "str"},
     **{"note": "str", "tokenizer": "str"},
 }
-N_SPLITS, N_REPEATS = 5, 10  # Folds and repeats of the nested cross-validation.
+N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases than this, a bootstrap is not reliable.
 BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
