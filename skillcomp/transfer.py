@@ -396,8 +396,8 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
-    # Number the attempts of a case that have the same repeat or none. Otherwise each of them would
-    # be matched with every such attempt of the other case.
+    # Several attempts of a case may have the same repeat, or none. Number them, because otherwise
+    # each of them would be matched with every such attempt of the other case.
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(
@@ -433,7 +433,7 @@ def hedging(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``).
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
     attempts : pandas.DataFrame
         An attempts frame with the answers.
     by : str or sequence of str

@@ -40,7 +40,7 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
-NOTHING = "none"  # column `fired`: no skill fired; column `expected`: no skill should fire
+NOTHING = "none"  # In the column `fired`, no skill fired; in `expected`, no skill should fire.
 CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds such prompts.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
@@ -90,8 +90,8 @@ def detection(
         - ``specificity``: among prompts that should not fire the skill, the share that did not;
         - ``precision`` and ``f1`` (see Notes), only with kind ``all``;
         - ``exact``: the share of attempts in which exactly the right skills fired, only with kind
-          ``all``. It uses only attempts for which it is known, for every skill on offer, whether it
-          should fire. It is left out if ``by`` contains ``offered``.
+          ``all``. It uses only attempts for which the right behaviour of every skill on offer is
+          known. It is left out if ``by`` contains ``offered``.
 
         ``kind`` is the kind of a prompt in the skill's own suite (``explicit``, ``implicit`` or
         ``negative``), ``other`` for the prompts of other suites, or ``all``. Estimates are from 0
@@ -186,7 +186,8 @@ def controls(
     pandas.DataFrame
         One row per ``by``, condition and skill on offer with a control: ``n_calls`` and
         ``n_called`` (explicit calls with a known invocation, and those that fired the skill),
-        ``n_others`` and ``n_false_alarms`` (prompts for no skill, and those that fired it),
+        ``n_others`` and ``n_false_alarms`` (prompts that no skill should answer, with a known
+        invocation, and those that fired the skill all the same),
         ``dead`` (whether no explicit call fired the skill; NA if no invocation is known) and
         ``note``. Without controls the frame is empty.
 
@@ -488,7 +489,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """In each group, count all values of a column and the known ones; add their sum and mean."""
+    """Return for each group the number of values, and number, sum and mean of the known ones."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))

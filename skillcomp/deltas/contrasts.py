@@ -53,10 +53,11 @@ from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# numbers of a cell (case, level and condition); the first four are averaged within a case
+# names of the numbers of a cell (one case, level and condition); `complete_cases` averages the first
+# four within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
-# level, condition and sign of each rate of a contrast; the two levels alternate
+# one (level, condition, sign) for each rate in a contrast; the two levels alternate
 Arms = list[tuple[Any, str, float]]
 Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of shape (rows, arms)
 
@@ -374,7 +375,10 @@ def weighted_sample(
 
 
 def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
-    """Return one row per case (and averaged value), one column per number, level and condition."""
+    """Return one column per number of ``CELL``, level and condition.
+
+    There is one row per case or, with ``averaged`` columns, one per case and value of these.
+    """
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
     return part.pivot(index=keys, columns=[between, "condition"], values=CELL)

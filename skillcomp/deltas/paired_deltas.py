@@ -312,10 +312,11 @@ def paired_cases(
     average: list[str] | None,
     what: str = "deltas.paired",
 ) -> tuple[list[dict[str, Any]], list[CasePairs], Iterable[CasePairs]]:
-    """Return, for each group and condition, the keys and the pairs of cases.
+    """Return three sequences with one entry for each group and condition.
 
-    The third result yields the pairs of the reference with itself, in the same order. ``average``
-    is None for an analysis without this argument. ``what`` names the analysis in error messages.
+    These are the keys, the pairs of cases, and the pairs of the reference with itself (a
+    generator). ``average`` is None for an analysis without this argument. ``what`` names the
+    analysis in error messages.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")

@@ -106,7 +106,7 @@ def _pass_k(
 ) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
     of_case, pooled = _PASS_K[measure]
-    of_case([], [], k)  # raises an error if k is not a positive whole number
+    of_case([], [], k)  # this call raises an error if k is not a positive whole number
     if reference is not None:
         return _deltas_of_pass_k(outcomes, k, names, reference, ci_level, measure)
     checked = compared_outcomes(outcomes, names, f"deltas.{measure}")
@@ -173,8 +173,8 @@ def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePa
         level[enough] = of_case(n[enough], met[enough], k)
         columns[f"level{side}"] = level
         for name, more in (("low", low), ("high", high)):
-            # other functions compute the worst case as (met + bound) / size, so solve this for the
-            # bound
+            # Other functions compute the worst case as (met + bound) / size. Choose the bound so
+            # that this is the worst pass@k or pass^k.
             columns[name + side] = of_case(size, met + more, k) * size - met
     return replace(pairs, **columns)
 

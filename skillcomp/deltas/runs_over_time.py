@@ -96,7 +96,7 @@ def over_time(
     require_columns(outcomes, ["run"], "deltas.over_time")
     if outcomes["run"].isna().any():
         raise FrameError("deltas.over_time: column 'run': missing in some rows; it is required.")
-    if "attempt_id" in outcomes.columns:  # two runs may use the same ids
+    if "attempt_id" in outcomes.columns:  # two runs may use the same attempt ids
         ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
         outcomes = outcomes.assign(attempt_id=ids)
     if "run" in names:
@@ -136,7 +136,10 @@ def over_time(
 def note_on_checks(
     outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
 ) -> str:
-    """Note cases with different numbers of checks at two levels; raise FrameError if too many."""
+    """Return a note on the cases with different numbers of checks at the two ``levels``.
+
+    Raise FrameError if there are too many such cases.
+    """
     counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
     common = counts.reindex(columns=list(levels)).astype("float64").dropna()
     differ = common[common[levels[0]].ne(common[levels[1]])]

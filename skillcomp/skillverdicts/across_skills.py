@@ -40,7 +40,7 @@ def across(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``) with five skills or more.
+        An outcomes frame of one grader (or include ``grader`` in ``by``) with five skills or more.
     by : str or sequence of str
         Columns that group the rows, other than ``skill``.
     reference, value, average, ci_level, interval

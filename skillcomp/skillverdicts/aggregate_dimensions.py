@@ -38,7 +38,7 @@ def dimensions(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``).
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
     by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group, condition and dimension.
     ci_level : float, default 0.95
@@ -110,11 +110,11 @@ def together(
     Returns
     -------
     pandas.DataFrame
-        Four rows per ``by`` and condition, with the estimates columns, ``first`` and ``second``.
-        The measures are ``both_rate``, ``first_only_rate``, ``second_only_rate`` and
-        ``neither_rate``. Each is a share of the skills that have a verdict on both dimensions, with
-        the interval of a bounded mean over skills. If both dimensions measure the same thing, the
-        two ``only`` rates are near 0. NaN with a note if no skill has both verdicts.
+        Four rows per ``by`` and condition, with the estimates columns and the columns ``first``
+        and ``second``. The measures are ``both_rate``, ``first_only_rate``, ``second_only_rate``
+        and ``neither_rate``. Each is a share of the skills that have a verdict on both dimensions,
+        with the interval of a bounded mean over skills. If both dimensions measure the same thing,
+        the two ``only`` rates are near 0. NaN with a note if no skill has both verdicts.
 
     Raises
     ------

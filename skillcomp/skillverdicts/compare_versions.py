@@ -47,7 +47,7 @@ def compare(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``).
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
     attempts : pandas.DataFrame
         The attempts frame of the same answers, with the amounts. Attempts at other cases, or of
         other agents or conditions, are left out.
@@ -160,7 +160,10 @@ def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> p
 
 
 def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str]) -> pd.DataFrame:
-    """Return the attempts that match the outcomes in case, condition and agent; add facts."""
+    """Return the attempts that match the outcomes in case, condition and agent.
+
+    Columns of ``facts`` that the attempts lack are taken from the outcomes.
+    """
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
     return attempts_of_outcomes(outcomes, matched, facts, WHAT)

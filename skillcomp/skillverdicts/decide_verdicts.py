@@ -52,7 +52,7 @@ def decide(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``).
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
     corrected : pandas.DataFrame, optional
         The rows of :func:`skillcomp.correction.delta` for the same verdicts, ``by``, ``value``,
         weights, clusters, checks and level, or only the recommended ones. For the verdict

@@ -27,7 +27,7 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of one grader (or name ``grader`` in ``by``).
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
     by : str or sequence of str
         Further columns that group the rows.
     reference : str, default "baseline"

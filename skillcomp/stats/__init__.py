@@ -15,7 +15,7 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
     ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
-    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity, and c of its pseudo-case.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity, weight of its pseudo-case.
 
 bounded_studies: bounded means of many studies
     ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.
@@ -35,7 +35,7 @@ detection: scores that flag texts, with documents as units
     ``clean_needed``: negatives needed to bound the false-flag rate.
 
 gaps: two groups of different cases
-    ``bounded_slope``: slope within levels, such as the difference of near and far cases.
+    ``bounded_slope``: slope on a column, within levels; on a 0/1 column, the gap of two groups.
 
 grader_errors: a grader compared with gold
     ``sensitivity``, ``specificity``: share of gold passes, or gold fails, that are judged right.

@@ -35,7 +35,7 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 # With fewer events than this (for example, disagreements), neither a normal approximation nor
 # resampling shows the true spread. If a sample has only two events, one resample in seven has none.
 FEWEST_EVENTS = 5
-# If a larger share of the resamples is undefined, the defined ones do not represent the sample.
+# If more than this share of the resamples is undefined, the others do not represent the sample.
 _MOST_UNDEFINED = 0.05
 # maximum number of resampling counts in memory at a time; 10,000 cases then need less than 100 MB
 _BLOCK = 1_000_000
@@ -423,7 +423,7 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
     # Like Gwet's published standard error, this treats the share of units with two ratings as
-    # random. Without missing ratings, this changes nothing.
+    # random. Without missing ratings, the share is 1 and the slope is the ordinary one.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]

@@ -99,6 +99,8 @@ def bounded_mean_counts(
 
     Examples
     --------
+    The first study has one fail and three passes, the second one four fails.
+
     >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
     array([0.993, 0.554])
     """

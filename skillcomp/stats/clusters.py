@@ -244,8 +244,8 @@ def _cluster_factors(
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # If a cluster alone determines a coefficient, its residual in this direction is 0, and the
-    # inverse does not exist. The pseudo-inverse is 0 there.
+    # If one cluster alone determines a coefficient, an eigenvalue of (I - Gram matrix) is 0, and the
+    # inverse does not exist. The pseudo-inverse has an eigenvalue of 0 instead.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
@@ -420,7 +420,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # divide by the size, so that the rule does not depend on the unit (dollars or tokens)
+    # divide by the size of the numbers, so that the rule is the same for dollars and tokens
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))

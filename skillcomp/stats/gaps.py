@@ -1,7 +1,7 @@
 """Differences between two groups of cases, and slopes of bounded values, both within levels.
 
 A level is a category that has cases of both groups, such as a rubric dimension with near and far
-cases, or the checks of one skill that gold fails.
+cases, or all checks of one skill for which gold is a fail.
 """
 
 from __future__ import annotations
@@ -250,7 +250,10 @@ def bounded_slope(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows behind a slope, with the signs of their coefficients and, if given, their checks."""
+    """Rows from which a slope is computed, with the sign of the coefficient of each row.
+
+    ``unit`` holds the check of each row, or is None.
+    """
 
     x: Floats
     label: NDArray[Any]
@@ -281,7 +284,7 @@ class _Rows:
         """Return the distances of the lower and upper pseudo-case from a difference of two rates.
 
         ``shares`` has two entries: one for rows with a negative sign, one for rows with a positive
-        sign. An entry is the part of the distance to the bound by which such rows can move.
+        sign. Each entry is the largest move of such a row, as a share of its distance to the bound.
         """
         above = self.sign > 0
         cell = 2 * self.level + above
@@ -305,7 +308,7 @@ class _Rows:
             sizes = checks.totals(weight)
             rates = checks.totals(weight * self.x[at]) / sizes
             label, weight = label[checks.order][checks.starts], sizes
-            # with several checks per case, rates are shares of checks; else of attempts
+            # with several checks per case, rates are shares of checks; otherwise, of attempts
             several = len(np.unique(label)) < len(label)
             arms = [Arm(rates, checks=np.ones(len(sizes))) if several else Arm(rates, checks.sizes)]
         signed = [replace(arm, sign=way * arm.sign) for arm in arms]

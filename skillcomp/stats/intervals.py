@@ -174,9 +174,10 @@ def weighted_rate(
 
 
 class _Strata:
-    """Shares of the units with gold, by stratum: hits, and units that count but are not hits.
+    """For each stratum: the shares of hits, and of other units that count, among those with gold.
 
-    ``value`` is 0 for units that do not count; ``size`` sums to 1.
+    ``of`` is 1 for the units with gold that count, otherwise 0. ``value`` is the hit of a unit,
+    from 0 to 1; it is 0 if ``of`` is 0. ``size`` is the weight of a unit; all sizes add up to 1.
     """
 
     def __init__(

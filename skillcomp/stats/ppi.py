@@ -499,7 +499,7 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
-        # if every case has gold, the probabilities only describe which repeats were drawn
+        # if every case has gold, the probabilities refer to repeats and do not weight the cases
         alike = bool(labelled[usable].all())
         weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
         weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))
@@ -584,7 +584,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a description of the cases with gold, and the estimate for a grader weight."""
+    """Return a description of the cases with gold, and the estimate at the weight ``lam``."""
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)

@@ -97,9 +97,10 @@ def factorial(
         The measure is ``delta_passed`` or, for the interaction, ``difference_passed``; with
         ``value="share_passed"``, it is ``delta_share_passed`` or ``difference_share_passed``.
         Estimates are in rate units, with the interval of a bounded mean over cases. ``rate`` and
-        ``reference_rate`` are the two means compared, NaN for the interaction. ``n_dropped`` counts
-        the cases that lack a condition of the row. ``n_missing`` counts the attempts without an
-        outcome. NaN with a note if no case has all conditions.
+        ``reference_rate`` are the two means compared, NaN for the interaction. For a factor,
+        ``reference_rate`` is the mean at its other level, not that of ``reference``. ``n_dropped``
+        counts the cases that lack a condition of the row. ``n_missing`` counts the attempts without
+        an outcome. NaN with a note if no case has all conditions.
 
     Raises
     ------
@@ -116,9 +117,9 @@ def factorial(
     -----
     If all cases have all five conditions, ``total`` is the sum of ``any document`` and the effects
     of both factors. The effect of a factor with empty ``at`` is the mean of its effects at the two
-    levels of the other factor. An interaction is between -2 and 2. Apart from the interaction, no
-    effect can exceed ``1 - reference_rate``: if the reference rate is near 1, no positive effect
-    can show. Effects are differences of rates.
+    levels of the other factor. An interaction is between -2 and 2. Any other effect is ``rate``
+    minus ``reference_rate`` of its row, so it cannot exceed ``1 - reference_rate``: if that rate is
+    near 1, no large positive effect can show.
 
     Examples
     --------
@@ -243,7 +244,7 @@ def _checked_design(design: Any, what: str) -> _Design:
 
 @dataclass(frozen=True)
 class _GroupCells:
-    """Facts of the rows of a group, and for each name in CELL an array (rows, conditions)."""
+    """Facts of a group's rows; for each name in CELL, an array of shape (rows, conditions)."""
 
     facts: pd.DataFrame
     n_cases: int
@@ -300,7 +301,7 @@ class _GroupEffect:
         average: list[str],
         interval: IntervalRule,
     ) -> _GroupEffect:
-        """Return ``effect`` in a group, from cases with an outcome in each of its conditions."""
+        """Return an effect in one group, from the cases with outcomes in all of its conditions."""
         weight, cells = list(effect.weights.values()), group.of(list(effect.weights))
         n_missing, loss = _missing_attempts(cells)
         columns = {"effect": effect.name, "at": effect.at, "n_missing": n_missing}
