@@ -134,6 +134,8 @@ def detection(
 
     Examples
     --------
+    A skill should fire at the first three of four prompts. It fires at all but the third.
+
     >>> import pandas as pd
     >>> rows = pd.DataFrame({
     ...     "attempt_id": list("abcd"), "skill": "s", "case_id": list("1234"), "condition": "skill",

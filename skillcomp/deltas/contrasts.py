@@ -53,8 +53,8 @@ from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# names of the numbers of a cell (one case, level and condition); `complete_cases` averages the first
-# four within a case
+# names of the numbers of a cell (one case, level and condition); `complete_cases` averages the
+# first four within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # one (level, condition, sign) for each rate in a contrast; the two levels alternate
@@ -146,6 +146,8 @@ def contrast(
 
     Examples
     --------
+    Of ten cases, agent a passes 2 in the baseline and 8 with the skill, agent b 3 and 5.
+
     >>> import pandas as pd
     >>> passed = {("a", "baseline"): 2, ("a", "skill"): 8, ("b", "baseline"): 3, ("b", "skill"): 5}
     >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "agent": agent, "condition": c,

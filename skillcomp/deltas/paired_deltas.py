@@ -173,6 +173,8 @@ def paired(
 
     Examples
     --------
+    Of twelve cases, 3 pass in the baseline and 11 with the skill.
+
     >>> import pandas as pd
     >>> frame = pd.DataFrame({
     ...     "skill": "s", "case_id": [f"s/{i}" for i in range(12)] * 2,

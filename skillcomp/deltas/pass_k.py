@@ -77,6 +77,8 @@ def pass_at_k(
 
     Examples
     --------
+    Four cases with three attempts each; ``passes`` has the number of passes of each case.
+
     >>> import pandas as pd
     >>> passes = {"baseline": [0, 1, 0, 2], "skill": [1, 3, 2, 3]}
     >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "condition": c, "passed": j < n}

@@ -126,6 +126,9 @@ def price(
 
     Examples
     --------
+    The skill raises the cost of an attempt from $0.010 to $0.016, and the pass rate from 1/4 to
+    3/4.
+
     >>> import pandas as pd
     >>> rows = [(f"s/{i}", c, 0.01 if c == "baseline" else 0.016, i % 4 < n)
     ...     for c, n in (("baseline", 1), ("skill", 3)) for i in range(20)]
@@ -203,7 +206,10 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
 
 
 def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
-    """Add columns of one amount: ``value``, ``passes`` and ``rate`` (pass rate), ``n_priced``."""
+    """Add ``value`` (mean of the amount), ``passes`` and ``rate`` (both the pass rate), ``n_priced``.
+
+    ``n_priced`` is the number of attempts with an outcome and an amount.
+    """
     rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
     return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n)
 

@@ -98,6 +98,8 @@ def across(
 
     Examples
     --------
+    Six skills with ten cases each; ``passed`` has the number of passed cases of each skill.
+
     >>> import pandas as pd
     >>> passed = {"baseline": [3, 2, 4, 5, 1, 3], "skill": [9, 6, 8, 7, 8, 5]}
     >>> frame = pd.DataFrame([

@@ -15,7 +15,7 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
     ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
-    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of a quantity, weight of its pseudo-case.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
 
 bounded_studies: bounded means of many studies
     ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.

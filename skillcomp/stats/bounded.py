@@ -53,7 +53,7 @@ class Arm:
     sign : float, default 1
         Coefficient of the arm.
     checks : array_like, optional
-        For shares of checks, the number of different checks of each case, given instead of
+        For shares of checks, the number of different checks of each case. Give it instead of
         ``attempts``. If both are omitted, differences between attempts are ignored.
     mixed : array_like, optional
         How mixed the outcomes of each case are. By default, ``mixed_of_case`` computes this from

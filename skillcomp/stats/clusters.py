@@ -244,8 +244,8 @@ def _cluster_factors(
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # If one cluster alone determines a coefficient, an eigenvalue of (I - Gram matrix) is 0, and the
-    # inverse does not exist. The pseudo-inverse has an eigenvalue of 0 instead.
+    # If one cluster alone determines a coefficient, an eigenvalue of (I - Gram matrix) is 0, and
+    # the inverse does not exist. The pseudo-inverse has an eigenvalue of 0 instead.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 

@@ -176,9 +176,9 @@ def bounded_slope(
 
     Notes
     -----
-    The coefficient is ``sum b x``: the sum over rows of the value x times a coefficient b, where
-    the b add up to 0. It is therefore B times a difference D, with half the sum of ``|b|`` as B. D
-    is the weighted mean of the rows with positive b minus that of the rows with negative b. (If the
+    The slope is ``sum b x``: the sum over rows of the value x times a coefficient b, where the b
+    add up to 0. The slope is therefore B times D. B is half the sum of ``|b|``. D is a difference:
+    the weighted mean of the rows with positive b minus that of the rows with negative b. (If the
     column distinguishes two groups, B is 1.) The interval is that of one bounded mean over all
     rows, multiplied by B. In this mean, each row has the weight ``|b|`` and the value
     ``D + 2 s r / sqrt(1 - h)``. Here s is the sign of b; r and h are the residual and the leverage

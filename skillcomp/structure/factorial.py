@@ -123,6 +123,9 @@ def factorial(
 
     Examples
     --------
+    The content is F or G, the form s or f. All cases pass, except under the condition Gf (content G
+    and form f), under which none passes.
+
     >>> import pandas as pd
     >>> design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
     >>> passed = {"Fs": 1, "Ff": 1, "Gs": 1, "Gf": 0}
@@ -341,7 +344,7 @@ def _effect_rows(
 
 
 def _missing_attempts(cells: Cells) -> tuple[int, str]:
-    """Count attempts without an outcome; add a note if the share of these differs by condition."""
+    """Count attempts without an outcome; also return a note if their share differs by condition."""
     size = np.nansum(cells["size"], axis=0)
     missing = size - np.nansum(cells["attempts"], axis=0)
     share = missing[size > 0] / size[size > 0]

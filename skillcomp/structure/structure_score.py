@@ -440,6 +440,8 @@ def score_association(
 
     Examples
     --------
+    Four documents pass 0, 1, 1 and 2 of two cases.
+
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"skill": list("abcd") * 2, "case_id": ["1"] * 4 + ["2"] * 4,
     ...     "condition": "skill", "passed": [0, 0, 1, 1, 0, 1, 0, 1]})
