@@ -206,7 +206,7 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
 
 
 def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
-    """Add ``value`` (mean of the amount), ``passes`` and ``rate`` (both the pass rate), ``n_priced``.
+    """Add ``value`` (mean amount), ``passes`` and ``rate`` (both the pass rate), and ``n_priced``.
 
     ``n_priced`` is the number of attempts with an outcome and an amount.
     """
