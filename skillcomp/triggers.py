@@ -40,7 +40,7 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
-NOTHING = "none"  # In the column `fired`, no skill fired; in `expected`, no skill should fire.
+NOTHING = "none"  # Word for "no skill fired" in `fired`, for "none should fire" in `expected`.
 CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds such prompts.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")

@@ -44,7 +44,7 @@ grader_errors: a grader compared with gold
 
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.
-    ``weighted_rate``: a rate from gold that covers different shares of several strata.
+    ``weighted_rate``: a rate from gold that covers a different share of each stratum.
 
 passk: several attempts per case
     ``pass_at_k``: chance that at least one of k attempts passes.

@@ -99,7 +99,7 @@ def weighted_rate(
     clusters: ArrayLike | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Estimate a rate from gold that covers different shares of several strata.
+    """Estimate a rate from gold that covers a different share of the units in each stratum.
 
     An example is gold on all answers that a grader failed and on some that it passed: the strata
     are then its verdicts. The rate of each stratum is weighted by its share of all units.

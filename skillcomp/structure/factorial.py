@@ -304,7 +304,7 @@ class _GroupEffect:
         average: list[str],
         interval: IntervalRule,
     ) -> _GroupEffect:
-        """Return an effect in one group, from the cases with outcomes in all of its conditions."""
+        """Return an effect in one group, from cases with outcomes in all compared conditions."""
         weight, cells = list(effect.weights.values()), group.of(list(effect.weights))
         n_missing, loss = _missing_attempts(cells)
         columns = {"effect": effect.name, "at": effect.at, "n_missing": n_missing}
