@@ -281,7 +281,7 @@ def _verdict_sentences(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` on the skill and condition of `row`, if it has an estimate."""
+    """Return the row of `frame` of the skill, agent and condition of `row`, if estimated."""
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
