@@ -221,13 +221,14 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     [
         (["--notebook", "12"], "there is no notebook '12'; there: 01-ngram-threshold, 02-"),
         (["--set", "OUT=a", "--set", "OUT=b"], "--set 'OUT=b': OUT is given twice"),
+        (["--set", "GRADER"], "report: --set 'GRADER'; expected NAME=VALUE"),
         (["--set", "GRADR=g1"], "no notebook has a parameter 'GRADR'; there: "),
     ],
 )
 def test_report_names_what_it_does_not_know(run, tmp_path, args, message):
     status, _, err = run("report", "--data", PILOT, "--out", tmp_path / "out", *args)
     assert status == 2 and message in err
-    assert ("Did you mean 'GRADER'?" in err) == ("GRADR" in err)
+    assert ("Did you mean 'GRADER'?" in err) == ("GRADR'" in err)
     assert not (tmp_path / "out").exists()
 
 

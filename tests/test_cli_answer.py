@@ -186,6 +186,7 @@ def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("options", "message"), [
     (["taks=case"], "columns: found no column 'taks'; there: .*Did you mean 'task'"),
     (["task=cas"], "columns: 'task': found no role 'cas'; allowed: .*Did you mean 'case'"),
+    (["task"], "answer: --column 'task'; expected "),
     (["task=case", "ok=case"], "'task' and 'ok' are both 'case'; give one column per role"),
 ])  # fmt: skip
 def test_a_wrong_column_or_role_is_named(tmp_path: Path, options: list[str], message: str) -> None:

@@ -548,6 +548,10 @@ def test_a_few_dear_cases_are_noted_and_a_limit_gives_the_interval_of_a_bounded_
         sc.deltas.paired(frame, value="cost_usd", limit=3)
     with pytest.raises(FrameError, match="limit=: only amounts have a limit"):
         sc.deltas.paired(outcomes([[True]], [[True]]), limit=3)
+    with pytest.raises(FrameError, match="a limit belongs to one amount"):
+        sc.deltas.paired(frame, value=["cost_usd", "output_tokens"], limit=30)
+    with pytest.raises(FrameError, match=r"value=: found \[\]; allowed: names such as"):
+        sc.deltas.paired(frame, value=[])
 
 
 def test_passes_too_short_to_tell_copies_give_both_bounds_of_a_rate_and_a_delta() -> None:

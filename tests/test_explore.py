@@ -554,6 +554,9 @@ def test_the_threshold_shows_the_rates_that_calibrate_gives(
     assert 'class="s"' in one.view
     one.do("keep")
     assert one.moved.empty
+    one.choose(cut=one.choices["cut"].values[-1])
+    one.do("n", 1)
+    assert one.choices["cut"].value == max(one.choices["cut"].values[1:])
 
 
 def characters(text: str) -> list[str]:

@@ -201,6 +201,8 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
             "target: 'mine:Agent', haet: 1",
             r"agents\[0\].haet: not a known key; allowed: kind, target, heat. Did you mean 'heat'",
         ),
+        ("target: 'mine:NUMBER'", r"which is 3; allowed: a class, or a function that returns one"),
+        ("target: 'mine:Grader'", r"agents\[0\].agent: missing"),
         ("target: 'mine:Agent', heat: 2", r"agents\[0\]: Agent raised ValueError: too hot"),
         ("target: 'pathlib:Path'", r"without model, family, .*allowed: .* such as a .*BaseAgent"),
     ],

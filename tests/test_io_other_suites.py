@@ -325,6 +325,7 @@ def test_a_rule_is_decided_by_what_is_recorded_and_else_unknown(tmp_path, asked,
         (r"th\b", "", None),  # in JavaScript é is no letter: th ends there
         (r"caf\w", "", None),
         (r"\bth\s", "", False),
+        ("[a-z--[tf]]{5}", "v", False),  # "café", "vert": two letters before t or f
     ],
 )
 def test_a_pattern_that_javascript_may_read_differently_is_unknown(pattern, flags, passed):

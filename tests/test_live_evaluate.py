@@ -330,6 +330,7 @@ def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
     ("arguments", "message"),
     [
         ([], "--input and --candidate-id are needed in pipeline mode"),
+        (["--standalone"], "evaluate: --standalone needs --skill-path"),
         ([*PIPELINE, "--skill-path", "new"], "--skill-path belongs to --standalone"),
         (["--input", "ranking.json", "--candidate-id", "c9"], "no candidate 'c9'; there: c1, c2"),
         (["--input", "ranking.json", "--candidate-id", "c3"], "content: missing or empty"),
@@ -347,6 +348,8 @@ def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, message
     [
         ({"run_id": "../../out"}, "'../../out' cannot be a slug"),
         ({"target": None}, "target: found None; expected the path of the original"),
+        ({"scored_candidates": {}}, "expected an object with a list 'scored_candidates'"),
+        ({"target": "a\0b"}, "there is no SKILL.md here"),
         ({"scored_candidates": [{"id": "c1", "score": "7", "content": "x"}]}, "score: found '7'"),
         ({"scored_candidates": [{"id": "c1", "score": 7, "content": 8}]}, "content: missing"),
     ],

@@ -237,6 +237,8 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
     ]:
         with pytest.raises(StudyError, match=message):
             sc.inspect_task(suite, skill, **words)
+    with pytest.raises(StudyError, match="neighbours=: suite 'tides' is not about triggers"):
+        sc.inspect_task(suite, skill, neighbours=skill)
     with pytest.raises(StudyError, match="its skill is 'tides', given is 'type-safety'"):
         sc.inspect_task(suite, PILOT / "skills" / "type-safety")
     rows = sc.read_suite(suite)

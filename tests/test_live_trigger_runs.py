@@ -419,6 +419,7 @@ def test_the_flags_choose_cases_and_judgings(repo):
         (["--neighbour", "ebb"], "there is no neighbour 'ebb'; there: ebbs, tides"),
         (["--case", "explicit-1", "--case", "implict-1"], "no case 'implict-1'; .*'implicit-1'"),
         (["--case", "implicit-1"], "no case is selected .suite smoke.*--suite all holds every"),
+        (["--resume"], "trigger: --resume needs --run-id"),
         (["--resume", "--run-id", "r9"], "there is no run 'r9'"),
         (["--run-id", "../x"], "'../x' cannot be a slug"),
     ],

@@ -520,6 +520,10 @@ def test_the_unit_says_what_a_heat_map_shows():
     texts = {text.get_text() for text in gids(ax, "value")}
     assert texts == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
     assert mesh.colorbar.ax.get_ylabel().split() == ["Difference", "(points)"]
+    many = [rated().assign(condition=f"otherconditions{at}").iloc[:2] for at in range(14)]
+    assert {
+        tick.get_rotation() for tick in plots.dimensions(pd.concat(many)).get_xticklabels()
+    } == {35}
     scores = plots.dimensions(rated().assign(estimate=[4.5, 2.0, 1.0, 3.0], unit="score"))
     assert {text.get_text() for text in gids(scores, "value")} == {"4.5", "2", "1", "3"}
 

@@ -57,6 +57,9 @@ def test_effects_of_several_agents_or_versions_are_told_apart() -> None:
     sentences = sc.report.findings(None, effects=effects)["sentence"]
     starts = sentences[sentences.str.contains("The document")].str.partition(": ")[0]
     assert list(starts) == ["ann", "bob"]
+    unknown = effects.assign(estimate=np.nan, note="too few cases")
+    (sentence, _) = sc.report.findings(None, effects=unknown)["sentence"]
+    assert sentence.endswith("What is content and what is form is not known: too few cases.")
 
 
 def test_a_section_without_rows_says_what_is_lacking() -> None:

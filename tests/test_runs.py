@@ -92,6 +92,7 @@ def test_runs_stand_in_order_with_paired_tests_and_the_same_again_shows_no_diffe
             {},
             "the conditions baseline, skill; select one",
         ),
+        (lambda rows: rows, {"by": "run"}, "by= names 'run', which is compared"),
         (lambda rows: rows.assign(agent=["a", "b"] * 9), {}, "of more than one agent: a, b"),
     ],
 )

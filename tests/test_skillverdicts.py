@@ -337,6 +337,10 @@ def test_boundary_and_misconception_are_held_side_by_side() -> None:
     assert alone["note"].eq("no skill has a verdict on both dimensions").all()
     with pytest.raises(FrameError, match=r"second: found 'C10'.*Did you mean 'C1'"):
         sc.skillverdicts.together(frame, second="C10")
+    with pytest.raises(FrameError, match="second: found 'C4' twice"):
+        sc.skillverdicts.together(frame, second="C4")
+    with pytest.raises(FrameError, match=r"a dimension has several verdicts .* name in by= what"):
+        sc.skillverdicts.together(pd.concat([frame, frame]))
 
 
 def test_a_placebo_on_other_cases_than_the_delta_is_said_with_both_numbers() -> None:

@@ -235,6 +235,7 @@ def test_features_are_adjusted_and_documents_without_a_score_dropped() -> None:
         (lambda scores: scores.assign(document="x"), {}, "two values of one feature"),
         (lambda scores: scores.assign(document="x-" + scores["document"]), {}, "no document of"),
         (lambda scores: scores.assign(value="many"), {}, "has a value that is not a number"),
+        (lambda scores: scores, {"features": 3}, "features: found 3; allowed: names such as"),
         (lambda scores: scores, {"by": ["score"]}, "'score', a column of the result"),
         (lambda scores: scores, {"skills": {"s": "# S"}}, "give either skills, .* or scores="),
         (lambda scores: None, {"skills": pd.DataFrame()}, "skills: found a DataFrame; .* scores="),
@@ -424,6 +425,7 @@ def test_a_design_that_is_none_is_told(design: object) -> None:
         ({"reference": "none"}, "there is no condition 'none'"),
         ({"reference": CELLS[0]}, "is a condition of the design"),
         ({"grader": ["a", "b"]}, "more than one grader"),
+        ({"by": ["effect"]}, "by= names what the result tells apart"),
     ],
 )
 def test_a_fault_of_the_experiment_is_named(options, message) -> None:

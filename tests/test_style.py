@@ -252,6 +252,7 @@ def test_numbers_are_set_for_people():
     assert style.quantity(0.5, "rate", digits=0) == "50 %"
     assert style.quantity(-0.0004, "points", signed=True) == "0.0"
     assert style.quantity(1234.0, "count") == "1,234"
+    assert style.quantity(-3.0, "percentage points") == "\N{MINUS SIGN}3.0"
     assert style.quantity(2.8619, "logits", signed=True) == "+2.86"
     assert style.quantity(NAN, "rate") == "n/a"
     assert style.interval({"estimate": 0.5, "ci_low": 0.4, "ci_high": 0.6, "unit": "rate"}) == (

@@ -318,6 +318,8 @@ def test_what_cannot_be_analysed_is_refused_by_name() -> None:
         sc.triggers.compare(rows.assign(condition="precise"), reference="presice")
     with pytest.raises(FrameError, match="names 'offered'"):
         sc.triggers.confusion(rows, by=["offered"])
+    with pytest.raises(FrameError, match="by= names 'kind', which is a column of the result"):
+        sc.triggers.confusion(rows.assign(kind="x"), by=["kind"])
     for empty in (sc.triggers.detection, sc.triggers.confusion):
         assert len(empty(sc.frames.empty("invocations"))) == 0 or empty is sc.triggers.detection
 

@@ -37,11 +37,11 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "file_exists": ("path", "exists"),
     "llm": ("criteria", "focus"),
 }
-_FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
+_FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "v": regex.VERSION1}
 # with this flag, the first match must start at the start of the text, and each further match at the
 # end of the previous match
 _STICKY = "y"
-_IGNORED_FLAGS = "dguv"  # JavaScript flags that do not change how often a pattern occurs.
+_IGNORED_FLAGS = "dgu"  # These flags do not change how often a pattern occurs.
 _INLINE = re.compile(r"\(\?[a-z]+\)")  # Flags inside a pattern, which JavaScript does not allow.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
