@@ -83,6 +83,17 @@ def test_every_trap_of_a_grading_keeps_its_meaning(workspace, tmp_path):
     assert "input files and a system message only with the skill" in problems(made, "meta.json")
 
 
+def test_a_text_that_all_attempts_repeat_is_no_other_wording(workspace: Path) -> None:
+    for arm in ("with_skill", "without_skill"):
+        for run in (1, 2, 3):
+            file = workspace / f"iteration-1/eval-two/{arm}/run-{run}/grading.json"
+            put(file, grading(True, False, texts="aa"))
+    made = results(workspace, **KNOWN)
+    assert "worded differently" not in made.problems.to_csv()
+    checks = made.verdicts.loc[made.verdicts["case_id"].eq("two"), "check_id"]
+    assert checks.value_counts().tolist() == [6, 6]
+
+
 def test_iterations_are_versions_and_never_repeats(workspace: Path) -> None:
     for arm in ("with_skill", "without_skill"):
         place = workspace / "iteration-2" / "eval-one" / arm / "grading.json"
