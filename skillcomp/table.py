@@ -19,7 +19,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.latex_text import escape_latex, latex_label
 from skillcomp.style import called, interval, quantity
 
-MOST_ROWS = 30  # rows that a table shows if it links a file with all rows
+MOST_ROWS = 30  # number of rows that a table shows if it links to a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
@@ -30,7 +30,7 @@ _WIDE = 88  # A table with more characters in a row than this takes the whole wi
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not
 _TEXT = 28
-# a formatted quantity, with or without its interval
+# pattern of a formatted quantity, with or without its interval
 _NUMBER = r"n/a|[+−<>]?[\d.][\d,.]*( %)?( \[.*\])?"
 # These columns move to the caption if all rows have the same value.
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")

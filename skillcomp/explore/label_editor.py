@@ -181,7 +181,7 @@ class LabelEditor(ui.Explorer):
             together = [name for name in ("agent",) if name in self._verdicts]
             how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
             rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
-        except FrameError as cause:  # agreement refuses, for example, two rounds of a grader
+        except FrameError as cause:  # for example, because a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = rows.drop(columns=["method", "note"])
@@ -252,7 +252,7 @@ def label_editor(
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
     """Return a labeller's latest stored label for each attempt and check."""
-    # a store has no tables before the first label
+    # a new store has no tables to read before its first label
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")

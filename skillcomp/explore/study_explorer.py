@@ -33,7 +33,7 @@ with extra_imports("lab", "an explorer"):
 
 TABS = ("answer", "forest", "cases", "graders", "cost", "export")
 _FRAMES = ("cases", "attempts", "gold", "verdicts")
-_MOST_BUTTONS = 4  # maximum number of graders with buttons; more are offered in a dropdown
+_MOST_BUTTONS = 4  # up to this number of graders have buttons; more are in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # the default of `ngram` in the other explorers
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # the user sees this error in the tab of the table
+            except SkillcompError:  # the tab that shows these rows shows the error
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
@@ -204,7 +204,7 @@ class StudyExplorer(ui.StaticCopy):
         return self.choices[name].value
 
     def _selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
-        """Return the rows that have the chosen values in the columns `names`."""
+        """Return the rows that have the chosen value in each column of `names`."""
         for name in names:
             if self._chosen_value(name) is not None and name in rows:
                 rows = rows[rows[name].eq(self._chosen_value(name))]
@@ -288,7 +288,7 @@ class StudyExplorer(ui.StaticCopy):
         self._update_copy()
 
     def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
-        """Return the HTML of a tab and, for the cases, a widget.
+        """Return the HTML of a tab and, for the tab ``cases``, its widget.
 
         The arguments `_` (margin and choices) only serve as keys of the cache.
         """

@@ -77,11 +77,12 @@ def threshold(
     ThresholdExplorer
         A widget with a slider for n and a slider for the cut. The first position of the cut flags
         any shared n-gram; the other positions are the shares that calibration tries. The widget
-        shows the share of every text and the cut, the chosen point on the ROC curve of the
-        passages, the rates with their intervals, the texts judged wrongly, and the texts that are
-        flagged at the chosen point but not at a saved point, or the reverse. Key ``c`` saves the
-        chosen point. In code, ``choose(n=4, cut=None)`` sets the sliders, ``errors`` has the texts
-        judged wrongly, and ``moved`` has the texts flagged at only one of the two points.
+        shows the cut in a plot of the share of shared n-grams in every text, the chosen point on
+        the ROC curve of the passages, the rates with their intervals, the texts judged wrongly, and
+        the texts that are flagged at the chosen point but not at a saved point, or the reverse. Key
+        ``c`` saves the chosen point. In code, ``choose(n=4, cut=None)`` sets the sliders,
+        ``errors`` has the texts judged wrongly, and ``moved`` has the texts flagged at only one of
+        the two points.
 
     Raises
     ------

@@ -14,7 +14,8 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL if the grader is undecided
+# A FAIL by an undecided grader breaks no rule, because the rules ask for this FAIL.
+_NO_BREACH = ("undecided_fail",)
 _MOST = 3  # A sentence names at most this number of rules.
 
 
@@ -77,7 +78,10 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Name graders not shown to beat a constant grader, and those with a lower rank by kappa."""
+    """Name the graders that are not shown to beat a constant grader.
+
+    Also name the graders that rank lower by kappa than by agreement.
+    """
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -137,7 +141,7 @@ def _pairs_in_words(pairs: pd.DataFrame) -> str:
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """For each labeller, compare the agreement of the graders with that among labellers."""
+    """Describe whether graders agree with a labeller as closely as labellers with each other."""
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
@@ -186,7 +190,10 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
 
 
 def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
-    """For each row of `measure` with an interval, yield the agent, both graders and the row."""
+    """Yield the rows of a measure that have an interval, with the names of both graders.
+
+    The first item of each result is words that name the agent; empty without agents.
+    """
     rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in rows.iterrows():
         start = f"Answers by {row['agent']}: " if "agent" in row else ""
@@ -194,7 +201,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from the reference, and those that are right by gold."""
+    """Count the verdicts that differ from the reference, and how many of these gold confirms."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
@@ -254,7 +261,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name the effects that are significant after adjustment, only before it, or unknown."""
+    """Name biases by their effects: significant after adjustment, only before it, or unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]

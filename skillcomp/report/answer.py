@@ -54,7 +54,8 @@ ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are fo
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
 _NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
-_N_STUDIES = 400  # simulated studies; the standard error of a power of 80 % is then 2 points
+# number of simulated studies: the standard error of a power of 80 % is then 2 points
+_N_STUDIES = 400
 
 
 @dataclass(frozen=True)
@@ -279,7 +280,7 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # correction.delta cannot average agents; without rows, the page says "not corrected"
+        # correction.delta cannot average agents; for no rows, the page says "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:

@@ -17,7 +17,7 @@ from skillcomp.style import called
 
 
 def can_calibrate(data: StudyData) -> bool:
-    """Return whether there are copied and fresh passages, and the texts of their sources."""
+    """Return whether the study has copied passages, fresh passages, and their sources."""
     texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
     levels = set(texts["level"])
     return "fresh" in levels and bool(levels & set(COPIES))
@@ -70,7 +70,7 @@ def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
 
 
 def _names_of(rows: pd.DataFrame) -> pd.Series:
-    """Name the kind of text that each row counts; NaN if a row is not a share of texts."""
+    """Return which texts each row is about, such as copies; NaN for rows that are not shown."""
     name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
     name = name.mask(rows["measure"].eq("sensitivity"), "copies")
     return name.mask(rows["measure"].str.endswith("_at_answer_length"))
@@ -79,7 +79,7 @@ def _names_of(rows: pd.DataFrame) -> pd.Series:
 def _headline(
     cut: pd.DataFrame, chosen: say.Row | None, rows: pd.DataFrame, results: StudyEstimates
 ) -> str:
-    """Return one sentence on the rule, the copies that it finds, and its false flags."""
+    """Return a sentence on the chosen threshold, the copies that it finds, and its false flags."""
     if chosen is None:
         why = results.missing.get("calibration") or say.reason(cut[cut["chosen"]].iloc[0])
         return f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."

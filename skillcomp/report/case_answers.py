@@ -38,9 +38,9 @@ class Answers:
     gold, cases, checks : pandas.DataFrame, optional
         The gold labels, the prompts of the cases, and the descriptions of the checks.
     skills : mapping of str to Skill or str, optional
-        The texts of the skills; runs that an answer shares with its skill are marked.
+        The texts of the skills. Sequences of words that an answer shares with its skill are marked.
     ngram : int
-        Smallest length of a marked run, in content words.
+        Smallest length of a marked sequence, in content words.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> list[Row]:
-        """Return the content of one panel per answer to a case; without `repeat`, of all repeats.
+        """Return the content of a panel for each answer to a case; by default, for all repeats.
 
         The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
         of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and
@@ -277,7 +277,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _verdict_word(passed: Any, status: Any) -> Row:
-    """Return the word and look of a verdict; the word is "no verdict" if the grader failed."""
+    """Return the word and the style of a verdict; "no verdict" is the word if the grader failed."""
     if html.absent(passed):
         has_reason = not html.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}

@@ -112,7 +112,8 @@ class _CaseData:
     keys: list[Key]
     facts: Mapping[Key, list[str]]
     lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
-    hits: Mapping[Key, list[str]]  # Filter codes, such as 0.1.n: condition, grader, state.
+    # Filter codes, such as 0.1.n for condition 0, grader 1 and state n.
+    hits: Mapping[Key, list[str]]
     graders: list[str]
     conditions: list[str]
     order: str
@@ -169,7 +170,7 @@ def _changes(
     reference: str | None,
     checks: Checks,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
-    """Return rates and deltas of cases, outcomes that are NA, and a message if deltas fail."""
+    """Return rates, deltas and unknown outcomes of cases, and a message if there are no deltas."""
     keys = [*CASE, "agent", "condition"]
     rates = pd.DataFrame(columns=[*keys, "n", "rate"])
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
@@ -193,7 +194,7 @@ def _changes(
 def _hits_by_case(
     tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
 ) -> dict[Key, list[str]]:
-    """Return the filter codes of each case, such as 0.1.n: condition, grader and state."""
+    """Return the filter codes of cases, such as 0.1.n for condition 0, grader 1 and state n."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     hits: dict[Key, list[str]] = {}

@@ -165,7 +165,7 @@ def _add_text(section: _Section, text: str) -> None:
 
 
 def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
-    """Return False if a cell is empty, inserted by `execute` or lists versions; else True."""
+    """Return False for a cell that is empty, lists versions or was inserted by `execute`."""
     # the versions are already at the end of the page
     return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
 

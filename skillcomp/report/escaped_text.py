@@ -77,9 +77,10 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
+    """Return start and end of each quote in an answer; other blanks and quotation marks match."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # for each run of blanks, record its end in `flat` and the number of blanks dropped so far
+    # `ends` has the end of each shortened run of blanks in `flat`, and `dropped` has the number of
+    # blanks left out so far; with both, a position in `flat` is converted to one in `answer`
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)

@@ -30,7 +30,7 @@ with extra_imports("lab", "a chapter"):
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-CELL_TIMEOUT = 600  # limit for a cell in seconds; on the recorded study, a few are enough
+CELL_TIMEOUT = 600  # seconds per cell; a cell on the recorded study takes a few seconds
 _KERNEL = "python3"
 # kernels work in parallel, so each uses one core
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
@@ -156,13 +156,13 @@ def execute_chapters(
             if books[path][1] or not share_kernel:
                 kernel.close()
                 client = None
-    todo.put(None)  # lets the next thread end, too
+    todo.put(None)  # the next thread reads this None and ends, too
     return books
 
 
 @contextmanager
 def _own_event_loop() -> Iterator[None]:
-    """Close this thread's event loop after the block; the notebook client made it."""
+    """After the block, close the event loop that the notebook client opened in this thread."""
     try:
         yield
     finally:

@@ -44,7 +44,7 @@ _RESULTS = {
 }
 _LOSSES = ["hurts", "harmful"]
 _LIMITS = ["estimate", "ci_low", "ci_high"]
-# columns that the frames need, in the order decided, placebo, gap, effects, explained
+# required columns of the frames decided, placebo, gap, effects and explained, in this order
 _COLUMNS = (
     ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict", "note"],
     ["skill", "condition", *_LIMITS],
@@ -281,7 +281,7 @@ def _verdict_sentences(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` of the skill, agent and condition of `row`, if estimated."""
+    """Return the estimated row of `frame` with the skill, agent and condition of `row`, if any."""
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
@@ -327,7 +327,7 @@ def _summary_sentences(
 def _headline(main: pd.DataFrame) -> str:
     """Return the counts of the verdicts in words; empty if there are no verdicts.
 
-    At the end, the text counts verdicts by the grader alone that the correction does not confirm.
+    The text ends with the counts of the grader's verdicts that the correction does not confirm.
     """
     n, by = len(main), ["skill", *(name for name in ("agent",) if name in main)]
     rows = _unit_of_rows(main)
@@ -497,7 +497,7 @@ def _rates_of_conditions(row: Row) -> str:
 
 
 def _what_passes(row: Row) -> str:
-    """Return what the rates of a row count: answers or checks."""
+    """Return the word for what passes in a row: "answers" or "checks"."""
     return "checks" if row.get("measure") == "delta_share_passed" else "answers"
 
 

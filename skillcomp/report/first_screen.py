@@ -66,7 +66,7 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
 
 
 def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return a table by skill and agent: the sign of the verdict and the change in each cell.
+    """Return a table by skill and agent; a cell has the symbol of the verdict and the change.
 
     The first row has the names of the agents. The table is empty if the rows are not by agent.
     """
@@ -86,7 +86,10 @@ def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, lis
 
 
 def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentences:
-    """Name the dimensions with an adjusted p-value below 0.05 and, if there are any, the rest."""
+    """Name the dimensions with an adjusted p-value below 0.05, then the other dimensions.
+
+    If no dimension has such a p-value, none is named.
+    """
     for condition in main["condition"].unique():
         rows = dimensions[dimensions["condition"].eq(condition)]
         rows = rows[rows["estimate"].notna()]

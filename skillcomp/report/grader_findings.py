@@ -52,7 +52,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
 
 
 def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
-    """Count gold labels given by models, programs, and families that also answered or graded."""
+    """Count gold labels by models, by programs, and by the model families of agents or graders."""
     for _, row in labellers.iterrows():
         kind, family = row["labeller_kind"], row["labeller_family"]
         shared = [verb for verb in ("answered", "graded") if row[verb]]

@@ -31,7 +31,7 @@ from skillcomp.table import Table
 
 _MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
-_GOLD = "the labels of gold"  # name of gold when graders are compared with gold
+_GOLD = "the labels of gold"  # Gold has this name when it is compared like a grader.
 _UNNAMED = "unnamed condition"  # Rows of a table without conditions get this condition.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,
@@ -321,7 +321,7 @@ def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str
 def gold_sentences(
     data: StudyData, agreement: pd.DataFrame | None, grader: str, per_item: int = 1
 ) -> Iterator[str]:
-    """Count items without gold, and the labels that would narrow the intervals of a grader."""
+    """Count items without gold, and the labels needed for narrow intervals of a grader."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
@@ -348,7 +348,7 @@ def gold_sentences(
 
 
 def interval_of(row: Row) -> Interval:
-    """Return the interval of a row: estimate, limits and n."""
+    """Return the estimate, limits, level and n of a row as an `Interval`."""
     estimate, low, high, n = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "n"))
     return Interval(estimate, low, high, ci_level=float(row["ci_level"]), n=n)
 

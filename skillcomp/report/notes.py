@@ -52,7 +52,7 @@ def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _label_of_rows(part: pd.DataFrame, key: str, frame: pd.DataFrame) -> str:
-    """Return the values of a key in `part`; empty if `part` has all the values of the frame."""
+    """List the values of `part` in the column `key`; empty if they are all those of `frame`."""
     values = [value for value in part[key].dropna().unique() if value != ""]
     if not values or (len(values) > 1 and len(values) == frame[key].nunique()):
         return ""

@@ -65,7 +65,7 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
-# Without gold, the signs of verdicts are hollow.
+# Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
 
 
@@ -282,7 +282,7 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return HTML and a figure on the checks of the last probe; no figure without a probe."""
+    """Return HTML and a figure on the last probe (a test of the checks), or no figure."""
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -355,12 +355,15 @@ def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
 
 
 def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
-    """Return the name by which notebooks find the grader of the answer; None if in doubt."""
+    """Return the name under which the store records the grader of the answer, for notebooks.
+
+    None for frames, or if a grader has several versions.
+    """
     if isinstance(study, Frames) or not result.grader:
         return None
     names = set(study.table("verdicts").column("grader").to_pylist())
     fitting = [n for n in names if result.grader == n or result.grader.startswith(f"{n} (")]
-    # a name with several versions does not identify one of them
+    # if a grader has several versions, its name does not identify one of them
     return fitting[0] if len(fitting) == 1 and len(names) == result.facts["graders"] else None
 
 
@@ -395,7 +398,7 @@ def _executed_chapters(
 
 
 def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return a figure per `ON_FIRST_PAGE` skills or, without skills, per screen."""
+    """Save and return figures of `ON_FIRST_PAGE` skills each or, without skills, one per screen."""
     if result is None:
         return []
     rows = result.headline()
@@ -416,7 +419,7 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
         how["fingerprint"] = fingerprint
         figure = _saved_figure(result.draw(some), stem, out, how)
-        with TemporaryDirectory() as folder:  # the figure for phones is inside the page
+        with TemporaryDirectory() as folder:  # files of the figure for phones, which the page embeds
             phone = result.draw(some, "column")
             narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
         figures.append(replace(figure, narrow=narrow))
@@ -445,9 +448,10 @@ def _source_of_estimates(rows: pd.DataFrame) -> str:
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
-    """Zip the named files and their captions, without dates; return the name of the archive.
+    """Zip the named files and their captions; return the name of the archive.
 
-    If none of the files exists, an earlier archive is removed and the result is an empty text.
+    The archive has no dates, so that equal files give an equal archive. If none of the files
+    exists, an earlier archive is removed and the result is an empty text.
     """
     ends = ("", ".txt", ".tex")
     paths = {(out / n).with_suffix(end) if end else out / n for n in names for end in ends}
@@ -573,7 +577,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics, notes) for name in names]
     limits = topics.get("limits", [])
-    # skip sentences without a single subject: their subject is NaN, which differs from itself
+    # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]

@@ -33,7 +33,7 @@ def has_estimate(row: Row | None) -> TypeGuard[Row]:
 
 
 def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
-    """Return a dictionary of the rows of a frame; the column `name` has the keys."""
+    """Return a dictionary of the rows of a frame, with the values of the column `name` as keys."""
     return {row[name]: row for _, row in frame.iterrows()}
 
 

@@ -76,8 +76,8 @@ def _counts_in_words(rows: pd.DataFrame, measure: str) -> str:
 def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
     """Describe the number of cases that would settle a verdict, and what repeats would achieve.
 
-    With `corrected`, the change in the text is the corrected estimate, but the numbers of cases are
-    computed from the verdicts of the grader alone.
+    With `corrected`, the change that the text states is the corrected estimate, but the numbers of
+    cases are computed from the verdicts of the grader alone.
     """
     if rows.empty:
         return "how many cases would settle it is not known."

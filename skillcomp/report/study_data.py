@@ -94,7 +94,7 @@ class StudyData:
         return best_grader(agreement, self.graders) if self.graders else ""
 
     def gold_design(self, gold_drawn: Drawn | None, drawn_by: str | None) -> dict[str, Any]:
-        """Return how gold was drawn: by the arguments or, without them, by the study's facts."""
+        """Return `gold_drawn` and `drawn_by`; if neither is given, return those of the study."""
         if gold_drawn is None and drawn_by is None:
             gold_drawn, drawn_by = self.facts.get("gold_drawn"), self.facts.get("drawn_by")
         name = None if drawn_by is None else grader_named(drawn_by, self.graders)
@@ -155,7 +155,7 @@ def study_data(study: RunStore | Frames, round: int) -> StudyData:
 
 
 def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
-    """Return the verdicts of a round; all of them if there is one round and `whole` is true."""
+    """Return the verdicts of a round; with `whole`, return all if they are of a single round."""
     rounds = every["round"].fillna(1)
     if whole and rounds.nunique() == 1:
         return every
@@ -163,7 +163,7 @@ def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.Da
 
 
 def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
-    """Add the frames labellers, unusable, rounds and addressing to `into`, if they have rows."""
+    """Add frames to `into`, if they have rows: labellers, unusable, rounds and addressing."""
     for name, rows in (("labellers", _labellers(data)), ("unusable", _unusable_verdicts(data))):
         if len(rows):
             into.frames[name] = rows

@@ -1,4 +1,4 @@
-"""The kinds of study that a report recognises, what each needs, and its first screen."""
+"""Kinds of study that a report recognises: the data and the first screen of each kind."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def study_screens(
 
 
 def needs_in_words() -> str:
-    """Return one sentence per kind of study on the data that it needs."""
+    """Return one sentence per kind of study, which names the data that this kind needs."""
     needs = {"skill study": _SKILL_NEEDS} | {kind.name: kind.needs for kind in STUDY_KINDS}
     return " ".join(f"A {name} needs {what}." for name, what in needs.items())
