@@ -110,8 +110,8 @@ class Table:
     def html(self, *, most: int | None = None) -> str:
         """Return the table as escaped HTML.
 
-        With `most`, the notes are folded. So are the rows after the first `most` rows, if there are
-        three or more such rows.
+        With `most`, the notes are folded. The rows after the first `most` rows are folded, too, if
+        they are at least three.
         """
         lines = self.cells.itertuples(index=False, name=None)
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]

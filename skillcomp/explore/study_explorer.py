@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # the tab that shows these rows shows the error
+            except SkillcompError:  # the user sees the error in the tab with these rows
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)

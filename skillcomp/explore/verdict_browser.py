@@ -79,8 +79,8 @@ def verdicts(
     -------
     VerdictBrowser or LabelEditor
         A widget. For reading, it has filters, which at first let everything pass. It shows the
-        answers of a case under all conditions side by side, with a table of the verdicts of each
-        grader and the gold labels on one check. Quotes are marked in the answers.
+        answers of a case under all conditions side by side. A table has the verdicts of each grader
+        on one check, and the gold labels. Quotes are marked in the answers.
 
         For labelling, it shows one answer and one check, but not the condition, repeat, grader or
         attempt. Attempts come in a random order that depends on the labeller. Pass, Fail and

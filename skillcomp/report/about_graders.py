@@ -141,7 +141,7 @@ def _pairs_in_words(pairs: pd.DataFrame) -> str:
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Describe whether graders agree with a labeller as closely as labellers with each other."""
+    """Compare the agreement of graders with a labeller to the agreement between labellers."""
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
@@ -192,7 +192,7 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
 def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
     """Yield the rows of a measure that have an interval, with the names of both graders.
 
-    The first item of each result is words that name the agent; empty without agents.
+    Each result starts with words that name the agent; they are empty without agents.
     """
     rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in rows.iterrows():
@@ -201,7 +201,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from the reference, and how many of these gold confirms."""
+    """Count the verdicts that differ from the reference, then those of them that gold confirms."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
@@ -261,7 +261,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
-    """Name biases by their effects: significant after adjustment, only before it, or unknown."""
+    """List effects of biases: significant after adjustment, significant only before, unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
     effects = rows.dropna(subset=["estimate", "ci_low"])
     alpha = 1 - effects["ci_level"]

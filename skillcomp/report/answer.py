@@ -280,7 +280,7 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # correction.delta cannot average agents; for no rows, the page says "not corrected"
+        # correction.delta cannot average agents; an empty frame adds the words "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:

@@ -277,7 +277,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _verdict_word(passed: Any, status: Any) -> Row:
-    """Return the word and the style of a verdict; "no verdict" is the word if the grader failed."""
+    """Return the word and the CSS style of a verdict; a failed grader has "no verdict"."""
     if html.absent(passed):
         has_reason = not html.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}

@@ -77,7 +77,7 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of each quote in an answer; other blanks and quotation marks match."""
+    """Find start and end of each quote, even if blanks or quotation marks are different."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
     # `ends` has the end of each shortened run of blanks in `flat`, and `dropped` has the number of
     # blanks left out so far; with both, a position in `flat` is converted to one in `answer`

@@ -30,7 +30,7 @@ with extra_imports("lab", "a chapter"):
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-CELL_TIMEOUT = 600  # seconds per cell; a cell on the recorded study takes a few seconds
+CELL_TIMEOUT = 600  # time limit of a cell in seconds; cells on the recorded study take only a few
 _KERNEL = "python3"
 # kernels work in parallel, so each uses one core
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}

@@ -31,7 +31,7 @@ from skillcomp.table import Table
 
 _MOST = 12  # The figure shows at most this number of graders.
 _ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
-_GOLD = "the labels of gold"  # Gold has this name when it is compared like a grader.
+_GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _UNNAMED = "unnamed condition"  # Rows of a table without conditions get this condition.
 _HALF_WIDTHS = {
     "raw_agreement": 0.05,

@@ -282,7 +282,7 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return HTML and a figure on the last probe (a test of the checks), or no figure."""
+    """Return HTML and a figure on the last probe, a test of the checks; empty without a probe."""
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -398,7 +398,7 @@ def _executed_chapters(
 
 
 def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return figures of `ON_FIRST_PAGE` skills each or, without skills, one per screen."""
+    """Save and return the headline figures: one per `ON_FIRST_PAGE` skills, or one per screen."""
     if result is None:
         return []
     rows = result.headline()
@@ -419,7 +419,7 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
         how["fingerprint"] = fingerprint
         figure = _saved_figure(result.draw(some), stem, out, how)
-        with TemporaryDirectory() as folder:  # files of the figure for phones, which the page embeds
+        with TemporaryDirectory() as folder:  # for files of the figure that the page embeds
             phone = result.draw(some, "column")
             narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
         figures.append(replace(figure, narrow=narrow))
