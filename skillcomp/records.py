@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
-# dimensions of the rubric in the comprehension report
+# names of the dimensions in the rubric of the comprehension report
 DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))
 
 
@@ -162,7 +162,7 @@ class Record(BaseModel):
 
 
 class Section(Record):
-    """One headed part of a SKILL.md body.
+    """One heading of a SKILL.md body and the text below it.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Skill(Record):
     text : str
         The whole file as an agent loads it.
     sections : tuple of Section
-        Headed parts of the body in order.
+        The sections of the body, in order.
     sha256 : str
         Hash of the file's bytes.
     path : str
@@ -432,7 +432,7 @@ class GoldLabel(Record):
 
     ``replaces`` is True if the label replaces earlier labels of the same labeller on the same
     check. Without it, two labels that contradict each other are an error. ``labeller_family`` is
-    the family of a model that labelled.
+    the family of the model, if a model gave the label.
     """
 
     attempt_id: str
@@ -469,7 +469,7 @@ class PairwiseJudgement(Record):
 
 
 class Passage(Record):
-    """A text that was written to copy from a skill to a known degree."""
+    """A text for which it is known how far it copies from a skill."""
 
     passage_id: str
     skill: str

@@ -3,14 +3,14 @@
 Functions load on first use. Each heading below is a file of this package.
 
 case_table: cases and their clusters
-    ``clusters_of``: the cluster of each row: its case and the cases linked to that case.
+    ``clusters_of``: the cluster of each row. Linked cases are in one cluster.
 
 check: the contract of a frame
     ``check``: convert and check a frame of a kind.
     ``empty``: a frame without rows.
 
 concat: several studies
-    ``concat``: one set of frames; a column names the study, and nothing is pooled.
+    ``concat``: one set of frames, with the study in a column; nothing is pooled.
 
 estimates: functions that all analyses use
     ``prepared``: check a frame for an analysis; refuse to pool graders or agents.
@@ -24,7 +24,7 @@ from_passages: a table of labelled texts
     ``from_passages``: the texts, and the sources that they may copy.
 
 from_pairs: a table of pairwise verdicts
-    ``from_pairs``: one row per shown pair becomes comparisons, verdicts and gold.
+    ``from_pairs``: a table with one row per shown pair becomes comparisons, verdicts and gold.
 
 from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.

@@ -49,9 +49,9 @@ def amount_rows(
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Estimate how an amount differs from the reference: the mean difference and the ratio.
+    """Estimate the difference and the ratio between an amount and its value under the reference.
 
-    The arguments and the columns of the rows are those of :func:`skillcomp.deltas.paired`.
+    The arguments are those of :func:`skillcomp.deltas.paired`, and so are the columns of the rows.
     """
     kind = "outcomes" if value == "score" else "attempts"
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
@@ -147,7 +147,7 @@ def _rows_of_group(
 def _interval_with_notes(
     readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
 ) -> Interval:
-    """Combine the intervals of several clusterings into one that covers all; add the notes.
+    """Combine the intervals of several clusterings into one that contains all; add the notes.
 
     The estimate is NaN if there are no pairs, or if ``note`` is ``ONE_SKILL``.
     """
@@ -163,7 +163,7 @@ def _interval_with_notes(
 def _mean_difference(
     amounts: pd.Series, base: pd.Series, label: Any, limit: float | None, ci_level: float
 ) -> Interval:
-    """Estimate the mean difference, as a bounded mean if there is a limit, else by a t interval."""
+    """Estimate the mean difference and its interval, which is bounded if there is a limit, else t."""
     difference = amounts - base
     if limit is None or difference.empty:
         sides = (amounts, base)
@@ -200,7 +200,7 @@ def _missing_amounts(
 ) -> tuple[dict[str, int], str]:
     """Count the attempts without an amount; return the counts and a note.
 
-    Only cases with attempts under both conditions are counted.
+    Attempts count only if their case has attempts under both conditions.
     """
     both = group[group[[f"size of {name}" for name in sides]].notna().all(axis=1)]
     counts: list[int] = []

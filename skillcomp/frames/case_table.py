@@ -105,7 +105,7 @@ def clusters_of(
 
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return skill, case_id, contrast_of and ``names`` of each row; absent columns are NA."""
+    """Return skill, case_id, contrast_of and the columns ``names``; absent columns are NA."""
     present = [name for name in ("contrast_of", *names) if name in frame.columns]
     columns = list(dict.fromkeys([*CASE, *present]))
     links = frame[columns].astype("str")
@@ -114,7 +114,7 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _tasks_unknown(frame: pd.DataFrame) -> bool:
-    """Return whether it is unknown if cases of the same name under several skills are one task."""
+    """Return True if cases of several skills share a name and one of them has no ``task``."""
     cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
     same_name = cases["case_id"].duplicated(keep=False)
     return bool(cases.loc[same_name, "task"].isna().any())
@@ -137,7 +137,7 @@ def both_clusters(
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Copy ``task`` and the listed ``columns`` from the cases, unless the frame has them."""
+    """Add ``task`` and ``columns`` of the cases to the frame, unless it has them already."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
@@ -251,13 +251,13 @@ def attempt_cells(
     condition, size and absent.
 
     ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
-    are missing. A repeat is planned for all cases of a skill under a condition if at least two of
-    these cases, and at least a tenth of them, have it.
+    are missing. A repeat counts as planned for all cases of a skill under a condition if at least
+    two of these cases, and at least a tenth of them, have it.
 
     ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
-    baseline and skill, and other cases have rows under the other condition. Normally these may be
-    cases of any skill. If a column of ``by``, except the agent, differs within a case, they must
-    have the same skill and the same values in ``by``.
+    baseline and skill, and other cases have rows under the other condition. Normally the other
+    cases may be of any skill. If a column of ``by``, except the agent, differs within a case, they
+    must have the same skill and the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
     cluster, by_name = both_clusters(frame, None, column)
@@ -319,11 +319,11 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
 
 
 MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
-WEIGHT = "case_weight"  # Column of a case table with the weights of the cases.
+WEIGHT = "case_weight"  # Name of the column of a case table that holds the case weights.
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add the weight of each case to a case table; ``weight`` names the column of the outcomes."""
+    """Add the case weights to a case table; ``weight`` is the name of their column in outcomes."""
     if weight is None:
         return table
     require_columns(outcomes, [weight], "weight=")
@@ -343,7 +343,7 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return the share of attempts that passed or, for ``share_passed``, of checks that passed."""
+    """Return each row's share of attempts passed or, for ``share_passed``, of checks passed."""
     if value == "passed":
         return table["n_passed"] / table["n"].where(table["n"] > 0)
     return table["share"]
@@ -358,7 +358,8 @@ _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
-# A repeat is planned for all cases if at least this number and this share of the cases have it.
+# A repeat counts as planned for all cases if it occurs in at least this number and this share of
+# the cases.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
 _NAMED = 3  # A note names at most this many cases.
 # The columns of a delta that describe its missing attempts.
@@ -366,9 +367,11 @@ MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
     *("worst_low", "worst_high"),
 ]
-UNEQUAL_LOSS = 0.05  # A note warns if two shares of missing attempts differ by this much.
-MIN_SKILLS = 5  # With fewer skills, no estimate is about skills in general (STATISTICS, rule 4).
-# By number of skills: the smallest delta for which the interval excludes 0 in nine of ten studies.
+# A note warns if the shares of missing attempts of two conditions differ by at least this much.
+UNEQUAL_LOSS = 0.05
+# With fewer skills than this, no estimate is about skills in general (STATISTICS, rule 4).
+MIN_SKILLS = 5
+# For each number of skills, the smallest delta whose interval excludes 0 in nine of ten studies.
 # `make validate` computes it for ten cases per skill, three attempts per case, and deltas of skills
 # with a standard deviation of 25 points.
 AVAILABLE_DELTAS = {
@@ -482,7 +485,7 @@ class CasePairs:
 
 
 def n_distinct(values: Any) -> int:
-    """Return the number of distinct values; this is faster than pandas if there are few."""
+    """Return the number of distinct values; for short arrays, this is faster than pandas."""
     values = np.asarray(values)
     return len(pd.unique(values) if values.dtype == object else np.unique(values))
 
@@ -508,7 +511,7 @@ def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, .
 
 
 class Pairing:
-    """The pairs of a case table: the rows of a case under a condition and under the reference.
+    """The pairs of a case table: a case's row under a condition and its row under the reference.
 
     ``groups`` holds the values of ``by`` for each group, in the order of the table.
     """
@@ -651,9 +654,9 @@ def delta_rows(
 def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str, Any], str]:
     """Return the numbers of missing attempts and the bounds of the delta, and a note on both.
 
-    The lower bound is the delta if every missing attempt of the condition failed and every missing
-    attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are
-    computed over the cases that were attempted under both conditions.
+    For the lower bound, the missing attempts of the condition have their lowest possible value (see
+    :func:`attempt_bounds`), and those of the reference their highest. The upper bound is the
+    reverse. Both are means over the cases that were attempted under both conditions.
     """
     lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
     counts: dict[str, Any] = {"n_missing": int(lost.sum()), "n_attempts": int(pairs.size1.sum())}
@@ -701,7 +704,7 @@ def missing_note(
 
 
 def case_labels(table: pd.DataFrame) -> pd.Series:
-    """Return the case_id of each row; add the skill if a case_id occurs in several skills."""
+    """Return a label for each row: case_id or, if skills share a case_id, skill and case_id."""
     names = table["case_id"].astype("str")
     if not table[CASE].drop_duplicates()["case_id"].duplicated().any():
         return names

@@ -274,7 +274,7 @@ def _contract_of(kind: str) -> Contract:
 
 
 def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Return a problem if a missing column is required or another column has a similar name."""
+    """Return a problem if the absent column is required, or if another column looks like it."""
     others = [str(column) for column in frame.columns if column not in contract.columns]
     if name in contract.required:
         near = get_close_matches(name, others, n=1)
@@ -351,9 +351,9 @@ def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
 
 
 def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
-    """Return the column of ``frame`` that ``cluster`` names; None for "case" and "skill".
+    """Return ``cluster`` if it is a column of ``frame``; None if it is "case" or "skill".
 
-    Raise FrameError if there is no such column or it differs between the rows of a case.
+    Raise FrameError if there is no such column, or if its values differ between rows of a case.
     """
     if cluster in get_args(Cluster):
         return None

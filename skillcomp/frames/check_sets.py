@@ -30,14 +30,15 @@ Checks = Literal["all", "shared"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_FEW_CASES = 3  # A check id that fewer cases have is regarded as specific to its case.
+_FEW_CASES = 3  # A check id in fewer cases than this counts as specific to its case.
 # An attempt is incomplete if one of its checks has no row. A grader is taken to stop at the first
 # fail if two conditions hold. At least the share _ONE_FAIL of the failed incomplete attempts has
 # exactly one failed check. Failed attempts are incomplete at least _STOP_RATIO times as often as
 # other attempts of the same condition.
 _ONE_FAIL = 0.9
 _STOP_RATIO = 3.0
-_MIN_STOPPED = 3  # With fewer stopped attempts, it is not certain that the grader stops.
+# It is certain that a grader stops at the first fail only if at least this many attempts show it.
+_MIN_STOPPED = 3
 # Conditions are taken to have different checks if more than the share _FEW_LOST of the pairs, and
 # at least _MIN_DIFFERENT of them, have rows under one condition and none under another. Otherwise
 # the absent rows are taken as lost.
@@ -56,7 +57,7 @@ class CheckSets:
     ``counted`` has one entry per row: whether its check counts. The other arrays have one entry per
     outcome: ``n_checks``, the number of checks that count; ``stopped``, whether the grader stopped
     at the first fail; ``differ``, whether the grader was asked about different checks under
-    different conditions of the case; ``note``.
+    different conditions of the case; and ``note``, a text.
     """
 
     counted: Bools
@@ -80,7 +81,7 @@ class _Cells:
         row_pair, first_row = dense_codes(graded[outcome], check)
         self.pair_check, self.pair_group = check[first_row], group[outcome][first_row]
         self.pair_graded = graded[outcome][first_row]
-        # number the pairs within their case, to find the slot of a cell and a pair
+        # number the pairs of each case; this number gives the place of a slot within its cell
         self.n_pairs = np.bincount(self.pair_graded, minlength=len(first_graded))
         order = np.argsort(self.pair_graded, kind="stable")
         start = np.cumsum(self.n_pairs) - self.n_pairs
@@ -109,7 +110,7 @@ class _Cells:
 
 
 def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
-    """Return a code per combination of codes, and the position of the first entry of each code."""
+    """Return the code of each entry's combination, and the first position of each code."""
     key = codes[0].astype(np.int64)
     for code in codes[1:]:
         key = key * (int(code.max(initial=-1)) + 1) + code
@@ -127,8 +128,8 @@ class _Absences:
       condition.
     - ``stopped``, per outcome: the grader stopped at the first fail.
     - ``asked``, per slot: there are rows, or the grader stopped before the check.
-    - ``differ``, per pair: the grader was asked about the check under some conditions of the case
-      only.
+    - ``differ``, per pair: the grader was asked about the check under only some conditions of the
+      case.
     - ``designed``, per pair: ``differ`` is True, and no slot of the pair is True in ``never``.
     - ``stops``, per grader version and round: the grader certainly stops at the first fail, overall
       or under one condition.
@@ -252,7 +253,7 @@ def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: I
 
 
 def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
-    """Mark each slot if the grader was never asked about its check under its condition."""
+    """Mark the slots whose check the grader was never asked about under their condition."""
     check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
     place, first = dense_codes(cells.side[cell], check)
     n_rows = np.bincount(place, cells.has_rows)
@@ -268,7 +269,7 @@ def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tupl
     """Return whether the grader stops at the first fail, and the number of attempts that show it.
 
     An attempt shows it if it failed and one of its checks has no row. Both results have one entry
-    per code of ``by``. ``side`` is the code of grader version and condition.
+    per code of ``by``. ``side`` is a code for the grader version, round and condition.
     """
     failed, n = n_failed > 0, int(side.max()) + 1
     group = np.zeros(n, dtype=np.int64)
@@ -316,7 +317,7 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
     """Add a sentence to the notes of the outcomes in ``which``.
 
-    Each code of ``group`` has its own sentence, which ``sentence`` makes from its outcomes.
+    The function ``sentence`` returns one text for the outcomes of each code of ``group``.
     """
     for number in np.unique(group[which]):
         chosen = which & (group == number)
@@ -325,12 +326,12 @@ def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], 
 
 
 def _of_skill(names_of: Any, which: Bools) -> str:
-    """Return " of" and the skill of the outcomes; empty if there is only one skill."""
+    """Return the words " of <skill>" for the outcomes; no words if there is only one skill."""
     return "" if names_of is None else f" of {names_of[which][0]}"
 
 
 def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str:
-    """Put the number of outcomes into a text, with the number of each condition in brackets."""
+    """Put the number of outcomes into a text; numbers by condition follow in brackets."""
     counts = pd.Series(conditions[which]).value_counts(sort=False)
     parts = ", ".join(f"{name} {n}" for name, n in counts.items())
     attempts = plural(int(which.sum()), "attempt")
@@ -338,7 +339,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """Name the checks of ``slots``, the conditions that lack them, and the numbers of cases."""
+    """List the checks of ``slots`` in words, with conditions that lack them and numbers of cases."""
     pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
     missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
     by_check = missing.assign(pair=pairs).groupby("check", sort=False)

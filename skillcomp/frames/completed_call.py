@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillcomp.frames.words import as_literal, condition_names, distinct_words
 
-# names that tables use for the column of each argument, likely ones first
+# for each argument, names that its column often has in tables, the most likely first
 _COLUMN_NAMES = {
     "skill": "plugin toolkit package",
     "case": "case_id task task_id item item_id question question_id problem problem_id instance"
@@ -32,7 +32,7 @@ _COLUMN_NAMES = {
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {name: name for name in ("text", "source", "label")}
 _DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
-_FEW_WORDS = 12  # a column with more values than this is not suggested as the conditions
+_FEW_WORDS = 12  # a column with more values than this is not suggested as the column of conditions
 
 
 def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:
@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused column named ``role``; without it, the columns with usual names for it."""
+    """Return the unused column ``role`` or, without it, those with usual names for this argument."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:
         return [labels[role]]
@@ -60,7 +60,7 @@ def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> 
 
 
 def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[Any]) -> Any:
-    """Return the argument and the column that distinguish rows with the same keys, or None.
+    """Return (argument, column) for a column that distinguishes rows with equal keys, or None.
 
     Columns with the usual names come first, then columns of whole numbers. Times do not count,
     because they also differ between an answer and its retry.

@@ -36,11 +36,12 @@ class Contract:
     """The columns, allowed values and keys of one kind of frame."""
 
     columns: Mapping[str, str]  # The pandas dtype of each column, in the order of the frame.
-    required: tuple[str, ...]  # Columns with a value in every row; others may be absent (NA).
-    unique: tuple[str, ...]  # The key of a row.
-    otherwise: tuple[str, ...]  # The key of rows without a value in the first `unique` column.
-    allowed: Mapping[str, tuple[Any, ...]]  # Allowed words by column; also NA, unless required.
-    ranges: Mapping[str, tuple[float, float]]  # Lowest and highest allowed value by column.
+    required: tuple[str, ...]  # Columns with a value in every row; others may be absent or NA.
+    unique: tuple[str, ...]  # Columns that form the key of a row.
+    otherwise: tuple[str, ...]  # Key columns of rows without a value in the first of `unique`.
+    # Allowed words of each column. NA is allowed, too, unless the column is required.
+    allowed: Mapping[str, tuple[Any, ...]]
+    ranges: Mapping[str, tuple[float, float]]  # Lowest and highest allowed value of each column.
     own: tuple[str, ...]  # Columns of `allowed` that also accept a user's own vocabulary.
 
 
@@ -52,7 +53,7 @@ AMOUNTS = get_args(Amount)
 CASE = ["skill", "case_id"]  # The key of a case: two suites may use the same case ids.
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
-# columns that are not text; a column has the same dtype in every frame
+# dtypes of the columns that are not text; a column has the same dtype in every frame
 _TYPED: Mapping[str, str] = {
     "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
     " n_words n_commands input_tokens cached_tokens output_tokens",
@@ -109,7 +110,7 @@ def _contract_of(
     )
 
 
-# columns that identify an attempt and a grading of it, the same in every frame
+# columns that identify an attempt and its grading; every frame uses the same names
 ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
 GRADER_KEYS = [
     *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),

@@ -28,7 +28,7 @@ NEEDED: tuple[str, ...] = (
     "n_gold",
 )
 NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
-# A recommended estimator, if there is one, gives the values of these columns of a delta.
+# If an estimator is recommended, the delta gets the estimator's values in these columns.
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
 # `n_family` is the number of rows over which p-values are adjusted. A row shows a gain or loss if
@@ -150,7 +150,7 @@ def _refuse_other_data(
 ) -> None:
     """Raise FrameError if the rows correct a delta of other outcomes, weights, checks or clusters.
 
-    If ``rows`` has the estimator ``naive``, its estimate must be the uncorrected delta.
+    In rows with the estimator ``naive``, the estimate must be the uncorrected delta.
     """
     name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
     for argument, words, value in (
@@ -266,13 +266,13 @@ def _distance(row: pd.Series, end: str) -> float:
 
 
 def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:
-    """Return the number of labelled cases at which the distance to a limit is ``target``.
+    """Return the number of labelled cases that brings a limit to the distance ``target``.
 
-    The distance is that from the estimate to a limit of its interval. Its square is assumed to be a
-    constant plus a part proportional to 1 / (number of labelled cases). ``now`` is the distance
-    with ``n_gold`` labelled cases, and ``alone`` the distance if only the gold labels are used.
-    With labels on all ``n`` cases, the distance is assumed to be the smaller of the two, multiplied
-    by sqrt(n_gold / n).
+    The distance is measured between the estimate and a limit of its interval. Its square is assumed
+    to be a constant plus a part proportional to 1 / (number of labelled cases). ``now`` is the
+    distance with ``n_gold`` labelled cases, and ``alone`` the distance if only the gold labels are
+    used. With labels on all ``n`` cases, the distance is assumed to be the smaller of the two,
+    multiplied by sqrt(n_gold / n).
     """
     if n_gold >= n:
         return n_gold if now <= target else math.inf
@@ -324,7 +324,7 @@ def _place_of_interval(row: pd.Series) -> str:
 
 
 def shown_alone(row: pd.Series) -> str:
-    """Describe a gain or loss that a row shows alone, but not after adjustment for other rows."""
+    """Describe a gain or loss that a row's interval shows, but its adjusted p-value does not."""
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"

@@ -407,7 +407,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
         value = pd.factorize(frame[name])[0] + 1  # the code of a missing value is 0
         code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
     first = np.empty(len(numbers), dtype=np.int64)
-    # assign backwards, so that the first row with a code is written last and stays
+    # assign in reverse order: of several rows with a code, the first is written last and stays
     first[code[::-1]] = np.arange(len(code))[::-1]
     return code, first
 
@@ -492,8 +492,8 @@ def estimates(
     outcomes : pandas.DataFrame, optional
         The outcomes from which the rows were computed. Their notes are appended to the notes of
         the rows. An outcome belongs to a row if both have the same values in the columns of ``by``
-        that outcomes have. If ``by`` has ``condition``, an outcome of ``reference`` belongs to the
-        row, too.
+        that are columns of the outcomes. If ``by`` has ``condition``, an outcome of ``reference``
+        belongs to the row, too.
     reference : str, optional
         The condition that others are compared with.
 

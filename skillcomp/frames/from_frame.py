@@ -32,7 +32,7 @@ from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader, chang
 from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.records import dimension_family
 
-# three groups of arguments that name columns: about cases, about answers, about verdicts
+# arguments that name columns with facts about cases, about answers and about verdicts
 _OF_CASES = (
     *("prompt", "transfer", "dimension", "contrast_of", "criticality", "bloom", "should_trigger"),
 )
@@ -67,9 +67,9 @@ class Frames:
     gold_drawn, drawn_by : str
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     columns : mapping of str to str
-        The column of the table that each argument of :func:`skillcomp.from_frame` names.
+        For each argument of :func:`skillcomp.from_frame`, the name of its column in the table.
     skills : mapping of str to str
-        The texts of the sources of :func:`skillcomp.from_passages` by name; empty for others.
+        The texts of the sources by name; empty unless :func:`skillcomp.from_passages` read them.
     """
 
     cases: pd.DataFrame
@@ -239,8 +239,8 @@ def from_frame(
         "with plugin" and "without plugin", and the pair "v1" and "v2". Other conditions keep their
         names and are never used as the baseline. Verdicts with gold labels may have
         ``condition=None``. ``passed`` holds truth values, 1 and 0, or words such as "yes" and
-        "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. With ``score``
-        it may be None.
+        "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. ``passed`` may
+        be None if ``score`` is given.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
@@ -286,7 +286,7 @@ def from_frame(
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
-        repeat and agent; and ``check``, if used. The column that ``passed`` names holds the label.
+        repeat and agent; and ``check``, if used. The labels are in the column named by ``passed``.
         The columns ``inclusion_probability``, ``borderline`` and ``note`` are optional.
     labeller, labeller_kind, labeller_family : hashable, optional
         Columns with the labeller, its kind (``person``, ``model`` or ``program``) and, for a model,
@@ -431,7 +431,7 @@ def from_frame(
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
     if repeat is not None:
-        # imported only when it is needed, because it imports scipy
+        # import case_table only when it is needed, because it imports scipy
         from skillcomp.frames.case_table import refuse_ids_as_repeats
 
         refuse_ids_as_repeats(made["attempts"])
@@ -450,7 +450,7 @@ def from_frame(
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
-    """Return the verdicts; those on answers that ended in an error or a pause become missing."""
+    """Return the verdicts; they become missing if the attempt ended with an error or a pause."""
     crashed = rows["status"].isin(UNANSWERED)
     if crashed.any():
         role = "error" if "error" in reader.names else "status"
@@ -486,7 +486,7 @@ def _cases_frame(
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
-    # graders may judge different checks: use the smallest number, so that no grader lacks a check
+    # graders may judge different numbers of checks: use the smallest, so that no grader lacks one
     by_grader = rows.groupby([*CASE, "grader", "grader_version"], dropna=False)["check_id"]
     counted = by_grader.nunique().groupby(CASE).min().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")

@@ -30,8 +30,8 @@ WHAT = "from_pairs"
 _SYSTEMS = ("model", "system", "agent")
 _TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
 _SIDES = (("a", "b"), ("1", "2"), ("first", "second"), ("left", "right"))
-# What a word for the winner can mean, also in a mapping `winner_names`: the answer in the first or
-# second column (A, B), the answer shown first or second, or a tie
+# A word for the winner, also in a mapping `winner_names`, can mean the answer in the first or
+# second column (A, B), the answer shown first or second, or a tie.
 _MEANINGS = ("A", "B", "first", "second", "tie")
 _PLAIN_TIES = ("tie", "tied", "draw", "equal", "same", "c", "a=b", "a~=b", "b=a")
 _TIES = (
@@ -167,7 +167,7 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    # replace None by "case", the default of from_frame, because `call_text` leaves out this value
+    # `call_text` leaves out case="case", the default of from_frame, but it would print case=None
     arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
@@ -303,7 +303,7 @@ def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> 
 
 
 def _second_shown_first(columns: Columns, reader: TableReader) -> pd.Series:
-    """Return whether the answer in ``second`` was shown first."""
+    """Return for each row whether the answer in ``second`` was shown first."""
     if "order" not in columns:
         return pd.Series(False, index=reader.frame.index)
     allowed, words = "AB and BA, 1 and 2, original and swapped", _order_words(reader.names["order"])
@@ -322,7 +322,10 @@ def _first_wins(
     winner_names: Any,
     reader: TableReader,
 ) -> pd.Series:
-    """Return whether the answer shown first won: 1, 0, .5 for a tie, or missing."""
+    """Return 1 for each row in which the answer shown first won, 0 if it lost, and .5 for a tie.
+
+    Rows without a verdict have a missing value.
+    """
     own_words = winner_names if isinstance(winner_names, Mapping) else {}
     meanings = _winner_meanings(values, role, pairs, own_words, reader)
     if role == "winner":
@@ -405,7 +408,7 @@ def _require_reading(
 ) -> None:
     """Report winners such as A if some pairs are swapped, and ``winner_names`` is not given.
 
-    A may then be the answer in the column ``first`` or the answer shown first.
+    In that case, A may be the answer in the column ``first`` or the answer shown first.
     """
     if not swapped.any() or winner_names in ("answer", "position"):
         return

@@ -17,7 +17,7 @@ from skillcomp.io.store import SOURCE
 from skillcomp.records import Skill
 
 WHAT = "from_passages"
-_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a value shorter than this is a name, not a source
+_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a shorter value is the name of a source, not its text
 _OF_FRESH = re.compile("fresh|original|clean|own|non|not|human|independent")
 
 
@@ -233,7 +233,7 @@ def _is_short(text: str) -> bool:
 
 
 def _labelled_rows(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
-    """Return the rows with a text and a label, except rows of sources; note incomplete rows."""
+    """Return the rows with a text and a label, except rows of sources; report incomplete rows."""
     rows = rows[~rows["level"].eq(SOURCE).fillna(False)]
     for role, column in (("text", "text"), ("label", "level")):
         lacking = rows[column].isna() | rows[column].eq("").fillna(False)

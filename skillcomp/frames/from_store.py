@@ -80,7 +80,7 @@ def cases_of(suites: Collection[Suite]) -> pd.DataFrame:
 
 
 def _saved_cases(store: RunStore) -> pd.DataFrame | None:
-    """Return the cases of a table that `Frames.save` wrote; None in any other store."""
+    """Return the cases of a store that `Frames.save` wrote; None for any other store."""
     if SAVED_FRAMES not in require_store(store).manifest:
         return None
     rows = list(store.records("cases"))
@@ -318,7 +318,7 @@ def verdicts(
     every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
-        check(every, "attempts")  # this raises an error that lists the repeated ids
+        check(every, "attempts")  # `check` raises an error that lists the repeated ids
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
     if len(orphans := frame.loc[position < 0, "attempt_id"]):
         names = ", ".join(orphans.unique()[:3])
@@ -374,7 +374,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
         answer = texts[at]
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
             continue
-        if quote in answer:  # an exact match needs no normalisation
+        if quote in answer:  # a quote that matches exactly needs no normalisation
             flags[row] = True
             continue
         if at not in plain:
@@ -525,7 +525,7 @@ def invocations(
         ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
         on offer has no row.
     """
-    # imported here, because from_frame imports this module
+    # import from_frame here, because it imports this module
     from skillcomp.frames.from_frame import Frames
 
     columns = ("status", "offered", "invoked")
@@ -553,7 +553,7 @@ def invocations(
 
 
 def _rows_of_facts(store: RunStore | Frames) -> Iterable[Sequence[Any]]:
-    """Return per case: id, skill, whether this skill should trigger, and all skills that should."""
+    """Return case_id, skill, should_trigger and right_skills of each case."""
     if isinstance(store, RunStore) and SAVED_FRAMES not in store.manifest:
         every = ((suite.skill, case) for suite in store.suites.values() for case in suite.cases)
         return [(c.case_id, skill, c.should_trigger, c.right_skills) for skill, c in every]
@@ -702,8 +702,8 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
     Parameters
     ----------
     path : str, path or RunStore
-        A JSON Lines file of passages, or a study. The passages of a study are those recorded in it
-        or, without any, those about its skills in the files of the folder ``corpus`` next to it.
+        A JSON Lines file of passages, or a study. If no passages are recorded in the study, those
+        about its skills are read from the files of the folder ``corpus`` next to it.
 
     Returns
     -------
@@ -753,7 +753,7 @@ def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
 
 
 def _stored_names(argument: str | Sequence[str], present: Iterable[str], what: str) -> list[str]:
-    """Return an argument as a list of names; FrameError if the store lacks one of them."""
+    """Return an argument as a list of names; raise FrameError if the store lacks one of them."""
     names = as_list(argument)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"{what}: found {argument!r}; allowed: a name, several names or 'all'.")

@@ -13,7 +13,7 @@ from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.io.store import RunStore
 
-UNANSWERED = ("error", "paused")  # statuses of missing attempts
+UNANSWERED = ("error", "paused")  # an attempt with one of these statuses is missing
 _ENDED = {"error": "ended in an error", "timeout": "ran out of time", "truncated": "were cut off"}
 _CELL = [*CASE, "condition", "agent"]
 _MEASURED = ["n_passed", "n_missing", "share_passed", "score", "passed", "checks_differ", "note"]
@@ -84,7 +84,7 @@ def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_unanswered(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the rows of attempts that ended without an answer and have no verdict or score."""
+    """Leave out rows of attempts that ended without an answer and got neither verdict nor score."""
     ended = attempts.loc[attempts["status"].isin([*UNANSWERED, *RESULTS]), "attempt_id"]
     scored = verdicts["passed"].notna() | verdicts["score"].notna()
     graded = verdicts.loc[scored, "attempt_id"]
@@ -135,5 +135,5 @@ def unanswered_outcomes(
 
 
 def _no_answer(status: str) -> str:
-    """Return the note that attempts with this status have no answer."""
+    """Return a note which says that attempts with this status have no answer."""
     return f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"

@@ -198,7 +198,7 @@ def _mean_scores(rows: pd.DataFrame, code: Ints, counted: Bools) -> Floats:
 
 
 def _check_weights(rows: pd.DataFrame) -> Floats:
-    """Return the weight of each row's check: 1 if verdicts have no column ``check_weight``."""
+    """Return the weight of the check of each row; 1 without a column ``check_weight``."""
     if "check_weight" not in rows.columns:
         return np.ones(len(rows))
     weights = settle(rows[["check_weight"]], {"check_weight": "float64"}, "outcomes")
@@ -212,7 +212,7 @@ def _check_weights(rows: pd.DataFrame) -> Floats:
 def _graders_present(
     graders_argument: str | Sequence[str] | None, graders: pd.Series
 ) -> list[str] | None:
-    """Return the names of the chosen graders, None for all; FrameError if one has no verdict."""
+    """Return the chosen graders, None for all; raise FrameError if one has no verdict."""
     if graders_argument is None:
         return None
     names = as_list(graders_argument)
@@ -225,7 +225,7 @@ def _graders_present(
 
 
 def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
-    """Return n_checks and the facts about a case for each row of ``names``, in the same order."""
+    """Return n_checks and the facts about the case in each row of ``names``, in the same order."""
     if cases is None:
         return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)

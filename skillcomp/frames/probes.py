@@ -37,7 +37,7 @@ def probes(store: RunStore) -> pd.DataFrame:
 
 
 def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
-    """Return rows of a probe as a frame with its columns and dtypes."""
+    """Convert the rows of a probe to a frame with fixed columns and dtypes."""
     return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
 
 

@@ -26,9 +26,9 @@ from skillcomp.frames.estimates import (
 Floats = NDArray[np.float64]
 
 ITEM = ["attempt_id", "check_id"]
-# values of `labeller` if an item has an adjudicated label or labels of several labellers
+# values of `labeller` for an item with an adjudicated label or with labels of several labellers
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
-# a note on more labellers than this gives their number instead of their names
+# if there are more labellers than this, a note gives their number instead of their names
 _NAMED = 4
 
 
@@ -39,7 +39,7 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 
     - ``adjudicated``: the adjudicator's label. A row of the adjudicator without a label is
       ignored, because adjudicators usually leave undisputed items blank;
-    - ``agreed``: there is no adjudicated label, and all labels of the item are equal;
+    - ``agreed``: there is no adjudicated label, but several labels, and all of them are equal;
     - ``disputed``: there is no adjudicated label, and labels of the item differ; ``passed`` is NA;
     - a name: the only labeller with a label. If nobody gave a label, ``passed`` is NA, and the name
       is that of one of the labellers.
@@ -52,7 +52,7 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     labels. It would be wrong to keep only adjudicated labels: usually only disputed items are
     adjudicated, and error rates would then be those of difficult items.
     """
-    # unique() also counts the missing name: labels without a name count as one more labeller
+    # unique() includes the missing name, so labels without a name count as one more labeller
     names = list(gold["labeller"].unique())
     if len(names) <= 1:
         return gold
@@ -111,7 +111,7 @@ def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
 
     All rows stay, in their order; ``settled_by`` is NA if gold has no row for the item.
     """
-    # drop columns of the verdicts that have the name of a label column
+    # drop columns of the verdicts that have the same name as a column of the labels
     own = verdicts.drop(columns=labels.columns.difference(ITEM), errors="ignore")
     return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
 
@@ -159,9 +159,9 @@ def clustered_verdicts(
         reasons["by= names it, too"] = names
         if why := [reason for reason, columns in reasons.items() if name in columns]:
             raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
-    # average= is left out here: an error about several graders must not advise averaging them
+    # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
-    # imported here, because it imports scipy, which takes half of the time of `skillcomp check`
+    # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
     from skillcomp.frames.case_table import both_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
@@ -187,7 +187,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note that counts labels on attempts without a verdict, or "" if there are none."""
+    """Return a note that counts the labels whose attempt has no row in the verdicts, or ""."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""
@@ -197,7 +197,7 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
     """Return a note on how reference labels were chosen.
 
-    The note is empty if all were chosen in the same way and none is disputed.
+    The note is empty if all labels were chosen in the same way and none is disputed.
 
     Examples: ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out``, or ``gold: 100
     labels by anna, 95 by bob`` if people labelled different items.
@@ -223,7 +223,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out checks that have one of the texts ``exclude`` in their id; letter case matters.
+    """Leave out checks whose id contains one of the texts ``exclude``; letter case matters.
 
     Examples
     --------
@@ -251,9 +251,9 @@ def without_checks(
 Drawn = Literal["random", "chosen", "verdict"]
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
-# A test checks whether gold was drawn as `gold_drawn` and `drawn_by` state. This is its level over
-# all groups together: the share of correct statements that get a note nevertheless. It is low,
-# because a table of results can have many rows.
+# Level of the test whether gold was drawn as `gold_drawn` and `drawn_by` state, over all groups
+# together: the share of true statements that a note doubts by chance. It is low, because a table of
+# results can have many rows.
 DOUBTED = 0.001
 
 
@@ -364,7 +364,7 @@ def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) -> float:
     """Return the p-value of the hypothesis that labels do not depend on the verdict."""
-    # imported here, because importing scipy takes half of the time of `skillcomp check`
+    # import scipy here, because importing it takes half of the time of `skillcomp check`
     from scipy.stats import fisher_exact, norm
 
     size = np.bincount(pd.factorize(cluster)[0])
@@ -426,7 +426,7 @@ def unequal_shares(shares: Mapping[str, Any]) -> str:
     """Return a note on the conditions in which the labelled shares of passes and fails differ.
 
     ``shares`` maps each condition to its row of :func:`labelled_shares`. If gold was drawn at
-    random, one study in a thousand has a note nevertheless.
+    random, about one study in a thousand gets a note by chance.
     """
     unequal = [
         f"{100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the fails"

@@ -28,7 +28,7 @@ _DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
 
 def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
     """Write frames as a store; the folder appears only when it is complete."""
-    # the target of a link is replaced, and not the link
+    # resolve a link, so that its target is replaced, and not the link
     place = as_path(folder, "save: folder", FrameError).resolve()
     try:
         _require_free(place, overwrite)

@@ -39,7 +39,7 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
 
 
 def _labeller_facts(columns: Columns, reader: TableReader) -> dict[str, pd.Series]:
-    """Return kind and family of the labellers, as far as the table has them."""
+    """Return the columns with the kind and family of the labellers, if the table has them."""
     facts = [name for name in ("labeller_kind", "labeller_family") if name in columns]
     return {name: reader.as_texts(columns[name], name, needed=False) for name in facts}
 

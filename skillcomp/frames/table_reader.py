@@ -37,7 +37,7 @@ from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # A problem lists at most this many distinct words.
-# Per argument: its name, its column in the frames, and the value of this column by default.
+# For each argument: its name, its column in the frames, and the default value of this column.
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
@@ -51,7 +51,8 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
 _OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
 _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # a column with more values than this is not suggested as graders or repeats
+# a column with more values than this is not suggested as the column of graders or repeats
+_FEW_VALUES = 12
 TRY = [*CELL, "repeat"]
 # arguments that name the columns to which `missing=` applies
 _MAY_LACK = ("passed", "gold", "score")
@@ -104,7 +105,7 @@ class TableReader:
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
         self.missing = {literal_key(value): value for value in missing}
-        self.unused = dict(self.missing)  # values of `missing` that no column holds so far
+        self.unused = dict(self.missing)  # values of `missing` not found in a column so far
         self.problems: list[str] = []
         self.changes: list[Change] = []
         # whether repeats are numbered from 0; stored so that the gold frame is read in the same way
@@ -158,7 +159,7 @@ class TableReader:
                 similar = near.get(str(name).casefold())
                 hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
                 self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
-                there = ""  # list the columns only once
+                there = ""  # only the first problem lists the columns of the table
                 self._add_likely_column(role)
         self.raise_problems()
         self.frame = source = frame.reset_index(drop=True)
@@ -216,7 +217,10 @@ class TableReader:
             self.names.pop("condition", None)
 
     def _add_likely_column(self, role: str) -> None:
-        """Add the likely column for an argument to the call that the message suggests."""
+        """In the call that the error message suggests, set an argument to its likely column.
+
+        Without a likely column, set it to None if it is optional, and to ``...`` if it is not.
+        """
         used = [*self.names.values(), *self.remedies.values()]
         optional = ["skill"]
         optional += ["condition"] if self.arguments.get("gold") is not None else []
@@ -271,7 +275,7 @@ class TableReader:
                 )
                 self.remedies |= {"score": self.names["passed"], "passed": None}
             codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
-            if are_scores:  # then 9 and 99 may be scores, so only negative codes count
+            if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
                 codes = [word for word in codes if (code_number(word) or 0) < 0]
             if codes:
                 self._add_codes(codes, False in meanings.values())
@@ -322,7 +326,7 @@ class TableReader:
         return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
 
     def keys(self, columns: dict[str, pd.Series], n: int) -> pd.DataFrame:
-        """Return the skill, case, condition, agent, check and grader of n rows as text."""
+        """Return skill, case, condition, agent, check, grader and its version of n rows as text."""
         rows = pd.DataFrame(index=range(n))
         for role, column, otherwise in _NAMES:
             if role not in columns:
@@ -346,7 +350,7 @@ class TableReader:
         return ends
 
     def asked_attempts(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Read the planned attempts; columns have the names of the table or those of the frames."""
+        """Read the planned attempts; their columns have the names in the table or in the frames."""
         candidates = [(role, (self.names.get(role, c), c)) for role, c in _OF_ASKED.items()]
         names = {
             role: next(name for name in two if name in asked.columns)
@@ -438,7 +442,7 @@ class TableReader:
         if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
         keys = [*CELL, "grader", "grader_version"]
-        if "round" in columns:  # a regrade is not a new answer
+        if "round" in columns:  # another round grades the same answer again
             keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
         numbers = rows.groupby(keys, dropna=False).cumcount() + 1
         if numbers.gt(1).any():
@@ -513,7 +517,7 @@ class TableReader:
         return numbers
 
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column about cases; the argument ``role`` decides which values are allowed."""
+        """Convert a column about cases; its argument ``role`` decides which values are allowed."""
         if role == "transfer":
             return self.mapped(values, role, DISTANCES, "'near', 'far' or missing").astype("str")
         if role == "should_trigger":
@@ -568,7 +572,8 @@ def _is_hashable(value: Any) -> bool:
 def _are_scores(values: Iterable[Any]) -> bool:
     """Return whether all values are numbers and one of them can only be a score.
 
-    Such a number is from 0 to 100, but not 0 or 1 (verdicts), and not 9 or 99 (missing values).
+    A number can only be a score if it is from 0 to 100, but not 0 or 1, which are verdicts, and
+    not 9 or 99, which are codes for missing values.
     """
     numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
     of_scores = numbers.between(0, 100) & ~numbers.isin([0, 1, 9, 99])

@@ -127,7 +127,7 @@ def is_flag(words: Iterable[Any]) -> bool:
 
 
 def as_name(value: Any) -> str | None:
-    """Return text, or a whole number as text; None for any other value."""
+    """Return a text unchanged and a whole number as text; None if the value cannot be a name."""
     if isinstance(value, str):
         return value if whole_text(value) == value else None
     if isinstance(value, bool | np.bool_ | complex | np.complexfloating):

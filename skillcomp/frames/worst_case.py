@@ -1,4 +1,4 @@
-"""Effect of missing attempts on a verdict: the worst case, and the number that changes the verdict.
+"""Effect of missing attempts on a verdict: the worst case, and how many of them can change it.
 
 To set a missing attempt against a verdict means to assume the result that contradicts the verdict
 most. If the verdict is a gain, this is a fail under the condition, or a pass under the reference.
@@ -55,8 +55,8 @@ class Claim:
         """Return the smallest number of missing attempts that, set against the claim, refute it.
 
         The claim is refuted if the lower limit is not above the bound. The attempts are ordered
-        once by their influence on the estimate, and attempts with the same influence by row. The
-        result is None if the claim holds even if all attempts are set against it.
+        once by their influence on the estimate; with equal influence, the earlier row comes first.
+        The result is None if the claim holds even if all attempts are set against it.
         """
         below, at_most = 0, int(self._lost().sum())
         tipping = None
@@ -77,7 +77,7 @@ class Claim:
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _opposed_values(self) -> Floats:
-        """Return, for each case, the worst possible value of a missing attempt for the claim.
+        """Return, for each case, the value of a missing attempt that is worst for the claim.
 
         There is one column for each of the two conditions, as in `_lost`.
         """
@@ -166,10 +166,10 @@ def with_missing_attempts(
     Returns
     -------
     pandas.DataFrame
-        The rows with a remark in ``note`` and two more columns. ``overturned`` is True if missing
-        attempts could change the verdict. The verdict of these rows is ``undetermined`` or, if
-        there is an assumption, unchanged; ``assume_missing`` then names the assumption. It is empty
-        in all other rows.
+        The rows, with a remark added to ``note``, and two more columns. ``overturned`` is True if
+        missing attempts could change the verdict. The verdict of these rows is ``undetermined`` or,
+        if there is an assumption, unchanged; ``assume_missing`` then names the assumption. It is
+        empty in all other rows.
     """
     how: dict[str, Any] = {"value": value, "cluster": cluster, "interval": interval}
     rows = [
@@ -185,7 +185,7 @@ def with_missing_attempts(
 def _judged_row(
     row: pd.Series, claims: list[Claim], assume_missing: str | None
 ) -> tuple[str, bool, str, str]:
-    """Return verdict, whether it is overturned, the assumption that keeps it, and a remark."""
+    """Return the verdict, whether it is overturned, the assumption that keeps it, and a remark."""
     verdict, counts = row["verdict"], ("n_missing", "n_missing_reference")
     if not claims or not sum(row[name] for name in counts):
         return verdict, False, "", ""
@@ -238,7 +238,7 @@ def _claims_of_row(
 
 
 def mirrored(pairs: CasePairs) -> CasePairs:
-    """Exchange condition and reference."""
+    """Return the pairs with the condition and the reference exchanged."""
     names = ("level", "met", "n", "size", "low", "high", "absent", "checks", "mixed")
     sides = {f"{name}{a}": getattr(pairs, f"{name}{b}") for name in names for a, b in ("10", "01")}
     return replace(pairs, **sides)
@@ -247,7 +247,7 @@ def mirrored(pairs: CasePairs) -> CasePairs:
 def _with_attempts(pairs: CasePairs, n: Floats, met: Floats) -> CasePairs:
     """Add attempts to the pairs: their number `n` and the sum `met` of their values.
 
-    The first column of both arrays is about the condition, the second about the reference.
+    In each array, the first column is for the condition and the second for the reference.
     """
     n1, n0 = pairs.n1 + n[:, 0], pairs.n0 + n[:, 1]
     met1, met0 = pairs.met1 + met[:, 0], pairs.met0 + met[:, 1]
