@@ -319,7 +319,7 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
 
 
 MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
-WEIGHT = "case_weight"  # Name of the column of a case table that holds the case weights.
+WEIGHT = "case_weight"  # Name of the column with the case weights in a case table.
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:

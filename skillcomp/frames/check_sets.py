@@ -339,7 +339,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """List the checks of ``slots`` in words, with conditions that lack them and numbers of cases."""
+    """List the checks of ``slots`` in words: the conditions without them, and numbers of cases."""
     pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
     missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
     by_check = missing.assign(pair=pairs).groupby("check", sort=False)

@@ -12,7 +12,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.from_frame import Frames
 
 _TABLES = ("cases", "attempts", "verdicts", "outcomes", "gold", "pairwise", "passages")
-# columns with the id of a case, a task or an answer
+# columns with the id of a case, a task, an attempt or a passage
 _IDS = (
     *("case_id", "contrast_of", "task", "attempt_id", "source_attempt_id", "passage_id"),
     *("first", "second", "winner", "gold_winner"),

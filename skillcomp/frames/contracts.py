@@ -45,7 +45,7 @@ class Contract:
     own: tuple[str, ...]  # Columns of `allowed` that also accept a user's own vocabulary.
 
 
-Cluster = Literal["case", "skill"]  # what an interval is about: cases or skills in general
+Cluster = Literal["case", "skill"]  # what an interval is about: these cases, or skills in general
 Amount = Literal[
     "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
 ]

@@ -197,7 +197,7 @@ def from_pairs(
 
 
 def _require_meanings(winner_names: Any) -> None:
-    """Raise FrameError if a meaning of a word is not allowed."""
+    """Raise FrameError if ``winner_names`` or a meaning in it is not allowed."""
     if winner_names is None or winner_names in ("answer", "position"):
         return
     if not isinstance(winner_names, Mapping):

@@ -33,7 +33,7 @@ from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dim
 if TYPE_CHECKING:
     from skillcomp.frames.from_frame import Frames
 
-LABELLERS_FILE = "labellers.json"  # file of a store with the kind and family of each labeller
+LABELLERS_FILE = "labellers.json"  # a store's file for the kind and family of each labeller
 PLAIN = "none"
 _OF_CHECKS = [*CASE, "check_id", "check_kind", "goal"]
 _DIGITS = 12  # number of digits of a sha256 to show; enough to distinguish two texts
@@ -702,8 +702,8 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
     Parameters
     ----------
     path : str, path or RunStore
-        A JSON Lines file of passages, or a study. If no passages are recorded in the study, those
-        about its skills are read from the files of the folder ``corpus`` next to it.
+        A JSON Lines file of passages, or a study. If a study has no recorded passages, the files
+        of the folder ``corpus`` next to it are read, and passages about its skills are kept.
 
     Returns
     -------

@@ -340,7 +340,7 @@ def _grader_names(graders: pd.DataFrame) -> list[str]:
 
 
 def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Compare the shares of passes and of fails that have gold, in each group of ``keys``.
+    """Compare, in each group of ``keys``, which shares of the passes and of the fails have gold.
 
     ``rows`` has verdict and gold (1, 0 or NaN) and cluster. Columns: ``keys``, passes and fails
     (shares with gold), and p_value. The hypothesis is that passes and fails have gold with the same

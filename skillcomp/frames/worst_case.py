@@ -85,7 +85,10 @@ class Claim:
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
     def _shifted_estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the estimate and lower limit if ``counts`` attempts are set against the claim."""
+        """Return an estimate and a lower limit for each number of attempts in ``counts``.
+
+        So many attempts are set against the claim.
+        """
         order, lost, against = self._order_of_influence(), self._lost(), self._opposed_values()
         sets = []
         for count in counts:
