@@ -163,7 +163,7 @@ def _interval_with_notes(
 def _mean_difference(
     amounts: pd.Series, base: pd.Series, label: Any, limit: float | None, ci_level: float
 ) -> Interval:
-    """Estimate the mean difference: a bounded interval if there is a limit, else a t interval."""
+    """Return the mean difference with its interval: bounded with a ``limit``, else a t interval."""
     difference = amounts - base
     if limit is None or difference.empty:
         sides = (amounts, base)

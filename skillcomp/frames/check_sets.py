@@ -232,7 +232,7 @@ def _count_by_outcome(outcome: Ints, failed: Bools, n: int) -> tuple[Ints, Ints]
 
 
 def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: Ints) -> _Absences:
-    """Explain why slots have no rows."""
+    """Find out, for each grader version, why slots have no rows."""
     group, side = cells.group[cells.cell], cells.side[cells.cell]
     never = _never_asked(cells, n_failed == 0)
     lacking = cells.count_by_outcome(~never) + n_unlisted > n_rows

@@ -507,7 +507,7 @@ def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:
-    """Report repeated rows: several of the same grader on the same pair in the same order."""
+    """Report rows of the same grader on the same pair in the same order."""
     twice = pairs.duplicated(_KEY, keep=False)
     if not twice.any():
         return

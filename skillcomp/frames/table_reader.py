@@ -326,7 +326,10 @@ class TableReader:
         return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
 
     def keys(self, columns: dict[str, pd.Series], n: int) -> pd.DataFrame:
-        """Return skill, case, condition, agent, check and grader (with version) of n rows as text."""
+        """Return the key columns of ``n`` rows as text.
+
+        They are skill, case_id, condition, agent, check_id, grader and grader_version.
+        """
         rows = pd.DataFrame(index=range(n))
         for role, column, otherwise in _NAMES:
             if role not in columns:
