@@ -52,8 +52,8 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter, which
-# is followed by a combining dot.
+# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter: an i,
+# followed by a combining dot.
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
 _LONG_TOKEN = 64  # After this many bytes, the rest of a token is compared as one object.
@@ -262,6 +262,8 @@ def tokenize_unicode(text: str) -> list[str]:
 
     Examples
     --------
+    Without regard to case, a final sigma becomes an ordinary one.
+
     >>> tokenize_unicode("Η διδασκαλία, 2 φορές: 用Python教")
     ['η', 'διδασκαλία', '2', 'φορέσ', '用', 'python', '教']
     """
@@ -270,7 +272,7 @@ def tokenize_unicode(text: str) -> list[str]:
 
 @cache
 def _unicode_word() -> re.Pattern[str]:
-    """Return a pattern of the tokens of `tokenize_unicode`; letters include marks after them."""
+    """Return the pattern of a token of `tokenize_unicode`; a letter includes marks after it."""
     codes = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
     marks = re.escape("".join(c for c in map(chr, codes) if unicodedata.category(c)[0] == "M"))
     letter = rf"[^\W_{NO_BLANKS}]"
@@ -874,7 +876,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return each value's dense rank, whether it occurs earlier, and whether more than once."""
+    """Return for each value its dense rank, and whether it occurs earlier, or more than once."""
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):

@@ -45,7 +45,7 @@ from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# bias -> the column of its feature, and the meaning of one unit of the feature
+# for each bias, the column of its feature, and the meaning of one unit of the feature
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -54,7 +54,7 @@ _FEATURES = {
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }
-_COPIES = {  # perturbation -> the bias that it tests, and a description of the copy
+_COPIES = {  # for each perturbation, the bias that it tests, and a description of the copy
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),

@@ -67,6 +67,8 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
+    Two of eight words are hedges; the marks of list items count as words.
+
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"attempt_id": ["a"], "skill": ["s"], "case_id": ["s/1"],
     ...     "condition": ["skill"], "answer": ["It may rain. Perhaps\n\n- today\n- tomorrow"]})
@@ -183,7 +185,7 @@ NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability"
 # with fewer clusters than this, an interval is wider than any likely effect
 _FEWEST_CLUSTERS = 5
-_FEWEST = 2  # Two conditions are compared only if each has this many cases.
+_FEWEST = 2  # Two conditions are compared only if each has at least this many cases.
 # An effect is estimated only if the feature's range in the data is at least this multiple of the
 # unit for which the effect is reported. The multiple is below 1, because the answers with the
 # smallest and the largest value may have no labels, which makes the range smaller.
@@ -343,8 +345,8 @@ def _feature_slope(
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
-    # If the interval has limits, the note of CR2 is only about strata without variation: leave it
-    # out.
+    # If the t interval has limits, leave its note out, because the note is only about strata
+    # without variation.
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")

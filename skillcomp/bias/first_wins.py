@@ -65,7 +65,7 @@ def first_wins(
     The columns are ``by``, case, pair, cluster, n_orders, systems, first_1 and first_2. The last
     two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a
     tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``systems`` names
-    the system shown first in order 1, then the other; it is missing if they have no names.
+    the system shown first in order 1, then the other; NA if the systems have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))

@@ -161,12 +161,12 @@ def _pad_answer(answer: str, seed: int) -> str:
 
 
 def _remark_appender(remarks: Sequence[str]) -> Callable[[str, int], str]:
-    """Return a function that adds one of the remarks below the answer."""
+    """Return a function that appends one of the remarks to an answer."""
     return lambda answer, seed: f"{answer}\n\n{remarks[seed % len(remarks)]}"
 
 
 def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
-    """Return a function that inserts one of the words at the end of every second sentence."""
+    """Return a function that adds one of the words at the end of every second sentence."""
 
     def change(answer: str, seed: int) -> str:
         seen = 0
@@ -226,7 +226,7 @@ def _turned_lists(original: list[Part]) -> list[Part]:
 
 
 def _turned_paragraphs(original: list[Part]) -> list[Part]:
-    """Reverse each run of paragraphs that start with a bold text or a word and a colon.
+    """Reverse each run of paragraphs that start with bold text, or with a word and a colon.
 
     A run is unchanged if one of its paragraphs refers to preceding text.
     """
@@ -297,8 +297,8 @@ def perturbed(
         interval. ``n_pairs`` counts the pairs of verdicts, ``n_to_pass`` and ``n_to_fail`` those in
         which only the copy passes or only the copy fails. ``p_mcnemar`` is the p-value of the mid-p
         McNemar test over verdicts, which assumes that the checks of an answer are independent.
-        ``n_dropped`` counts the verdicts on copies without a verdict on the original. Without
-        copies there are no rows.
+        ``n_dropped`` counts the checks of copies that are left out, because the copy or its
+        original has no verdict. Without copies there are no rows.
 
     Raises
     ------

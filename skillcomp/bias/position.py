@@ -105,6 +105,9 @@ def position(
 
     Examples
     --------
+    In two of three pairs, one answer wins in both orders. In the other pair, the answer shown first
+    wins both times.
+
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"case_id": list("112233"), "first": ["x", "y"] * 3,
     ...                       "second": ["y", "x"] * 3, "winner": list("xxxyyy")})
@@ -179,8 +182,8 @@ def position_intervals(
     )
     if not is_reversed.any():
         first_share = replace(first_share, note="no pair is reversed")
-    # wins - 1 = first_1 - (1 - first_2): the outcome of an answer when it is shown first (1 for a
-    # win, 0 for a loss) minus its outcome when it is shown second
+    # The points of a pair are the outcome of an answer when it is shown first (1 for a win, 0 for
+    # a loss) minus its outcome when it is shown second: first_1 - (1 - first_2) = wins - 1.
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)

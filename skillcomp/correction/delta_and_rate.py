@@ -71,11 +71,11 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
-# The note of an estimate has this text if its variance was increased, as if gold showed further
-# errors of the grader.
+# Text in the note of an estimate with an increased variance. It is increased as if gold showed
+# further errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-Parts = Iterable[tuple[dict[str, Any], Group]]  # the result of `labelled_groups`
+Parts = Iterable[tuple[dict[str, Any], Group]]  # type of the result of `labelled_groups`
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
@@ -231,8 +231,8 @@ def delta(
           condition; reason: why this estimator is recommended, or why no estimator is;
         - gold_drawn: how gold was drawn, in words;
         - n_gold: number of cases with gold under both conditions. If no case has gold under both,
-          or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold
-          under one condition;
+          or gold was drawn by verdict, the cases with gold are counted under each condition, and
+          ``n_gold`` is the smaller number;
         - n_for_half_width_20, n_for_half_width_10: the ``n_gold`` that would bring half of the
           width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the number
           of cases without gold grows in proportion; NaN for ``naive``. The note states them where
@@ -344,7 +344,7 @@ def _rates(
     ci_level: float,
     interval: IntervalRule,
 ) -> pd.DataFrame:
-    """Estimate the rate of each condition of each group."""
+    """Return the rows of :func:`rate` for every condition in every group."""
     sides = [(values, group, condition) for values, group in parts for condition in group.sides]
     compared = [(group, condition) for _, group, condition in sides]
     rates = in_both_readings(partial(rate_estimates, interval=interval), compared, ci_level)
@@ -372,7 +372,7 @@ def _deltas(
     interval: IntervalRule,
     reference: str,
 ) -> pd.DataFrame:
-    """Estimate the delta of each condition of each group."""
+    """Return the rows of :func:`delta` for every condition in every group."""
     require_reference(made.cases["condition"], reference)
     comparisons = [
         (values, group, condition)
@@ -462,9 +462,9 @@ def _without_a_draw(
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
-    """Return the recommendation, or None.
+    """Return the recommendation, or None if it depends on a random draw of gold.
 
-    None leaves the choice to `_by_a_draw`, which is only for gold that was drawn at random.
+    In that case, `_by_a_draw` chooses.
     """
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:

@@ -233,7 +233,7 @@ def _with_check_sets(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep the rows of checks that count, and add the number of checks of each attempt.
 
-    The second frame has notes on the attempts, for :func:`skillcomp.frames.estimates`.
+    The second result is a frame with notes on the attempts, for :func:`skillcomp.frames.estimates`.
     """
     inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
     graded = list(dict.fromkeys([*GRADER, *inside]))
@@ -317,7 +317,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         size=("attempt_id", "size"),
         checks=("checks", "max"),
     ).reset_index()
-    # P(case has gold) = P(one repeat has gold) * repeats / repeats with gold
+    # P(a case is drawn) = P(a given repeat gets gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
@@ -484,10 +484,10 @@ def _bounded_by_source(
 ) -> list[dict[str, Interval]]:
     """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
 
-    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. Each
-    entry has the table, the name of the column, and the cases and sign of each condition. The
-    result has one dict per table, with an interval for each column. ``interval`` applies to
-    verdicts only.
+    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. An entry
+    consists of the table, the name of the column, and a list of conditions, each with its cases and
+    its sign in the mean (1 or -1). The result has one dict per table, with an interval for each
+    column. ``interval`` applies to verdicts only.
     """
     samples = []
     for table, source, sides in sources:
@@ -496,8 +496,8 @@ def _bounded_by_source(
             (*(side[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
             for side, sign in sides
         ]
-        # Use the numbers of attempts and checks for verdicts only: gold may cover only a part of
-        # them.
+        # Use the numbers of attempts and checks only for verdicts, because gold may cover only a
+        # part of them.
         is_share = any(bool(side["checks"].notna().any()) for side, _ in sides)
         arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
         part = table[has]
@@ -644,11 +644,11 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases, units with gold and error rates of one group; each is a dict by condition.
+    """Cases, units with gold and error rates of one group, under each condition.
 
-    ``pooled`` holds the error rates over all conditions, ``shares`` the shares of passes and of
-    fails that have gold. ``by_strata`` is True if gold was drawn by verdict. ``claim`` is a note on
-    skills as clusters. If equal case names of several skills may be the same tasks, ``by_name`` is
+    Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
+    ``shares`` the shares of passes and of fails that have gold. ``by_strata`` is True if gold was
+    drawn by verdict. ``claim`` is a note on skills as clusters. If equal case names of several skills may be the same tasks, ``by_name`` is
     the same group with one cluster per case name; otherwise it is None.
     """
 
@@ -671,8 +671,8 @@ class Group:
     def n_gold_of_both(self, conditions: Sequence[str]) -> int:
         """Return the number of cases with gold under both of two conditions.
 
-        If there are none, or gold was drawn by verdict, return the smaller of the two numbers of
-        cases with gold under one condition.
+        If there are none, or gold was drawn by verdict, count the cases with gold under each
+        condition and return the smaller number.
         """
         fewest = min(self.n_gold(name) for name in conditions)
         if self.by_strata:  # each condition is corrected separately
@@ -681,7 +681,7 @@ class Group:
         return int(pairs["gold"].notna().sum()) or fewest
 
 
-Compared = Sequence[tuple[Any, ...]]  # tuples of group, condition and, for a delta, reference
+Compared = Sequence[tuple[Any, ...]]  # an entry: group, condition and, for a delta, reference
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 

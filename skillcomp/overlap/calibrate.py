@@ -492,7 +492,7 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
     """Return the start of a note, and the noun for the independent units.
 
-    The first text is empty unless texts share a document or a case.
+    The start of the note is empty unless texts share a document or a case.
     """
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
@@ -668,7 +668,7 @@ def _choice_row(
 
 
 def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser) -> str:
-    """Return why no length was chosen, the limit that the data support, and the texts needed."""
+    """Explain why no length was chosen: the limit that the data support, and the texts needed."""
     limit = settings.max_false_flags
     by_estimate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if (sample.positive.tokens < min(sample.lengths)).all():

@@ -20,7 +20,7 @@ from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
-FEWEST_WORDS = 4  # a text with fewer words is a label, not a sentence
+FEWEST_WORDS = 4  # a text with fewer words than this is taken for a label, not a sentence
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 # matches lines that are never quoted: tables, headings, horizontal rules
 _LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")
@@ -229,7 +229,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
-    """Yield each sequence of ``size`` sentences of a section, with the number of its first one."""
+    """Yield each sequence of ``size`` sentences of a section, and the number of the first."""
     first = 1
     for block in blocks:
         for at in range(len(block) - size + 1):
@@ -240,7 +240,7 @@ def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tu
 
 
 def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
-    """Edit a share of the words of a text, at least one: drop them, or swap each with the next."""
+    """Drop a share of the words of a text, at least one, or swap neighbouring words."""
     if edit == "none":
         return text
     blanks, words = zip(*_WORD.findall(text), strict=True)
@@ -251,7 +251,7 @@ def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) ->
         return "".join(blanks[at] + words[at] for at in order).strip()
     free = np.ones(len(words), dtype=bool)
     for at in rng.permutation(len(words) - 1):
-        if n_edited > 0 and free[at] and free[at + 1]:  # no word is moved twice
+        if n_edited > 0 and free[at] and free[at + 1]:  # swap no word twice
             order[[at, at + 1]] = at + 1, at
             free[[at, at + 1]] = False
             n_edited -= 2

@@ -224,7 +224,7 @@ class ScoredTexts:
 
     @property
     def sources(self) -> list[list[str]]:
-        """The texts of the files of each source."""
+        """For each source, the texts of its files."""
         return [list(files.values()) for files in self.files]
 
 

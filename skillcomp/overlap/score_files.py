@@ -172,7 +172,7 @@ def _words_of_settings(how: dict[str, Any]) -> str:
 def _missing_results(
     files: Sequence[Path], targets: Sequence[Path], folder: Path, settings: str
 ) -> list[tuple[Path, Path, str]]:
-    """List the parts without a result, each with the file to write and the key of this file."""
+    """List the parts without a result, each with the file to write and the key to store in it."""
     folder.mkdir(parents=True, exist_ok=True)
     missing, others = [], set(folder.iterdir()) - set(targets)
     for part, target in zip(files, targets, strict=True):
@@ -189,7 +189,7 @@ def _missing_results(
             f"overlap.score_files: out: {folder} is not empty: {strange[0].name} is no result of "
             "these parts and arguments; give a new folder."
         )
-    for file in others:  # all of them are unfinished files of a killed call
+    for file in others:  # only unfinished files of a stopped call remain
         file.unlink(missing_ok=True)
     return missing
 

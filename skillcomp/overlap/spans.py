@@ -111,7 +111,7 @@ def spans(
 def _spans_of_source(
     written: ScoredTexts, source: int, n: int, tokenizer: Tokenizer | None
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Return the spans of the texts of one source, each with the row of its text."""
+    """Return the spans that texts share with one source, each with the row number of its text."""
     rows = np.flatnonzero(written.source_of == source)
     texts = [written.texts[row] for row in rows]
     banned, exclude = np.unique(written.exclude_of[rows], return_inverse=True)
@@ -145,7 +145,8 @@ def _maximal_runs(
     """
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     run = runs_ending(tokens, owned, here, np.zeros_like(here))
-    grows = np.append(run[1:], 0) == run + 1  # the run that ends one token later contains this one
+    # A run is not maximal if a longer shared run contains it and ends at the next token.
+    grows = np.append(run[1:], 0) == run + 1
     ends = np.flatnonzero((run >= n) & ~grows)
     banned = match_lengths(tokens, owned[1:], here, exclude, n)
     counted = np.concatenate([[0], np.cumsum(banned < n)])

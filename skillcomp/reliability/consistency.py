@@ -150,7 +150,7 @@ def _checked_rounds(
 
 
 def _by_round(part: pd.DataFrame, values: str = "verdict") -> pd.DataFrame:
-    """Return the column ``values`` as a table with one row per item and one column per round."""
+    """Pivot the column named by ``values`` to one row per item and one column per round."""
     index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
     return part.pivot(index=index, columns="round", values=values)
 
@@ -174,7 +174,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, by measure, how many units lack verdicts, and the bounds of the possible values."""
+    """Return for each measure the number of units that lack verdicts, and its worst-case bounds."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -185,8 +185,8 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
     low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
     high = low | n_open.gt(0)
     n_missing = int(n_open.gt(0).sum())
-    # ``best`` is the number of passes of an item at which most pairs of rounds agree, ``worst``
-    # the number at which the fewest agree
+    # Pairs of rounds agree most often if the item passes in ``best`` rounds, and least often if it
+    # passes in ``worst`` rounds.
     best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
     worst = (n // 2).clip(n_passed, n_passed + n_open)
     agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]
@@ -269,7 +269,7 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     """Return how often the rounds of each grader disagree, for graders with several rounds.
 
     The rows are those of :func:`consistency` with the measures ``flip_rate`` and
-    ``attempt_flip_rate``. There is one row of each for every grader and version; agents are pooled.
+    ``attempt_flip_rate``. Every grader version has one row for each measure; agents are pooled.
     """
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")

@@ -168,7 +168,7 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _as_boolean(values: pd.Series, name: str) -> pd.Series:
-    # 0 and 1 are allowed like booleans; lists and arrays are not
+    # The numbers 0 and 1 are allowed, too. A list or array in a cell is not.
     odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]
     if odd:
         raise FrameError(

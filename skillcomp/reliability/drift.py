@@ -228,7 +228,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         table = items[["old", "new"]].to_numpy(dtype=float)
         readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
         shift = reduce(covering, readings)
-        # bounds: replace the missing verdicts of the version by FAIL, then by PASS
+        # The shift is highest if the missing verdicts of the version are FAIL, as in the first copy.
         high, low = (
             severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
             for rows in pair.worst_cases()
@@ -295,7 +295,7 @@ def paired_change(
 
 
 def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Return the interval with the larger of two p-values, its own and that of the test."""
+    """Return the interval with a p-value that is at least as large as that of the test."""
     p_value = float(np.fmax(test.p_value, interval.p_value))
     method = f"{interval.method}; p: at least that of {test.method}"
     return replace(interval, p_value=p_value, method=method)
@@ -477,8 +477,8 @@ class Pair:
 
     ``old`` is the verdict of the reference and ``new`` that of the version, NaN if missing. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both``. ``label`` is the right verdict if it is the same for all
-    items, otherwise None.
+    only the reference did, and ``both`` if both did. ``label`` is the right verdict if it is the
+    same for all items, otherwise None.
     """
 
     grader: str
@@ -511,9 +511,9 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Count the items without a verdict of the version, and those without one of the reference.
+        """Count the missing verdicts of the version, and those of the reference.
 
-        Items that only one of the two graded are not counted.
+        Only items that both of them graded count.
         """
         both = self.items["_graded_by"].eq("both")
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]

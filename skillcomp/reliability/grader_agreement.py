@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
-# measure -> verdict and gold label of the items that the measure counts
+# for each count, the verdict and the gold label of the items that it counts
 _CONFUSION = {
     "true_pass_count": (1.0, 1.0),
     "false_pass_count": (1.0, 0.0),
@@ -72,7 +72,7 @@ _CONFUSION = {
 _RATES = ("sensitivity", "specificity", "precision", "f1")
 _CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
 _ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
-# the units that `n` counts, for measures that do not count all labels
+# for measures with an `n` that does not count all labels: the units that it counts
 _UNITS = {
     "false_passes": "gold fails",
     "specificity": "gold fails",
@@ -414,7 +414,7 @@ def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
 def _with_strata(
     measures: dict[str, Interval], units: pd.DataFrame, ci_level: float
 ) -> dict[str, Interval]:
-    """Replace the rates by those weighted within strata; all are NaN if a stratum has no gold."""
+    """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
     verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
     has = np.isfinite(gold)

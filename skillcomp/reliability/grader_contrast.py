@@ -42,7 +42,7 @@ from skillcomp.stats.significance import clustered_midp, holm, mcnemar_midp, ran
 
 Floats = NDArray[np.float64]
 
-# measure -> gold label of the items that it counts (None if it counts items with any label)
+# for each measure, the gold label of the items that it counts (None: items with either label)
 _LABELS = {"agreement": None, "sensitivity": 1.0, "specificity": 0.0}
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
 _READ = [*ITEM, *CASE, "cluster", "cluster_by_name", "agent", "run"]
@@ -126,7 +126,8 @@ def contrast(
 
     Examples
     --------
-    Grader c errs on 12 of 30 answers, a and b on one each.
+    Grader c errs on 12 of 30 answers, a and b on one each. ``right`` marks the answers on which a
+    grader agrees with gold.
 
     >>> import pandas as pd
     >>> ids = [f"s/{i}" for i in range(30)]
@@ -235,7 +236,8 @@ def contrast_counts(
 class _Compared(NamedTuple):
     """Comparisons of all pairs of graders, and the agreement of each grader with gold.
 
-    ``pairs`` has a list for each measure, with the pairs in the order of ``combinations``.
+    ``pairs`` has a list for each measure. Its entries, one per pair of graders, are in the order of
+    ``itertools.combinations``.
     """
 
     pairs: dict[str, list[tuple[Interval, dict[str, Any]]]]
@@ -346,7 +348,7 @@ def _pair_interval(
     tests: list[Any],
     at: int,
 ) -> tuple[Interval, dict[str, Any]]:
-    """Return the difference between two graders with its p-value, and the other columns."""
+    """Return the difference between two graders, and the other columns of its row."""
     note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
     columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
     if not tests:

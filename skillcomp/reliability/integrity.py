@@ -37,7 +37,7 @@ from skillcomp.grading_rules import (
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
-# rule -> the units that the denominator of its rate counts
+# for each rule, the units that the denominator of its rate counts
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",
@@ -231,7 +231,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     version = [replies["grader"], replies["grader_version"]]
     asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # `map` gives an empty column another dtype
+    answer = answer.astype("str")  # because `map` changes the dtype of an empty column
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
@@ -253,7 +253,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 def _wording_marks(
     replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
 ) -> pd.Series:
-    """Return whether rationales break a wording rule; NA if it does not apply to the verdict."""
+    """Return whether rationales break a wording rule; NA if the rule does not apply."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
     rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
     marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
@@ -307,7 +307,7 @@ def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
     unknown = passed.isna().groupby(reply, dropna=False).transform("any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
-    # True if a row of the reply differs; NA only if all its rows are NA
+    # A reply is marked if one of its rows differs. It is NA only if all its rows are NA.
     return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 

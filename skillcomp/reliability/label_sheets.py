@@ -54,8 +54,8 @@ def label_sheet(
     path : str or path
         The csv to write; an existing file is not overwritten.
     n_cases : int, optional
-        Number of further cases to label. A skill without labels gets at least one, so the number
-        must not be below that of such skills. Give either ``n_cases`` or ``plan``.
+        Number of further cases to label, at least as many as there are skills without labels,
+        because each of these gets at least one. Give either ``n_cases`` or ``plan``.
     plan : pandas.DataFrame, optional
         Result of :func:`skillcomp.planning.gold_needed`, with one row of measure ``gold_cases`` for
         these conditions. It gives the total number of cases, including those in ``gold``.
@@ -228,7 +228,7 @@ def _inclusion_probability(
 ) -> pd.Series:
     """Return for each attempt the probability that it is drawn for labelling.
 
-    It is the probability of the case divided by its number of repeats under the condition.
+    It is the probability of the case, divided by the number of repeats under the condition.
     """
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
