@@ -601,7 +601,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Return the effective number of labels of a rate: at least one per case, at most all."""
+    """Return the effective number of labels of a rate, from the number of cases to that of labels."""
     # If the rate is 0 or 1, the dependence within cases is unknown, so count each case as one
     # label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
@@ -648,8 +648,9 @@ class Group:
 
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
     ``shares`` the shares of passes and of fails that have gold. ``by_strata`` is True if gold was
-    drawn by verdict. ``claim`` is a note on skills as clusters. If equal case names of several skills may be the same tasks, ``by_name`` is
-    the same group with one cluster per case name; otherwise it is None.
+    drawn by verdict. ``claim`` is a note on skills as clusters. If equal case names of several
+    skills may be the same tasks, ``by_name`` is the same group with one cluster per case name;
+    otherwise it is None.
     """
 
     sides: dict[str, Condition]

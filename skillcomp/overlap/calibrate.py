@@ -434,7 +434,7 @@ def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) ->
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
-    """Remove the interval if the group has made-up texts: their rate depends on their edits."""
+    """Remove the interval if the group has made-up texts, because the rate depends on the edits."""
     if not group.made_up:
         return value
     note, how = join_notes(MADE_UP, value.note), "share of made-up texts"

@@ -160,7 +160,7 @@ def _hashes(ids: NDArray[np.object_]) -> NDArray[np.uint64]:
 
 
 def _words_of_settings(how: dict[str, Any]) -> str:
-    """Return the settings on which the result of a part depends, as text."""
+    """Return as text the settings on which the result of a part depends."""
     documents = skills_by_slug(how["skills"])
     texts = {slug: source_files(documents, slug) for slug in documents}
     name = name_of_tokenizer(how["tokenizer"], how["tokenizer_name"])

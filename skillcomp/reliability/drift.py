@@ -228,7 +228,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         table = items[["old", "new"]].to_numpy(dtype=float)
         readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
         shift = reduce(covering, readings)
-        # The shift is highest if the missing verdicts of the version are FAIL, as in the first copy.
+        # The shift is highest if missing verdicts of the version are FAIL, as in the first copy.
         high, low = (
             severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
             for rows in pair.worst_cases()
@@ -276,9 +276,9 @@ def paired_change(
 
     Also return four columns: the rates of both versions, and the p-values of the interval and of
     McNemar's test over items. If ``exchanged`` is False, the p-value of the change is that of the
-    interval. Otherwise it is the larger of this one and the p-value of a test that exchanges the
-    versions within clusters. The adaptive rule needs ``items``, with the check and the case of each
-    item.
+    interval. Otherwise it is the larger of two p-values: that of the interval, and that of a test
+    that exchanges the versions within clusters. The adaptive rule needs ``items``, with the check
+    and the case of each item.
     """
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)
@@ -295,7 +295,7 @@ def paired_change(
 
 
 def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Return the interval with a p-value that is at least as large as that of the test."""
+    """Replace the p-value of the interval by that of the test if the p-value of the test is larger."""
     p_value = float(np.fmax(test.p_value, interval.p_value))
     method = f"{interval.method}; p: at least that of {test.method}"
     return replace(interval, p_value=p_value, method=method)

@@ -336,7 +336,7 @@ def _complement(rate: Interval) -> Interval:
 def _missing_verdicts(
     items: pd.DataFrame, *, weighted: bool
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
-    """Return, by measure, the number of missing verdicts, the bounds they allow, and a note."""
+    """Return, by measure, the number of missing verdicts, the bounds for them, and a note."""
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}

@@ -205,7 +205,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return whether the number and the ids of a reply's verdicts differ from those expected."""
+    """Return two columns: whether a reply has an unexpected number of verdicts, or unexpected ids."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
