@@ -601,7 +601,10 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Return the effective number of labels of a rate, from the number of cases to that of labels."""
+    """Return the effective number of labels behind a rate.
+
+    It is at least the number of cases and at most the number of labels.
+    """
     # If the rate is 0 or 1, the dependence within cases is unknown, so count each case as one
     # label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)

@@ -295,7 +295,7 @@ def paired_change(
 
 
 def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Replace the p-value of the interval by that of the test if the p-value of the test is larger."""
+    """Replace the p-value of an interval by the p-value of a test if the latter is larger."""
     p_value = float(np.fmax(test.p_value, interval.p_value))
     method = f"{interval.method}; p: at least that of {test.method}"
     return replace(interval, p_value=p_value, method=method)

@@ -205,7 +205,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return two columns: whether a reply has an unexpected number of verdicts, or unexpected ids."""
+    """Return whether the number of verdicts in a reply is unexpected, and whether their ids are."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
