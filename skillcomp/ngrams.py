@@ -262,7 +262,7 @@ def tokenize_unicode(text: str) -> list[str]:
 
     Examples
     --------
-    Without regard to case, a final sigma becomes an ordinary one.
+    A final sigma (ς) becomes an ordinary one (σ), because case is ignored.
 
     >>> tokenize_unicode("Η διδασκαλία, 2 φορές: 用Python教")
     ['η', 'διδασκαλία', '2', 'φορέσ', '用', 'python', '教']

@@ -71,7 +71,7 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
-# Text in the note of an estimate with an increased variance. It is increased as if gold showed
+# The note of an estimate contains this text if the variance was increased, as if gold showed
 # further errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"

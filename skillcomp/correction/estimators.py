@@ -685,7 +685,7 @@ class Group:
         return int(pairs["gold"].notna().sum()) or fewest
 
 
-Compared = Sequence[tuple[Any, ...]]  # an entry: group, condition and, for a delta, reference
+Compared = Sequence[tuple[Any, ...]]  # entries: (group, condition) or (group, condition, reference)
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 

@@ -668,7 +668,7 @@ def _choice_row(
 
 
 def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser) -> str:
-    """Explain why no length was chosen: the limit that the data support, and the texts needed."""
+    """Explain why no length was chosen, and which limit or number of texts would allow a choice."""
     limit = settings.max_false_flags
     by_estimate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if (sample.positive.tokens < min(sample.lengths)).all():

@@ -174,7 +174,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return for each measure the number of units that lack verdicts, and its worst-case bounds."""
+    """Return, by measure, the number of units that lack verdicts, and the worst-case bounds."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))

@@ -72,7 +72,7 @@ _CONFUSION = {
 _RATES = ("sensitivity", "specificity", "precision", "f1")
 _CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
 _ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
-# for measures with an `n` that does not count all labels: the units that it counts
+# The units that `n` counts. For measures that are not listed here, it counts all labels.
 _UNITS = {
     "false_passes": "gold fails",
     "specificity": "gold fails",
@@ -336,7 +336,7 @@ def _complement(rate: Interval) -> Interval:
 def _missing_verdicts(
     items: pd.DataFrame, *, weighted: bool
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
-    """Return, by measure, the number of missing verdicts, the bounds for them, and a note."""
+    """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}

@@ -205,7 +205,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return whether the number of verdicts in a reply is unexpected, and whether their ids are."""
+    """Mark the replies with a wrong number of verdicts, and the replies with wrong check ids."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
