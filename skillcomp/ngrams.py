@@ -192,7 +192,10 @@ def _character_changes(text: str) -> Iterator[Change]:
 def _with_changes(
     text: str, edges: Ints | None, changes: Iterable[Change]
 ) -> tuple[str, Ints | None]:
-    """Replace parts of a text; also return start and end of each character in the original text."""
+    """Replace parts of a text.
+
+    The second result has, for each character of the new text, its start and end in the original.
+    """
     pieces: list[str] = []
     start: list[int] = []
     end: list[int] = []
@@ -876,7 +879,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each value its dense rank, and whether it occurs earlier, or more than once."""
+    """Return each value's dense rank, whether it occurs earlier, and whether it occurs twice."""
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
@@ -920,8 +923,8 @@ def _extend_to_true_lengths(
 ) -> Ints:
     """Return `shared` with the true length of each run that it cuts off at `top` tokens.
 
-    `owners` has two arrays with one entry per text: the index of the group of its source, and that
-    of the group of its excluded texts. `owned` holds the bounds of all groups.
+    `owners` has two arrays with one entry per text: the index of the group that is its source, and
+    the index of the group of its excluded texts. `owned` holds the bounds of all groups.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
@@ -959,7 +962,7 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """Return, for each position of ``piece``, the length of the longest match in ``source``."""
+    """Return, for each position of ``piece``, the length of the longest match that starts there."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]

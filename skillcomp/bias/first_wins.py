@@ -89,7 +89,7 @@ def _clusters_of_judgements(judged: pd.DataFrame, cases: pd.DataFrame | None) ->
     if cases is None:
         return judged.groupby(CASE, sort=False, dropna=False).ngroup()
     cases = check(cases, "cases")
-    # infer a missing skill from the case id if only one skill has this id
+    # infer a missing skill from the case id if only one skill has a case with this id
     unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
     inferred = judged["case_id"].map(unique.set_index("case_id")["skill"])
     return clusters_of(judged[CASE].assign(skill=judged["skill"].fillna(inferred)), cases)

@@ -298,7 +298,7 @@ def settings_of(
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
-    """Select the rows of ``shared`` for ``attempts``; if this is None, for all attempts."""
+    """Select the rows of ``shared`` about ``attempts``, or about any attempt if it is None."""
     what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:

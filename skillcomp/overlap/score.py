@@ -472,7 +472,7 @@ def require_one_row_per_attempt(shared: pd.DataFrame, *, what: str) -> None:
 
 
 def common_tokenizer(frames: Mapping[str, pd.DataFrame], *, what: str, label: str = "") -> str:
-    """Return the name of the tokenizer of several frames; raise FrameError if there are two.
+    """Return the name of the tokenizer of several frames; raise FrameError if the names differ.
 
     ``label`` is the name of the tokenizer in use, if any. Frames without a column ``tokenizer`` are
     assumed to use the same tokenizer.

@@ -304,7 +304,10 @@ def failure_mode_rates(
 def _mode_share(
     part: pd.DataFrame, mode: str | None, ci_level: float
 ) -> tuple[Interval, dict[str, int]]:
-    """Return the share of failures with ``mode`` (None: without a mode), and their numbers."""
+    """Return the share of failures with ``mode`` (None: without a mode), and two counts.
+
+    ``count`` counts these failures. ``n_undecided`` is as in :func:`failure_mode_rates`.
+    """
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
     may_gain, may_lose = _possible_changes(part, mode, hit)
