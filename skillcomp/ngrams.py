@@ -879,7 +879,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return each value's dense rank, whether it occurs earlier, and whether it occurs twice."""
+    """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
