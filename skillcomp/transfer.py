@@ -342,7 +342,7 @@ def contrast(
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
     wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
     original = pairs["passed_of"].fillna(False).astype(bool)
-    # `..._possible`: whether the measure is True for some values of the missing outcomes
+    # A column `..._possible` is True if its measure is True for some values of missing outcomes.
     pairs = pairs.assign(
         known=complete,
         both_right=right.eq(2),

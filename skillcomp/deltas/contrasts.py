@@ -53,11 +53,11 @@ from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# names of the numbers of a cell (one case, level and condition); `complete_cases` averages the
-# first four within a case
+# A cell (a case at one level under one condition) has these numbers. `complete_cases` averages the
+# first four within a case.
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
-# one (level, condition, sign) for each rate in a contrast; the two levels alternate
+# A contrast has one (level, condition, sign) for each of its rates. The two levels alternate.
 Arms = list[tuple[Any, str, float]]
 Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of shape (rows, arms)
 
@@ -189,7 +189,8 @@ def contrast(
             contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
     rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
-    # drop the level, so that each row gets the notes on the outcomes of all levels
+    # `estimates` adds to each row the notes of the outcomes with the same keys. Without the column
+    # of levels, these are the outcomes of all levels.
     noted = checked.drop(columns=between)
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
@@ -325,7 +326,7 @@ def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
 def _contrast(
     wide: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
 ) -> _Contrast:
-    """Collect the cases with an outcome in every arm, and count what is missing."""
+    """Collect the cases with an outcome in every arm; count other cases and missing attempts."""
     facts = wide.index.to_frame(index=False)
     cells: Cells = {
         name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)

@@ -237,7 +237,7 @@ def deltas_of_pairs(
 def _rows_of_values(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, values: list[Any], how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Return the rows of each value in turn; read amounts, except scores, from the attempts."""
+    """Return the rows for each entry of ``values``; amounts, except scores, are in the attempts."""
     amounts = [value for value in values if value in AMOUNTS]
     if how["limit"] is not None and len(amounts) != 1:
         raise FrameError(
@@ -268,8 +268,8 @@ def attempts_of_outcomes(
 ) -> pd.DataFrame:
     """Return the attempts that match the outcomes in case, condition and agent.
 
-    Columns of ``facts``, ``contrast_of`` and ``task`` that the attempts lack are taken from the
-    outcomes.
+    If the attempts lack a column that ``facts`` names, or the column ``contrast_of`` or ``task``,
+    it is taken from the outcomes.
     """
     require_columns(outcomes, CASE, f"{what}: outcomes")
     require_columns(attempts, CASE, f"{what}: attempts")

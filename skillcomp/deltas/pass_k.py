@@ -175,14 +175,14 @@ def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePa
         level[enough] = of_case(n[enough], met[enough], k)
         columns[f"level{side}"] = level
         for name, more in (("low", low), ("high", high)):
-            # Other functions compute the worst case as (met + bound) / size. Choose the bound so
-            # that this is the worst pass@k or pass^k.
+            # Other functions compute the worst case as (met + bound) / size, where ``met`` is the
+            # number of passes. Choose the bound so that this is the worst pass@k or pass^k.
             columns[name + side] = of_case(size, met + more, k) * size - met
     return replace(pairs, **columns)
 
 
 def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:
-    """Name the cases with fewer than k outcomes, and the largest k that all cases allow."""
+    """Return a note on the cases with fewer than k outcomes, and on the largest possible k."""
     short = case[n.lt(k)].to_numpy()
     if not len(short):
         return ""

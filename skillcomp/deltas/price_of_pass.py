@@ -226,7 +226,7 @@ def _reason_without_price(
 ) -> str:
     """Return the reason why an additional pass has no price; "" if the pass rate clearly rises.
 
-    It is also "" if no case has both changes: that in the amount and that in the pass rate.
+    It is also "" if no case has both a change in the amount and a change in the pass rate.
     """
     cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
     if cases.empty:

@@ -106,7 +106,7 @@ def over_time(
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
-        checked = checked.drop(columns="agent")  # runs of different agents are comparable
+        checked = checked.drop(columns="agent")  # runs with different agents may be compared
     conditions = ordered(checked["condition"].unique())
     if len(conditions) > 1:
         raise FrameError(

@@ -37,7 +37,7 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 FEWEST_EVENTS = 5
 # If more than this share of the resamples is undefined, the others do not represent the sample.
 _MOST_UNDEFINED = 0.05
-# maximum number of resampling counts in memory at a time; 10,000 cases then need less than 100 MB
+# maximum of (resamples x cases) in memory at a time; 10,000 cases then need less than 100 MB
 _BLOCK = 1_000_000
 # relative step of the central-difference derivative; the error is of the order of the step squared
 _STEP = 1e-5
@@ -48,17 +48,17 @@ _NO_VARIATION = 1e-12
 
 @dataclass(frozen=True)
 class _Parts:
-    """Numbers of each unit, and functions that compute a coefficient from sums of these numbers.
+    """Features of each unit, and functions that compute a coefficient from the sums of features.
 
     Attributes
     ----------
-    features : array, shape (units, numbers)
-        Numbers to sum; zeros in units without information.
+    features : array, shape (units, features)
+        Features are added up over units; they are 0 in units without information.
     solve : callable
-        Computes observed and expected agreement, shape (...), from sums, shape (..., numbers).
+        Computes observed and expected agreement, shape (...), from sums, shape (..., features).
     slope : callable
         Computes, for the linearised standard error, the derivative of the coefficient with respect
-        to each sum. Takes and returns an array of shape (numbers,).
+        to each sum. Takes and returns an array of shape (features,).
     agreeing : array of float, shape (units,)
         For each unit, the share of pairs of ratings that agree; NaN with fewer than two ratings.
     category : array of int, shape (units,)
@@ -171,7 +171,7 @@ def bootstrap_agreement(
     weights : array_like, optional
         Weight of each unit, above 0; equal if omitted.
     n_categories : int, optional
-        Number of categories that raters could choose from; if omitted, only those that occur count.
+        Number of categories that raters could choose from; if omitted, those that occur.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
@@ -304,7 +304,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
 def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
-    """Return the coefficients of the resamples, and the number of resamples without one."""
+    """Return the defined coefficients of the resamples, and the number of undefined ones."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -422,8 +422,8 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
-    # Like Gwet's published standard error, this treats the share of units with two ratings as
-    # random. Without missing ratings, the share is 1 and the slope is the ordinary one.
+    # This slope treats the share of units with two or more ratings as random, as Gwet's published
+    # standard error does. Without missing ratings, the share is 1 and the slope the ordinary one.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
@@ -432,7 +432,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # As for the published standard error, differentiate alpha without the small-sample correction.
+    # The published standard error uses the derivative of alpha without the small-sample correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -500,7 +500,11 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
-    """Return counts of pairs of ratings per unit, and a function for the ordinal agreement."""
+    """Return the features of ordinal alpha, and the function ``solve`` of `_Parts`.
+
+    Each feature counts the pairs of ratings of a unit that have two given categories. The counts of
+    a unit with m ratings are divided by m - 1.
+    """
     raters = counts.sum(axis=1)
     n = counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(n)

@@ -22,8 +22,9 @@ from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
-# With fewer clusters, no limits are given, because the jackknife is unreliable: with eight or nine
-# clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
+# With fewer clusters than this, no limits are given, because the jackknife is unreliable: with
+# eight or nine clusters, coverage fell to 89 % for skewed scores or unequal spread
+# (`make validate`).
 MIN_CLUSTERS = 10
 _JACKKNIFE = "jackknife over clusters of Fisher's z, t"
 _FLAT = 1e-12  # a spread below this fraction of the largest value is a rounding error

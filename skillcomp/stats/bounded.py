@@ -126,7 +126,7 @@ class Sample(NamedTuple):
 
     @classmethod
     def of_arms(cls, *arms: Arm, clusters: Any = None, weights: ArrayLike | None = None) -> Sample:
-        """Return the sample of a contrast: the sum of the rates, multiplied by their signs."""
+        """Return the sample of a contrast: a value is the sum of sign times rate over the arms."""
         values = sum(arm.sign * np.asarray(arm.rates, float) for arm in arms)
         return cls(values, clusters, weights, arms)
 
@@ -184,12 +184,13 @@ RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# Settings of the trapezoid rule for the integral along the contour: the step in v (y = sd sinh(v)),
-# the number of nodes per block, and the largest number of blocks. With two or more cases, fewer
-# blocks are enough.
+# Settings of the trapezoid rule for the integral along the contour: the step of v, the number of
+# nodes per block, and the largest number of blocks. The height on the contour is proportional to
+# sinh(v). With two or more cases, fewer blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
-_SMALL_SAMPLE = 15  # Samples with at most one distinct value more than this are solved together.
+# All samples with up to _SMALL_SAMPLE + 1 distinct values are solved together.
+_SMALL_SAMPLE = 15
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The trapezoid sum for a Gaussian integrand.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
@@ -491,7 +492,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
     live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
     a, b, over, under = (part[live] for part in (*ends, *excess))
-    before = np.full(len(live), 0.5)  # end replaced last: 1 lower, 0 upper, 0.5 none yet
+    before = np.full(len(live), 0.5)  # last replaced: 1 lower end, 0 upper end, 0.5 neither
     for _ in range(60):
         if not len(live):
             break
@@ -543,7 +544,7 @@ def chance_beyond(
     whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
     at = np.where(above, -null, null)
     below, _ = chance_below(*whole, at, near=near)
-    # if every case has the value of the pseudo-case, the mean has it, too, whatever the weights
+    # if all cases have the value of the pseudo-case, the mean equals this value for all weights
     start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
     sure = (side.top <= start) & (bottom >= start) & (at >= start)
     return np.asarray(np.where(sure, 1.0, below))
@@ -759,7 +760,7 @@ def _read_sample(
 
 
 def bounded_label(quantity: Quantity, adaptive: bool) -> str:
-    """Return the name of the method of a bounded mean."""
+    """Return the text for ``method``, such as "adaptive bounded mean, c = 0.75"."""
     return f"{'adaptive ' if adaptive else ''}bounded mean, c = {quantity.c:g}"
 
 

@@ -124,8 +124,8 @@ class Clusters:
         """Return the CR2 covariance of two means.
 
         ``totals1`` and ``totals0`` are the sums over each cluster of the deviations from the first
-        and from the second mean. If they are the same, the result is the variance. At least two
-        clusters are required.
+        and from the second mean. If both arrays are the same, the result is the variance. At least
+        two clusters are required.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -251,7 +251,10 @@ def _cluster_factors(
 
 
 def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Floats:
-    """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), from sums over clusters."""
+    """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), from sums over clusters.
+
+    Q is the matrix of the quadratic form of the errors that estimates the variance.
+    """
     weights = adjusted @ root
     images = gram @ weights
     own = np.einsum("gij,gij->gj", weights, images)
@@ -432,7 +435,7 @@ def cr2_mean(
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return two sums over clusters, plain and weighted by size, for every pattern of signs.
+    """Return for each pattern of signs two sums: of signed totals, and of these times cluster size.
 
     The first sign is fixed, because reversing all signs of a pattern does not change the absolute
     t.

@@ -63,7 +63,7 @@ def standardised_gap(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> StandardisedGap:
-    """Estimate the means of two groups of cases and their gap; levels weigh the same in both.
+    """Estimate the means of two groups and their gap; a level has the same weight in both groups.
 
     Parameters
     ----------
@@ -220,7 +220,8 @@ def bounded_slope(
         why = f"interval='t' takes no {n_levels:,} levels of few rows; use another interval"
         unknown: Any = dict.fromkeys(("low", "high", "se", "df", "p_value"), np.nan)
         return replace(slope, **unknown, note=join_notes(slope.note, why))
-    # the last vector of the basis is the part of the first column that the others do not explain
+    # The column of interest comes last in the reversed design. The last vector of the basis is
+    # therefore proportional to the part of it that the other columns do not explain.
     basis = np.linalg.qr(design[:, ::-1])[0]
     effect = basis[:, -1] / (basis[:, -1] @ design[:, 0])
     left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
@@ -299,7 +300,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the contrast terms of rows of one sign; each case within a level is a cluster."""
+        """Return the `ContrastTerms` of the rows of one sign, with (case, level) as cluster."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]

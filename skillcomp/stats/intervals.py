@@ -130,10 +130,10 @@ def weighted_rate(
     -----
     Gold must be a random sample within each stratum. The interval is the wider of two. The first
     combines Wilson's intervals of the strata by MOVER and adds the variance of the strata's shares.
-    If only some units count, the number of hits at a true rate r is compared with r times the
-    number of units that count. The first interval then contains each r for which the interval of
-    this difference contains 0. The second is Wilson's interval with the effective number of units
-    that follows from the linearised variance over cases. ``make validate`` simulates the coverage.
+    If only some units count, the first interval contains each rate r for which the interval of
+    (hits minus r times the units that count) contains 0. The second is Wilson's interval with the
+    effective number of units that follows from the linearised variance over cases. ``make
+    validate`` simulates the coverage.
 
     References
     ----------
@@ -174,10 +174,12 @@ def weighted_rate(
 
 
 class _Strata:
-    """For each stratum: the shares of hits, and of other units that count, among those with gold.
+    """The rate of units in strata, with its limits.
 
-    ``of`` is 1 for the units with gold that count, otherwise 0. ``value`` is the hit of a unit,
-    from 0 to 1; it is 0 if ``of`` is 0. ``size`` is the weight of a unit; all sizes add up to 1.
+    ``has`` is True for a unit with gold. ``of`` is 1 for a unit that has gold and counts, otherwise
+    0. ``value`` is the hit of a unit, from 0 to 1; it is 0 if ``of`` is 0. A miss is ``of`` minus
+    ``value``. ``size`` is the weight of a unit; all sizes add up to 1. Hits and misses of a stratum
+    are shares of its units with gold.
     """
 
     def __init__(
@@ -197,7 +199,11 @@ class _Strata:
         return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
-        """Return the effective number of labels by stratum: at least one per case, at most all."""
+        """Return the effective number of labels of each stratum.
+
+        It is at least the number of its cases with gold, and at most the number of its labels. With
+        unequal weights, these two are effective numbers as well.
+        """
         pair = self._code * (self._case.max() + 1) + self._case
         codes, place = np.unique(pair, return_inverse=True)
         stratum = codes // (self._case.max() + 1)
@@ -214,8 +220,8 @@ class _Strata:
         """Return the effective number of units, and the standard error from which it follows."""
         part = self._hit - self.rate * (self._hit + self._miss)
         own = self._value - self.rate * self._of - part[self._code]
-        # The mean of a stratum is estimated from its labels. Correct for this, as n / (n - 1) does
-        # in a variance.
+        # Deviations from the estimated mean of a stratum are too small. Enlarge them, as the factor
+        # n / (n - 1) enlarges a variance.
         more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
         scale = (self._share / self._labelled * more)[self._code]
         influence = self._size * (part[self._code] + self._has * scale * own)
@@ -234,7 +240,7 @@ class _Strata:
         others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
 
         def ends(rate: float, side: int) -> float:
-            """Return the lower (``side`` 0) or upper limit of (hits - expected hits)."""
+            """Return the lower (``side`` 0) or upper (1) limit of (hits - expected hits)."""
             part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
             middle = float(share @ part)
             first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)

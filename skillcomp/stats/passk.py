@@ -35,8 +35,9 @@ def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]
 
 
 def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
-    # The chance that k attempts drawn at random are all marked is C(marked, k) / C(attempts, k).
-    # Compute it as a product, because binomial coefficients can overflow.
+    # Of the attempts of a case, some are marked. The chance that k attempts drawn at random are all
+    # marked is C(marked, k) / C(attempts, k). Compute it as a product, because binomial
+    # coefficients can overflow.
     drawn = np.arange(k, dtype=float)
     factors = np.maximum(marked[..., None] - drawn, 0.0) / (attempts[..., None] - drawn)
     product: Floats = np.prod(factors, axis=-1)

@@ -298,12 +298,13 @@ def ppi_mean(
     times the median, or if the sum of weights is clearly below the number of cases.
 
     For the limits, the pseudo-case of a bounded mean is added to the cases with gold. A limit is a
-    quantile of a beta distribution. The slow tests last ran 36 designs with c = .7 (14 to 100 gold
-    cases, nearly deterministic agents, rare flips, rates near 0 and 1). Coverage met the required
-    93 to 94 % in all designs but one, with a rate near .9, rare flips and gold on 30 of 100 cases.
-    There it was 93.8 % of 1,000 studies, and 98.9 % with c = .75. Coverage of t and Wilson's
-    interval fell to 86 %. Choosing ``lam`` from few gold cases near a rate of 1 causes a bias of up
-    to 0.01; a fixed ``lam`` causes no bias. The estimate is checked against ppi-python 0.2.3.
+    quantile of a beta distribution. In their last run, the slow tests simulated 36 designs with a
+    pseudo-case of weight c = .7 (14 to 100 gold cases, nearly deterministic agents, rare flips,
+    rates near 0 and 1). Coverage met the required 93 to 94 % in all designs but one, with a rate
+    near .9, rare flips and gold on 30 of 100 cases. There it was 93.8 % of 1,000 studies, and
+    98.9 % with c = .75. Coverage of t and Wilson's interval fell to 86 %. Choosing ``lam`` from few
+    gold cases near a rate of 1 causes a bias of up to 0.01; a fixed ``lam`` causes no bias. The
+    estimate is checked against ppi-python 0.2.3.
 
     References
     ----------
@@ -416,7 +417,7 @@ class _GoldCases:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Which cases have gold."""
+        """True for each case with gold."""
         return np.isfinite(self.gold)
 
     @property
@@ -584,7 +585,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a description of the cases with gold, and the estimate at the weight ``lam``."""
+    """Return words for ``method`` on the cases with gold, and the estimate at weight ``lam``."""
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)

@@ -205,7 +205,7 @@ def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
 
 
 def _means_at(y: Floats, v: Floats, between: Floats) -> tuple[Floats, Floats]:
-    """Return the weighted mean and the precisions of the units, for each entry of ``between``."""
+    """Return mean and precisions of the units at each variance between units in ``between``."""
     precision = 1.0 / np.maximum(v[:, None] + between, 1e-300)
     return (precision * y[:, None]).sum(axis=0) / precision.sum(axis=0), precision
 

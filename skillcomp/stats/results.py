@@ -9,7 +9,7 @@ from numbers import Real
 from skillcomp.errors import FrameError
 
 NAN = math.nan
-OUTSIDE = "lies outside"  # part of the note on an estimate that is cut to the possible range
+OUTSIDE = "lies outside"  # words in the note on a clipped estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Interval:
     def minus(self, other: Interval) -> Interval:
         """Subtract an independent estimate from this one, with limits by square-and-add (MOVER).
 
-        The result is NaN, with the notes of both, if one of them has no limits.
+        If one of the two intervals has no limits, the result is NaN with the notes of both.
         """
         label = "difference of two intervals (MOVER)"
         ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
@@ -141,7 +141,7 @@ def units_needed(interval: Interval, half_width: float) -> float:
     return float(math.ceil(n - 1e-9)) if math.isfinite(n) else NAN
 
 
-HALF_WIDTHS = (0.2, 0.1)  # half widths; result rows state how many units each of them needs
+HALF_WIDTHS = (0.2, 0.1)  # result rows state the number of units for each half width
 NEEDED = ("n_for_half_width_20", "n_for_half_width_10")
 
 
@@ -219,8 +219,9 @@ def within_range(
     -------
     tuple
         Estimate, low and high inside ``bounds``, and a note. An estimate outside ``bounds`` is
-        moved to the nearest bound, and the inner limit is moved by the same distance; the note
-        states this. If the estimate is inside, the note is empty.
+        moved to the nearest bound, which also becomes the limit on that side. The other limit is
+        moved by the same distance as the estimate. The note states that the estimate was outside
+        ``bounds``; it is empty if the estimate was inside.
 
     Examples
     --------

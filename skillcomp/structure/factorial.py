@@ -169,7 +169,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """An effect as weights of conditions; `at` is the level of the other factor, if it is fixed."""
+    """A weighted sum of conditions; `at` is the level of the other factor, or "" if not fixed."""
 
     name: str
     at: str
@@ -183,7 +183,7 @@ class _Effect:
 
 @dataclass(frozen=True)
 class _Design:
-    """Two factors of two levels.
+    """A design with two factors, which have two levels each.
 
     ``cell[i][j]`` is the condition with level i of the first factor and level j of the second.
     """
@@ -247,7 +247,7 @@ def _checked_design(design: Any, what: str) -> _Design:
 
 @dataclass(frozen=True)
 class _GroupCells:
-    """Facts of a group's rows; for each name in CELL, an array of shape (rows, conditions)."""
+    """A group of rows; ``numbers`` has an array (rows, conditions) for each name in CELL."""
 
     facts: pd.DataFrame
     n_cases: int
@@ -262,7 +262,7 @@ class _GroupCells:
 def _cells_by_group(
     table: pd.DataFrame, conditions: list[str], names: list[str], averaged: list[str]
 ) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
-    """Yield for each group its values of the columns ``names``, and its cells.
+    """Yield for each group its values in the columns ``names``, and its `_GroupCells`.
 
     A single pivot of the whole table is faster than a pivot for each group.
     """
@@ -285,7 +285,7 @@ def _cells_by_group(
 
 @dataclass(frozen=True)
 class _GroupEffect:
-    """An effect in one group: sample, clusters by name (see `case_table`), notes and columns."""
+    """An effect in one group; ``by_name`` has the clusters by name (see `case_table`)."""
 
     is_interaction: bool
     sample: Sample
@@ -330,7 +330,7 @@ class _GroupEffect:
 def _effect_rows(
     effects: Sequence[_GroupEffect], value: str, ci_level: float, interval: IntervalRule
 ) -> list[dict[str, Any]]:
-    """Return the rows of all groups; their means are estimated in one computation."""
+    """Return the rows of all groups; all means are estimated in one computation."""
     nothing = "no case has outcomes in all conditions compared"
     means = _effect_means(effects, ci_level, interval)
     return [
