@@ -237,7 +237,7 @@ def deltas_of_pairs(
 def _rows_of_values(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, values: list[Any], how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Return the rows for each entry of ``values``; amounts, except scores, are in the attempts."""
+    """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
     amounts = [value for value in values if value in AMOUNTS]
     if how["limit"] is not None and len(amounts) != 1:
         raise FrameError(

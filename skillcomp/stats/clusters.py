@@ -435,10 +435,10 @@ def cr2_mean(
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return for each pattern of signs two sums: of signed totals, and of these times cluster size.
+    """Return two sums over the clusters for each pattern of signs.
 
-    The first sign is fixed, because reversing all signs of a pattern does not change the absolute
-    t.
+    The first adds up the signed totals; the second adds up signed totals times cluster sizes. The
+    first sign of a pattern is fixed, because reversing all signs does not change the absolute t.
     """
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):

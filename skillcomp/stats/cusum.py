@@ -35,8 +35,8 @@ class BernoulliCusum:
     alarm : int or None
         Position (from 0) of the check that raised the first alarm; None without alarm.
     change : int or None
-        Position (from 0) of the check after the chart was last at 0 before the alarm. This is the
-        usual estimate of when the rate rose; None without alarm.
+        Position (from 0) of the first check that is later than the last value of 0 before the
+        alarm. This is the usual estimate of when the rate rose; None without alarm.
     up, down : int
         Steps of the chart: ``+up`` on an error, ``-down`` (but not below 0) on a correct check.
     arl_p0, arl_p1 : float

@@ -23,7 +23,7 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # limits that differ by less than this are equal; the rest is rounding
+_TIE = 1e-12  # a smaller distance between two limits is a rounding error
 _FEW_DOCUMENTS = 10  # With fewer documents than this, limits are Clopper-Pearson's.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
@@ -239,8 +239,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
 
-    # Clopper-Pearson's interval has a pseudo-case of weight 1, which is larger than c, and needs
-    # more negatives. Its n is therefore an upper bound for the search.
+    # Clopper-Pearson's pseudo-case has weight 1, at least c. It needs at least as many negatives, so
+    # its n is an upper bound for the search.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

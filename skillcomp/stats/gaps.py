@@ -300,7 +300,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the `ContrastTerms` of the rows of one sign, with (case, level) as cluster."""
+        """Return the `ContrastTerms` of rows of one sign; a case within a level is a cluster."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]

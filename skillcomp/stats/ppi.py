@@ -585,7 +585,10 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return words for ``method`` on the cases with gold, and the estimate at weight ``lam``."""
+    """Return a text for ``method`` and the estimate at the weight ``lam``.
+
+    The text states whether every case has gold, and whether weights are unequal.
+    """
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)

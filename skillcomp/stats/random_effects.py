@@ -205,7 +205,10 @@ def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
 
 
 def _means_at(y: Floats, v: Floats, between: Floats) -> tuple[Floats, Floats]:
-    """Return mean and precisions of the units at each variance between units in ``between``."""
+    """Return the weighted mean of the effects, and the precision of each effect.
+
+    There is one result for each variance between units in the array ``between``.
+    """
     precision = 1.0 / np.maximum(v[:, None] + between, 1e-300)
     return (precision * y[:, None]).sum(axis=0) / precision.sum(axis=0), precision
 

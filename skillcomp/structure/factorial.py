@@ -285,7 +285,10 @@ def _cells_by_group(
 
 @dataclass(frozen=True)
 class _GroupEffect:
-    """An effect in one group; ``by_name`` has the clusters by name (see `case_table`)."""
+    """An effect in one group.
+
+    ``by_name`` has the clusters if cases of the same name under several skills are the same task.
+    """
 
     is_interaction: bool
     sample: Sample
