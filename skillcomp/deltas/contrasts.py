@@ -252,7 +252,7 @@ def _checked_outcomes(
 
 
 def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
-    """Add the level to the ids of attempts, because two levels may have the same ids or repeats."""
+    """Add the level to attempt ids, because two levels may have the same ids or repeat numbers."""
     names = ["attempt_id"]
     if "attempt_id" not in outcomes.columns:
         names = [name for name in ATTEMPT_KEYS if name in outcomes.columns]
@@ -279,7 +279,7 @@ def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
 def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str]) -> pd.DataFrame:
     """Average the rows of each level, case and condition over columns that are nested in the level.
 
-    The rate is NaN if one of the values of the level (such as an agent of a family) has no rate.
+    The rate is NaN if one of the nested values (such as an agent of a family) has no rate.
     """
     table = table.assign(member=group_codes(table, nested)[0], answered=table["rate"].notna())
     table["n_members"] = grouped(table, by)["member"].transform("nunique")
@@ -378,7 +378,7 @@ def weighted_sample(
 
 
 def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
-    """Return one column per number of ``CELL``, level and condition.
+    """Return one column per entry of ``CELL``, level and condition.
 
     There is one row per case or, with ``averaged`` columns, one per case and value of these.
     """

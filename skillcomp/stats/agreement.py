@@ -272,7 +272,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 
 
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
-    # count disagreements among heavy units only, because they decide the width of the interval
+    # count disagreements in units of large weight only; these decide the width of the interval
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
         of_heavy = "" if heavy.all() else " in the units of the largest weights"

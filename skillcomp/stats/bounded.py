@@ -244,7 +244,7 @@ class CaseCounts:
     def with_pseudo_case(
         self, quantity: Quantity, error_rate: Any, bound: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Return value, weight and count, each with a last column for the lower pseudo-case.
+        """Return value, weight and count, each with an extra last column for the lower pseudo-case.
 
         ``bound`` is the lowest possible value of each study.
         """
@@ -335,7 +335,7 @@ def _path_integral(
 ) -> tuple[Floats, Floats]:
     """Return the probability that ``sum lam g > 0``, and its derivative in direction ``shift``.
 
-    The largest ``lam`` must be 1.
+    The g are as in :func:`chance_below`. The largest ``lam`` must be 1.
     """
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
@@ -500,7 +500,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
         p_value[live] = chance(samples.rows(live), error_rate=np.exp(at))
         rest = np.log(np.maximum(p_value[live], 1e-300)) - at
         right = rest > 0
-        # if an end is kept twice in a row, halve its excess (Illinois method)
+        # if the same end is kept twice in a row, halve its function value (Illinois method)
         stays = np.where(right == before, 0.5, 1.0)
         over, under = np.where(right, rest, stays * over), np.where(right, stays * under, rest)
         a, b = np.where(right, at, a), np.where(right, b, at)

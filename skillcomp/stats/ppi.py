@@ -547,7 +547,7 @@ def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
 
 
 def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of the mean of ``values``; 0 if there are too few values."""
+    """Return the variance of the mean of ``values``; 0 unless there are more than ``ddof``."""
     return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 

@@ -193,7 +193,10 @@ def _spread_interval(y: Floats, v: Floats, level: float) -> Interval:
 
 
 def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
-    """Return the variance between units at which Q equals each target; 0 if Q is always lower."""
+    """Return, for each target, the variance between units at which Q has this value.
+
+    The result is 0 if Q is always lower.
+    """
     low: Floats = np.zeros(len(targets))
     high: Floats = float(((y - y.mean()) ** 2).sum()) / targets
     for _ in range(_HALVINGS):

@@ -149,7 +149,8 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # The disagreements in a case are dependent, so add half a case and not half an item.
+        # Add half the mean number of disagreements of a case to both counts, and not half an item,
+        # because the disagreements in a case are dependent.
         size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
