@@ -38,7 +38,7 @@ def over_time(
     outcomes : pandas.DataFrame
         Outcomes of one condition with a column ``run``, the oldest run first, for example the
         ``pd.concat`` of several runs. Runs may have different agents, but each run has only one
-        unless ``by`` contains ``agent``.
+        agent unless ``by`` contains ``agent``.
     changes : pandas.DataFrame, optional
         The result of :func:`skillcomp.frames.runs` for the same runs.
     by : str or sequence of str
@@ -74,8 +74,8 @@ def over_time(
     Notes
     -----
     Each delta is computed by :func:`skillcomp.deltas.paired`. A second run in which nothing was
-    changed (A/A) shows the differences due to chance. If its interval excludes 0, the attempts of a
-    run are related in ways that an interval by case does not capture. Deltas are not adjusted for
+    changed (A/A) shows the differences due to chance. If the interval of its delta excludes 0, the
+    attempts of a run are related in ways that an interval by case does not capture. Deltas are not adjusted for
     the number of comparisons. Checks are compared only by their number (``n_checks``): a check that
     was replaced by another check is not noticed.
 

@@ -86,10 +86,10 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Eleven rows per document: document (slug), feature, value and points. ``value`` is the
-        count; for ``readability`` it is in school years, NaN without words. ``points`` is from 0 to
-        1, the share of the points that the feature can earn. The last feature is ``total``; its
-        value is 100 times the mean of the points.
+        Eleven rows per document, with the columns document (slug), feature, value and points.
+        ``value`` is the count; for ``readability`` it is in school years, NaN without words.
+        ``points`` is from 0 to 1, the share of the points that the feature can earn. The last
+        feature is ``total``; its value is 100 times the mean of the points.
 
     Raises
     ------
