@@ -72,17 +72,17 @@ def rates(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``
-        or ``rate_share_passed``; the estimate, from 0 to 1, is NaN with a note if no attempt has an
-        outcome. ``n_missing`` of ``n_attempts`` attempts are missing, as in
-        :func:`skillcomp.deltas.paired`. ``worst_low`` is the rate if all missing attempts had
+        One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``,
+        ``rate_share_passed`` or ``rate_passed_own_words``; the estimate, from 0 to 1, is NaN with a
+        note if no attempt has an outcome. ``n_missing`` of ``n_attempts`` attempts are missing, as
+        in :func:`skillcomp.deltas.paired`. ``worst_low`` is the rate if all missing attempts had
         failed, ``worst_high`` the rate if all had passed.
 
     Notes
     -----
     Cases have equal weights, unless ``weight`` is used. The interval is that of
-    :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. It is within 0 and 1
-    and never has zero width.
+    :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. Unless ``interval`` is
+    ``"t"``, it is within 0 and 1 and never has zero width.
     """
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
     if value == "passed_own_words":

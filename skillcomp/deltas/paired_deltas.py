@@ -116,8 +116,9 @@ def paired(
     -------
     pandas.DataFrame
         One row per ``by`` and condition other than the reference. The estimates columns hold the
-        delta. ``measure`` is ``delta_passed`` or ``delta_share_passed``. ``estimate`` is in rate
-        units, from -1 to 1. ``n`` counts the cases with an outcome under both conditions.
+        delta. ``measure`` is ``delta_passed``, ``delta_share_passed`` or
+        ``delta_passed_own_words``. ``estimate`` is in rate units, from -1 to 1. ``n`` counts the
+        cases with an outcome under both conditions.
         ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
         ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
         ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_attempts`` and

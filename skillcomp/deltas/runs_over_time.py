@@ -75,9 +75,9 @@ def over_time(
     -----
     Each delta is computed by :func:`skillcomp.deltas.paired`. A second run in which nothing was
     changed (A/A) shows the differences due to chance. If the interval of its delta excludes 0, the
-    attempts of a run are related in ways that an interval by case does not capture. Deltas are not adjusted for
-    the number of comparisons. Checks are compared only by their number (``n_checks``): a check that
-    was replaced by another check is not noticed.
+    attempts of a run are related in ways that an interval by case does not capture. Deltas are not
+    adjusted for the number of comparisons. Checks are compared only by their number (``n_checks``):
+    a check that was replaced by another check is not noticed.
 
     Examples
     --------

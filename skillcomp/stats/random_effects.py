@@ -69,7 +69,7 @@ def prediction_interval(
     the standard deviation of the k effects, and t is a quantile with k - 2 degrees of freedom. The
     lower limit is replaced by the j-th smallest effect if that is lower, and the upper limit by the
     j-th largest effect if that is higher. j is (k + 1) (1 - ci_level) / 2, rounded down, but at
-    least 1; at 95 % and with fewer than 79 units, j is 1. Limits by rank need no normal effects: the
+    least 1; at 95 % and with fewer than 79 units, j is 1. Ranks do not need normal effects: the
     next effect is between the smallest and the largest of k with probability (k - 1) / (k + 1). The
     variance s squared includes the error of the estimated effects, so that the interval is too wide
     rather than too narrow if effects differ little. With k - 1 instead of k - 2 degrees of freedom,
