@@ -66,7 +66,7 @@ _LIMITS = r"if|unless|part\w*|barely|nearly|almost|hardly|only"
 _QUALIFIER = re.compile(
     rf"\b(?:no|not|nothing|none|never|neither|nor|without|cannot|whether|would|{_LIMITS})\b|n't\b"
 )
-# Words after a statement are searched only up to the end of the clause with the statement.
+# A word of _LIMIT counts only if it follows the statement in the same clause.
 _LIMIT = re.compile(rf"\b(?:{_LIMITS})\b")
 _CLAUSE_END = re.compile(r"[.;:,]|\b(?:because|since|as|and)\b")
 # Phrases by which an answer addresses its grader, and the tags and keys of graders' prompts.
@@ -129,7 +129,7 @@ def is_valid_quote(quote: str, answer: str) -> bool:
 
 
 def needs_evidence(check_kind: str | None, *, passed: bool) -> bool:
-    """Check whether a verdict claims that something is in the answer, so that it can be quoted.
+    """Check whether a verdict claims that the answer shows the behaviour, which can then be quoted.
 
     If a positive behaviour failed or a negative one passed, the behaviour is absent from the
     answer and cannot be quoted. The quote is then the passage that comes closest to the behaviour.

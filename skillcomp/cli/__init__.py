@@ -437,7 +437,7 @@ def _chosen_grader(grader: str | None, graders: list[str]) -> str:
 def _tables_by_dimension(
     outcomes: pd.DataFrame, compared: dict[str, Any]
 ) -> dict[str, tuple[pd.DataFrame, list[str]]]:
-    """Return the tables of ``--by dimension`` with the columns to print."""
+    """Return the tables of ``--by dimension``, each with the names of its columns to print."""
     from skillcomp import deltas as of
     from skillcomp import skillverdicts
 

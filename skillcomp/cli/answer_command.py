@@ -84,7 +84,7 @@ def answer(
 
 
 def _source_of(paths: list[str]) -> Path | dict[str, str]:
-    """Return the path of the results; for arguments NAME=PATH, the path of each arm by name."""
+    """Return the path of the results; if arguments are NAME=PATH, map each arm to its path."""
     if len(paths) == 1 and (Path(paths[0]).exists() or "=" not in paths[0]):
         return Path(paths[0])
     arms = {arm: file for arm, _, file in (p.partition("=") for p in paths) if arm and file}

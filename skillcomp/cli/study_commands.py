@@ -234,7 +234,7 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 
 
 def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
-    """Read a study file and open its store; raise if its list named `key` is empty."""
+    """Read a study file and open its store; raise if the file has no entries under `key`."""
     from skillcomp.live.study_file import read_study
 
     file = read_study(study, outside=outside)
@@ -244,7 +244,7 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
 
 
 def _lint_first(study: Path, *, force: bool) -> None:
-    """Print the findings of the lint to stderr; raise StudyError on errors, unless `force`."""
+    """Print the findings of the lint to stderr; without `force`, raise StudyError on errors."""
     from skillcomp.lint.lint_path import lint_places
 
     n_errors = 0

@@ -32,10 +32,10 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     r"""Print a text with control characters replaced, because texts of skills may contain some.
 
-    A message (`err`) is cut to the size of a screen. Without `lines`, line feeds are printed as
-    ``\n``, because a CI reads some lines of its log as commands, and a name with a line feed could
-    add such a line. Line feeds before a list entry (``- ``) and before ``The completed call:`` are
-    kept.
+    With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, line
+    feeds are printed as ``\n``, because a CI reads some lines of its log as commands, and a name
+    with a line feed could add such a line. Line feeds before a list entry (``- ``) and before
+    ``The completed call:`` are kept.
     """
     plain = without_control(screenful(str(text)) if err else str(text))
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
@@ -119,7 +119,7 @@ def _line_in_message(message: str) -> int | None:
 
 
 def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:
-    """Print the findings of a linted skill, suite or study by rule, then their counts."""
+    """Print the findings on a skill, suite or study, grouped by rule, and then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
     for line in findings_by_rule(linted.findings, severities):
         say(line, err=err)

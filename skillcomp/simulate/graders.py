@@ -295,9 +295,9 @@ def _drawn_verdicts(
 
 
 def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
-    """Return, for each check, the dimension verdict of its attempt; None without evidence.
+    """Return, for each check, the dimension verdict of its attempt.
 
-    A grader has evidence and dimension verdicts only if `asks_evidence` is True.
+    Return None if the grader is not asked for evidence; it then gives no dimension verdicts.
     """
     if not grader.asks_evidence:
         return None

@@ -44,12 +44,12 @@ class Study:
         grader, grader_version, period and true_value; `true` returns one true value. The measures
         pass_rate, delta and gap have the ``value`` share_passed or passed. Their ``target`` is
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
-        cases drawn). The measures sensitivity and specificity are by condition and by ``period``
-        (before or after a drift). If ``target`` is population, the true value is the requested
-        rate; for these_cases, it is the mean over the checks of this study, biases included. A
-        ``*_bias`` is the change of the log odds of a PASS per unit of the feature. A ``*_effect``
-        is the average marginal effect of the feature on the chance of a PASS given the truth, over
-        the checks of this study.
+        cases drawn). The measures sensitivity and specificity have one value per condition. With
+        the ``target`` population, this is the requested rate, separately for each ``period``
+        (before or after a drift). With these_cases, it is the mean over all checks of this study,
+        biases included. A ``*_bias`` is the change of the log odds of a PASS per unit of the
+        feature. A ``*_effect`` is the average marginal effect of the feature on the chance of a
+        PASS, over the checks of this study; the truth of each check is held fixed.
     skills : dict of str to Skill
         The synthetic skills from which answers copy, with slugs as keys.
     planted : pandas.DataFrame
@@ -311,7 +311,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # the 1 makes these draws independent of the draws of a study with the same seed
+    # `study` uses `seed` alone. With [seed, 1], these draws are independent of the draws of `study`.
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 

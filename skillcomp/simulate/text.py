@@ -57,7 +57,7 @@ def _n_plain_words() -> int:
 
 
 def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
-    """Write the words of several texts, one after another, with capitals, stops and bullets."""
+    """Return the words of several texts in order, with capitals, full stops and bullet marks."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - first[owner]
@@ -118,10 +118,10 @@ class WrittenAnswers:
     spelled : list of str
         All words of all answers in order; answer i begins at ``first[i]``.
     first, length : numpy.ndarray of int
-        Offset of each answer in ``spelled`` and its number of synthetic words.
+        Offset of each answer in ``spelled``, and its number of words without bullet marks.
     n_words, n_hedges, n_copied : numpy.ndarray of int
-        Numbers of all words (a bullet mark counts as a word), of hedge words and of words copied
-        from the skill, in each answer.
+        Numbers of words in each answer: all words (here a bullet mark counts as a word), hedge
+        words, and words copied from the skill.
     listed : numpy.ndarray of bool
         Whether the answer is a bullet list.
     """

@@ -48,7 +48,8 @@ class AnthropicBatches:
         self.request = agent.request  # a request in a batch has the same body as a single call
 
     def _batch_resource(self) -> Any:
-        # The SDK must not retry: a failed call may have made a batch. `Batches` looks for it first.
+        # The SDK must not retry, because a failed call may have made a batch. `Batches` looks for
+        # that batch before it sends the requests again.
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
@@ -69,7 +70,10 @@ class AnthropicBatches:
         return name
 
     async def before(self) -> Before:
-        """Return the newest batch in the list and the time; called just before a batch is sent."""
+        """Return the newest batch of the service, and the time by the service's clock.
+
+        The caller sends a new batch right afterwards.
+        """
         with _batch_errors():
             raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()

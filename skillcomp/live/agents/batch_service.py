@@ -105,7 +105,10 @@ class BatchService(Protocol):
         ...
 
     async def before(self) -> Before:
-        """Return the newest batch in the list and the time; called just before a batch is sent."""
+        """Return the newest batch of the service, and the time by the service's clock.
+
+        The caller sends a new batch right afterwards.
+        """
         ...
 
     async def newer_than(self, batch_id: str | None) -> tuple[list[BatchState], bool]:

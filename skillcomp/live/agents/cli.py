@@ -153,7 +153,7 @@ class CliAgent(BaseAgent):
     limited.
     """
 
-    takes_files = True  # the files are copied into the working folder
+    takes_files = True  # `ask` copies the input files of a case into the working folder
 
     def __init__(
         self,
@@ -303,7 +303,10 @@ class CliAgent(BaseAgent):
         return variables
 
     def _unusual_endpoint(self) -> str | None:
-        """Return the hosts that the program calls; None if they are the program's defaults."""
+        """Return the hosts that the program calls; None if they are the program's defaults.
+
+        A default host is returned, too, if the user named it by ``base_url``.
+        """
         if self._program in _BASE_URL:
             default = _ENDPOINTS[_BASE_URL[self._program]]
             own = urlsplit(self._own_url).hostname if self._own_url else None
@@ -325,7 +328,11 @@ class CliAgent(BaseAgent):
     def _command_with_shape(
         self, schema: dict[str, Any] | None, folder: Path
     ) -> tuple[list[str], str | None]:
-        """Return the command, and a note for the prompt if no option can pass the schema."""
+        """Return the command and a note for the prompt.
+
+        The command passes `schema` to the program as an option. If the program has no such option,
+        the note contains the schema; otherwise the note is None.
+        """
         more = self._codex_settings(folder) if self._is_codex_exec() else []
         note = None
         if schema is not None:
@@ -372,7 +379,7 @@ class CliAgent(BaseAgent):
         return any(os.environ.get(name) for name in names)
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
-        """Return the command; if its program is claude or codex, add the option for `sandbox`."""
+        """Return the command, with the option for `sandbox` if it runs claude or codex."""
         if sandbox is None or self._program not in _BASE_URL:
             return command
         option, value = "--sandbox", sandbox
@@ -403,8 +410,8 @@ class CliAgent(BaseAgent):
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
             if bounds.keep is not None and trace.kind != "text":
-                # keep the answer, because the program ended by itself and a check may examine the
-                # exit code
+                # The program ended by itself, and a check may examine the exit code, so the answer
+                # is graded.
                 fields["status"] = "ok"
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"

@@ -109,7 +109,7 @@ class Limits(NamedTuple):
 
 
 class _TemporaryRoot:
-    """Folder of all case folders of this process; a watchdog removes it when the process ends."""
+    """Folder that holds the case folders. A watchdog removes it when this process ends."""
 
     def __init__(self, base: Path) -> None:
         _remove_abandoned_roots(base)
@@ -293,7 +293,8 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
                 # add the user and system times of the process and of its ended children
                 cpu += sum(process.cpu_times()[:4])
                 nameless |= _nameless_files(process.pid)
-    # the exact sum takes longer, so compute it only if the simple sum exceeds the limit
+    # The simple sum counts shared memory several times, but the exact sum takes longer. So compute
+    # the exact sum only if the simple sum exceeds the limit.
     memory = upper if upper <= limits.memory else sum(map(_share_of_memory, pids))
     if memory + sum(nameless.values()) > limits.memory:
         return f"all its processes used more than {limits.memory >> 20} MiB of memory"
@@ -303,7 +304,10 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the memory of a process in bytes, with its part of the memory that it shares."""
+    """Return the memory of a process in bytes; shared memory is divided among its users.
+
+    If the system does not report the parts, shared memory is left out.
+    """
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except ProcessLookupError:
@@ -319,7 +323,7 @@ def _share_of_memory(pid: int) -> int:
 
 
 def _nameless_files(pid: int) -> dict[int, int]:
-    """Map inodes to sizes in bytes, for the open files of a process that exist only in memory."""
+    """Return the memory-only files that a process has open, as a dict from inode to bytes."""
     sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):

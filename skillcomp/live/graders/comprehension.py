@@ -69,8 +69,8 @@ class ComprehensionGrader(BaseGrader):
         ``"expected_reasoning"``. Without RULE-6, a FAIL with a hedged reason is accepted. Every
         behaviour needs a verdict, even without RULE-9.
     reply : {"plain", "report"}, default "plain"
-        JSON form of the reply: ``"plain"`` is the form of this package, ``"report"`` that of the
-        comprehension report (appendix A.1).
+        JSON format of the reply: ``"plain"`` is the format of this package, and ``"report"`` is the
+        format in appendix A.1 of the comprehension report.
     template : path, optional
         File of a custom prompt that replaces the style's prompt: plain text with the placeholders
         ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
@@ -217,7 +217,7 @@ class ComprehensionGrader(BaseGrader):
 
 
 def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return verdicts on the checks that a rule decides; they are ordered after all other verdicts.
+    """Return verdicts on the checks that a rule decides; their ``order`` follows the other checks.
 
     If the evidence for a rule is not recorded, the verdict has status ``error``.
     """

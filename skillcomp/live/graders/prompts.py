@@ -24,7 +24,8 @@ from skillcomp.records import Case, Check, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
-# "plain" is the JSON form of this package, "report" that of the comprehension report (A.1).
+# JSON format of a grader's reply: "plain" is the format of this package, and "report" is the format
+# in appendix A.1 of the comprehension report.
 ReplyForm = Literal["plain", "report"]
 # These parts can be left out of a prompt (comprehension report, 7.10, 8.4 and 8.6). The version of
 # a grader names the parts that are left out.
@@ -158,7 +159,7 @@ def _checked_style(style: str) -> Style:
 
 
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
-    """Return the pydantic model that a reply must fit, for a grader style and a reply form."""
+    """Return the pydantic model of a reply for a grader style and a JSON format."""
     require_known("reply: found", reply, get_args(ReplyForm), GraderError)
     if reply == "report":
         if _checked_style(style) == "impression":

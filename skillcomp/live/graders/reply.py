@@ -77,7 +77,7 @@ def judge(
 ) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id, and the problems of the reply.
 
-    If the reply has a problem, no verdicts are returned. A reply in the JSON form of the
+    If the reply has a problem, no verdicts are returned. A reply in the JSON format of the
     comprehension report must also give the `dimension` of the case, the kind of each check and the
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
@@ -186,9 +186,9 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without HTML escapes if the answer contains it in this form; else unchanged.
+    """Return a quote without HTML escapes if the answer contains that text, else the quote itself.
 
-    The grader may have quoted the escapes, because its prompt shows the answer with HTML escapes.
+    A quote can contain escapes, because the grader's prompt shows the answer with HTML escapes.
     """
     plain = html.unescape(quote)
     in_plain = normalise_quote(plain) in normalise_quote(answer)
@@ -262,7 +262,9 @@ def read_reply(
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> Grading:
-    """Read verdicts from a grader's reply in the JSON form of the comprehension report (A.1).
+    """Read verdicts from a grader's reply in the JSON format of the comprehension report.
+
+    Appendix A.1 of the comprehension report describes the format.
 
     The reply must follow the rules that `ComprehensionGrader` applies with style ``forced``.
 

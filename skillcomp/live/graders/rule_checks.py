@@ -77,7 +77,7 @@ class RuleChecker:
         return next(iter(results.items()))
 
     def _target_text(self, target: Any) -> tuple[str | None, str]:
-        """Return the text in which to search for a pattern; None with a note if it is unknown."""
+        """Return the text in which to search for a pattern, or None and the reason."""
         if target == "last_message":
             return self.done.answer, "no answer"
         if target == "trace":

@@ -151,7 +151,8 @@ async def run_tests(
         job = {
             "uid": user,
             "core": core,
-            # as the user of `_lent_user`, start a second sandbox, which forbids user namespaces
+            # If the run has a user id of `_lent_user`, start a second sandbox inside the first. The
+            # second sandbox forbids user namespaces.
             "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
             if user is not None and not trusted and without_userns()
             else [],

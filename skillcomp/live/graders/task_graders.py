@@ -235,7 +235,7 @@ class Pytest(_TaskGrader):
         loop = asyncio.get_running_loop()
         for old in [key for key in list(_cores) if key.is_closed()]:
             _cores.pop(old, None)
-        # each test has a processor of its own, so that no other test can use up its time
+        # run each test on a different processor, so that tests do not slow each other down
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())

@@ -211,7 +211,7 @@ class _TraceChecks:
             wrong = misfit(content, self.case.extra["schema"], self.patterns)
         except PatternError as error:
             return None, str(error)
-        except Exception as error:  # an unusable schema, such as one that refers to another file
+        except Exception as error:  # the schema may refer to another file, for example
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
@@ -226,8 +226,8 @@ class _TraceChecks:
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
         for step in self.case.extra["required_steps"]:
-            # `left` is an iterator, so each search continues after the last matching command, and
-            # the steps must be in order
+            # `left` is an iterator, so the search for a step starts after the command that matched
+            # the step before it; commands in another order do not match.
             try:
                 if any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
                     continue
