@@ -19,15 +19,15 @@ HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-# The `rule` in a stored result of an overlap check: count the n-grams that an answer shares with
-# SKILL.md and that are not in the prompt.
+# The value of `rule` in a stored result of an overlap check. The check counts the n-grams that an
+# answer shares with SKILL.md and that are not in the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
 STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# A rationale may state that the answer is undecided, so match only statements that the grader could
-# not decide.
+# Match statements that the grader could not decide. A statement that the answer is undecided does
+# not match.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
@@ -208,7 +208,7 @@ def forbids_copying(check: Check) -> bool:
 
     Only a negative behaviour can forbid copying. Its name must be about copying (such as
     ``no_verbatim_span``, ``no_body_copy`` or ``no_quoting``), or its description must be about
-    copying from the skill. The description "does not quote a price", for example, is not.
+    copying from the skill. For example, "does not quote a price" is not about copying from it.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(

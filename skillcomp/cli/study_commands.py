@@ -45,7 +45,7 @@ _Outside = Annotated[
     bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
 _Quiet = Annotated[bool, Option("--quiet", help="Show no progress bars.")]
-_REASONS = 10  # maximum number of reasons for failures to print
+_REASONS = 10  # print at most this many reasons for failures
 
 
 def run(
@@ -205,7 +205,7 @@ def _study_file_at(path: Path) -> Path:
 
 
 def check_judges(study: Path, *, ask: bool) -> None:
-    """Probe the checks of a study and print those at fault; exit with 1 if there are any."""
+    """Probe the checks of a study, print the faulty checks, and exit with 1 if there are any."""
     from skillcomp.frames.probes import probed_checks
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study

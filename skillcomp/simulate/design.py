@@ -322,7 +322,8 @@ def counts(
     >>> many = counts(n_runs=4000, n_skills=5, n_cases=6, n_repeats=3, delta=0.1, seed=1)
     >>> many.skill.shape
     (4000, 30)
-    >>> bool(abs((many.skill - many.baseline).mean() / 3 - 0.1) < 0.01)
+    >>> mean_delta = (many.skill - many.baseline).mean() / many.n_repeats
+    >>> bool(abs(mean_delta - 0.1) < 0.01)
     True
     """
     plan = layout(n_skills, n_cases, checks_per_case, far_share)
@@ -428,7 +429,7 @@ def scored_documents(
     if not 0.0 <= r_squared <= 1.0:
         raise StudyError(f"r_squared: found {r_squared!r}; allowed: 0 to 1.")
     rng = np.random.default_rng(seed)
-    # these uniform numbers have variance 1
+    # uniform numbers between -sqrt(3) and sqrt(3) have variance 1
     explained, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))
     rate = MEAN + SPREAD * (np.sqrt(r_squared) * explained + np.sqrt(1.0 - r_squared) * other)
     shape = (n_skills, n_cases)

@@ -311,7 +311,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # `study` uses `seed` alone. With [seed, 1], these draws are independent of the draws of `study`.
+    # `study` uses `seed` alone; with [seed, 1], these draws are independent of those of `study`
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 
@@ -350,7 +350,7 @@ def _all_verdicts(graders: Sequence[Grader], items: Items, rng: Rng) -> tuple[pd
 
 
 def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
-    """Return attempts of a study, or copies of them, as items to grade with known truth."""
+    """Return attempts of a study, or copies of them, as `Items` with the truth of each check."""
     source = attempts["source_attempt_id"].fillna(attempts["attempt_id"])
     unknown = source[~source.isin(made.labels["attempt_id"])]
     if len(unknown):
@@ -376,7 +376,7 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return the rows of ``truth`` with rates, deltas and gaps, for each target and ``value``."""
+    """Return the rows of ``truth`` on pass rates, deltas and gaps, for each ``target`` and ``value``."""
     rows: Rows = []
     for value in get_args(Value):
         power = plan.n_checks if value == "passed" else 1

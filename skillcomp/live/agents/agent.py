@@ -378,7 +378,7 @@ def host_of(url: Any, default: str) -> str | None:
 
 
 def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
-    """Return an error reply that records an unreadable response; its trace is the raw response."""
+    """Return an error reply for an unreadable response, with the raw response as its trace."""
     message = f"the reply cannot be read ({error_text(error)})"
     return Reply(
         **fields,

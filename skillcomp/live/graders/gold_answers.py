@@ -194,7 +194,10 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if the share of agreement is below `least`, or half or more labels lack a verdict."""
+    """Raise if the share of agreement is below `least`, or half or more labels lack a verdict.
+
+    If `least` is None, nothing is checked.
+    """
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):

@@ -26,9 +26,9 @@ def _drop_root(uid: int, reads_all: bool) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if reads_all:
-        # The header holds the version of the interface (3) and the process (0 for this one). The
-        # data are the effective, permitted and inheritable sets: first the lower 32 bits of all
-        # three, then the upper 32 bits.
+        # The header of capset holds the version of the interface (3) and the process (0 for this
+        # one). The data are the effective, permitted and inheritable sets: first the lower 32 bits
+        # of all three, then the upper 32 bits.
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         caps = (ctypes.c_uint32 * 6)(*[1 << _READ_ALL] * 3, 0, 0, 0)
         if libc.capset(header, caps) == 0:
@@ -80,8 +80,8 @@ def _failure_message(report: Any) -> str:
 def _run_job() -> None:
     with open(sys.argv[1], encoding="utf-8") as stream:
         job = json.load(stream)
-    # only root may open the report, so after a restart as another user this program inherits it as
-    # an open file
+    # Only root may open the report file. If this program was restarted as another user, it has
+    # inherited the open file.
     opened = [int(number) for number in sys.argv[2:]]
     descriptor = opened[0] if opened else os.open(job["report"], os.O_WRONLY | os.O_APPEND)
     os.set_inheritable(descriptor, False)

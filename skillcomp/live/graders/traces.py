@@ -37,7 +37,7 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # Version of the rules in this module, on which the version of TraceGrader depends.
+RULES = "1"  # Version of the rules in this module; part of the hash in TraceGrader.version.
 SECONDS = 2.0  # Time limit for all patterns of a case together.
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
