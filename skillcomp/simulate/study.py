@@ -376,7 +376,7 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return the rows of ``truth`` on pass rates, deltas and gaps, for each ``target`` and ``value``."""
+    """Return the rows of ``truth`` on rates, deltas and gaps, for each ``target`` and ``value``."""
     rows: Rows = []
     for value in get_args(Value):
         power = plan.n_checks if value == "passed" else 1

@@ -35,7 +35,7 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
-_RULES = "1"  # Version of the rules in this module; part of the hash in each grader's version.
+_RULES = "1"  # Version of the rules in this module; hashed into versions of graders, except LlmRubric.
 _MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
