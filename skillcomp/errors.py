@@ -163,7 +163,7 @@ def literal(value: object) -> str:
     """Return the repr of a value, cut to 60 characters, without ever raising an error."""
     try:
         text = repr(value)
-    except Exception:  # the repr raises an error, or the number is too long to print
+    except Exception:  # repr may raise any error, for example on a number with too many digits
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -92,7 +92,8 @@ _LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+"
 )
-_LEAST_WORDS = 3  # Shortest quote that counts as evidence, unless it is a whole sentence or line.
+# A quote with fewer words is evidence only if it is a whole sentence or line.
+_LEAST_WORDS = 3
 # Words that show that a check is about copying. A word in _COPYING shows it in the name and in the
 # description of a check. A word in _TAKING shows it in the name; in the description it counts only
 # if a word in _SOURCE is near.

@@ -158,7 +158,7 @@ def _refuse_options(mode: str, **options: object) -> None:
 
 
 def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
-    """Build the agent that `text` describes; a program gets the longest time limit of the tasks."""
+    """Build the agent that `text` describes. By default, a program gets the tasks' longest time limit."""
     from skillcomp.live.study_file import read_agent
 
     if text is None and shutil.which("claude") is None:

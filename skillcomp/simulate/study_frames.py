@@ -126,7 +126,7 @@ def simulated_attempts(
     """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
     n, names = len(case), grid.names
-    # one draw per case and repeat gives the same family under all conditions
+    # draw once per case and repeat, so that the family is the same under all conditions
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
     of_case = {name: cases[name].array.take(case) for name in CASE}

@@ -49,7 +49,7 @@ _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
 # The cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
-_BEYOND = 2**63  # The smallest integer that an int64 column cannot hold.
+_BEYOND = 2**63  # The smallest positive integer that an int64 column cannot hold.
 _MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
 MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer; a longer answer is cut.
 MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.

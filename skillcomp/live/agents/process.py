@@ -306,7 +306,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 def _share_of_memory(pid: int) -> int:
     """Return the memory of a process in bytes; shared memory is divided among its users.
 
-    If the system does not report the parts, shared memory is left out.
+    If the system does not report how it is divided, shared memory is left out.
     """
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())

@@ -217,7 +217,7 @@ class ComprehensionGrader(BaseGrader):
 
 
 def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return verdicts on the checks that a rule decides; their ``order`` follows the other checks.
+    """Return verdicts on the checks that a rule decides; in ``order``, they follow all others.
 
     If the evidence for a rule is not recorded, the verdict has status ``error``.
     """

@@ -104,7 +104,7 @@ def agent_of(grader: Any) -> Agent | None:
 
 
 class BaseGrader:
-    """Base class of graders. It adds the grader's identity to verdicts and closes the agent."""
+    """Base class of graders. It adds the grader's identity to verdicts and closes connections."""
 
     name: str
     kind: str = "llm"

@@ -343,7 +343,7 @@ def _is_open(program: Path) -> bool:
 
 
 def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
-    """Read the report file of a run; add the reason if the run ended abnormally."""
+    """Read the `Report` of a run from its file; ``reason`` is empty if the run ended normally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
     ended: int | None = None

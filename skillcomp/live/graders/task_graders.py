@@ -35,7 +35,7 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
-_RULES = "1"  # Version of the rules in this module; hashed into versions of graders, except LlmRubric.
+_RULES = "1"  # Version of the rules here; every grader's version depends on it, except LlmRubric.
 _MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
@@ -302,7 +302,7 @@ class LlmRubric(_TaskGrader):
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
     """Return the parsed reply with a score (None if unusable), and its problems."""
     reply, problems = read_item(text, RUBRIC.reply, item)
-    # negate the condition, so that NaN is refused too
+    # test `not 0 <= score <= 1`, because NaN would pass the test `score < 0 or score > 1`
     if reply is not None and not 0 <= reply.score <= 1:
         problems.append("score must be a number from 0 to 1.")
     return (None if problems else reply), problems
