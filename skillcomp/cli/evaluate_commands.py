@@ -158,7 +158,10 @@ def _refuse_options(mode: str, **options: object) -> None:
 
 
 def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
-    """Build the agent that `text` describes. By default, a program gets the tasks' longest time limit."""
+    """Build the agent that `text` describes.
+
+    The default time limit of a program is the longest time limit of the tasks.
+    """
     from skillcomp.live.study_file import read_agent
 
     if text is None and shutil.which("claude") is None:
