@@ -44,10 +44,10 @@ class Grader:
     name : str
         Name of the grader in the verdicts.
     sensitivity : float or mapping of str to float
-        Chance that a check is passed if it is met: one number, or one per condition. The chance is
-        for an answer with the study's mean log length and mean hedge rate, from another model
-        family, that is not a list and is graded in the middle of a batch. Biases do not change a
-        chance of 1 or 0.
+        Chance that a check is passed if it is met: one number, or one per condition. The chance
+        holds for an answer that is not a list, is from another model family, has the study's mean
+        log length and mean hedge rate, and is graded in the middle of a batch. Biases do not change
+        a chance of 1 or 0.
     specificity : float or mapping of str to float
         Chance that a check is failed if it is not met, for such an answer.
     version, family, model, kind : str

@@ -194,8 +194,8 @@ def study(
         Simulated graders; each grades every attempt.
     gold_fraction : float, default 0.5
         Share of the cases of each skill that have gold labels. These cases and one repeat of each
-        are drawn at random, and the repeat is labelled under every condition. Gold is the truth,
-        with labeller ``adjudicated``.
+        are drawn at random, and the repeat is labelled under every condition. The labels are the
+        truth; their labeller is ``adjudicated``.
     labeller_error : float, optional
         Error rate of two additional, independent labellers. If None, there are no such labellers.
     copying : float or mapping of str to float, default 0

@@ -40,9 +40,9 @@ class ReplayGrader(BaseGrader):
     -----
     An answer has recorded verdicts if the recorded study has exactly the same text for the same
     case, condition, repeat and perturbation. For any other text, the verdicts have the status
-    ``error``. If several recorded agents gave this text, the verdicts on the answer of the agent
-    with the same name as the attempt's agent are used. If there is no such agent, the verdicts on
-    the last recorded answer are used. Cost, item, batch and order are the recorded values.
+    ``error``. If several recorded agents gave this text, one of these answers is chosen: that of
+    the agent with the same name as the attempt's agent or, without such an agent, the last one.
+    Cost, item, batch and order are the recorded values.
     """
 
     def __init__(

@@ -173,8 +173,8 @@ class Pytest(_TaskGrader):
 
     With and without a sandbox, a run is limited to `timeout` by the clock and in processor time, to
     2 GiB of memory, to 24 processes, and to 16 MiB for each file. Processor time and memory are
-    added up over all processes ten times a second. A run that root starts first changes to another
-    user, because the limit on processes does not apply to root.
+    added up over all processes ten times a second. If root starts a run, the run first changes to
+    another user, because the limit on processes does not apply to root.
 
     Some things are not limited: what a run uses within a tenth of a second, the kernel's memory for
     it (pipes, file systems), and the bandwidth of memory and disk. If bubblewrap cannot disable
