@@ -46,10 +46,11 @@ class Study:
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
         cases drawn). The measures sensitivity and specificity have one value per condition. With
         the ``target`` population, this is the requested rate, separately for each ``period``
-        (before or after a drift). With these_cases, it is the mean over all checks of this study,
-        biases included. A ``*_bias`` is the change of the log odds of a PASS per unit of the
-        feature. A ``*_effect`` is the average marginal effect of the feature on the chance of a
-        PASS, over the checks of this study; the truth of each check is held fixed.
+        (before or after a drift). With these_cases, it is the mean over this study's met checks
+        (sensitivity) or unmet checks (specificity), before and after a drift together, biases
+        included. A ``*_bias`` is the change of the log odds of a PASS per unit of the feature. A
+        ``*_effect`` is the average marginal effect of the feature on the chance of a PASS, over the
+        checks of this study; the truth of each check is held fixed.
     skills : dict of str to Skill
         The synthetic skills from which answers copy, with slugs as keys.
     planted : pandas.DataFrame
