@@ -64,7 +64,7 @@ CONDITION_LOOKS: Mapping[str, Look] = {
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
 }
-# Verdicts on skills: gains blue, losses vermilion, the others grey. Texts use the same signs.
+# Looks of verdicts on skills: gains are blue, losses are vermilion, and the others are grey.
 VERDICT_LOOKS: Mapping[str, Look] = {
     "teaching": Look("#0072B2", "^"),
     "helps": Look("#0072B2", "$+$"),
@@ -76,14 +76,15 @@ VERDICT_LOOKS: Mapping[str, Look] = {
 }
 VERDICT_SIGNS = dict(zip(VERDICT_LOOKS, "▲+●=−▼?", strict=True))
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
-# the set of six colours of Petroff 2021 (arXiv 2107.02270)
+# the six-colour set of Petroff 2021 (arXiv 2107.02270)
 _PETROFF = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
 CATEGORIES: tuple[Look, ...] = tuple(map(Look, _PETROFF, "os^DvP"))
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_LAYOUTS = 30
-# Names of values in tables, legends and texts. In all other names, underscores become blanks.
+# Value -> its name in tables, legends and texts. If a value is not listed, its underscores become
+# spaces.
 _CALLED = {
     "percentage points": "points",
     "gold_only": "gold only",
@@ -106,7 +107,7 @@ _CALLED = {
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
-_TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # titles of artists in the svg
+_TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # artist -> its title in the svg
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
@@ -194,7 +195,7 @@ def _font_families() -> list[str]:
 
 
 def _fonts_of(family: str) -> list[str]:
-    """Return the fonts that the user set for a generic family; for any other family, its name."""
+    """Return the user's fonts for a generic family such as serif; return a font name unchanged."""
     # typed as Any for the same reason as _RC
     settings: Any = mpl.rcParams
     defaults: Any = mpl.rcParamsDefault
@@ -252,7 +253,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    # use() sets this salt; another salt shows that use() has not been called
+    # use() sets svg.hashsalt, so a different value shows that use() has not been called
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)
@@ -265,7 +266,7 @@ def figure(
 
 
 def grow(fig: Figure, height: float) -> None:
-    """Make a figure with a single axes and the default height at least ``height`` inches high."""
+    """Make a figure at least ``height`` inches high, if it has one axes and the default height."""
     if fig in _GROWING and fig.get_figheight() < height:
         fig.set_figheight(height)
 
@@ -275,9 +276,10 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
 
     Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. If a hue
     has one of these conditions, its other levels get further looks, among them the triangle if
-    there is no placebo. Verdicts on skills have looks of their own. A hue with neither conditions
-    nor verdicts gets `CATEGORIES` in order. More than six levels other than verdicts raise
-    FrameError, because seven colours cannot be distinguished.
+    there is no placebo. If all levels are verdicts on skills, they get the looks of
+    `VERDICT_LOOKS`. A hue with neither conditions nor verdicts gets `CATEGORIES` in order. Any
+    other hue with more than six levels raises FrameError, because seven colours cannot be
+    distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
@@ -309,7 +311,7 @@ def _glyph_codes(families: tuple[str, ...]) -> frozenset[int]:
 
 
 def _with_glyphs_only(text: str) -> str:
-    """Replace the characters that no font has; warn once per choice of fonts."""
+    """Replace the characters that no chosen font has; warn once per ``rcParams["font.family"]``."""
     families = tuple(mpl.rcParams["font.family"])
     codes = _glyph_codes(families)
     missing = next((character for character in text if ord(character) not in codes), None)
@@ -322,7 +324,7 @@ def _with_glyphs_only(text: str) -> str:
 
 
 def _missing_glyph_text(character: str) -> str:
-    """Name an installed font with the character, or one that could be installed."""
+    """Return a warning that names a font with the character, or a font to install."""
     fonts = [font for font in font_manager.fontManager.ttflist if "Last Resort" not in font.name]
     having = (
         f.name for f in fonts if ord(character) in font_manager.get_font(f.fname).get_charmap()
@@ -489,7 +491,7 @@ def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
     first = frame.head(12)
     names = [_row_names(row) for _, row in first.iterrows()]
-    # if two rows have the same names, add further columns
+    # if the names do not distinguish all rows, add the values of further columns
     if len(set(map(tuple, names))) < len(names):
         further = first[_distinguishing_columns(frame)].to_numpy().tolist()
         names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
@@ -504,7 +506,7 @@ def _panels_of(fig: Figure) -> list[Any]:
 
 
 def _subject_of(fig: Figure) -> str:
-    """Describe what the panels of a figure show, by registered descriptions or else by labels."""
+    """Return what a figure shows: the registered descriptions or, without them, the axis labels."""
     panels = _panels_of(fig)
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
@@ -519,7 +521,7 @@ def _subject_of(fig: Figure) -> str:
 
 
 def _axes_text(fig: Figure) -> str:
-    """Join the labels of all axes of a figure, each label once."""
+    """Join the titles and axis labels of all axes; axes with equal texts count once."""
     parts = []
     for ax in fig.axes:
         labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
@@ -533,7 +535,7 @@ def _row_names(row: pd.Series) -> list[str]:
 
 
 def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns after 'estimate' with short texts that differ between rows."""
+    """Return the columns after 'estimate' that hold short texts and have at least two values."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name

@@ -40,7 +40,7 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
-NOTHING = "none"  # Word for "no skill fired" in `fired`, for "none should fire" in `expected`.
+NOTHING = "none"  # Word in `fired` if no skill fired, and in `expected` if none should.
 CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds such prompts.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
@@ -154,7 +154,7 @@ def detection(
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
     sums: list[_Sample] = []
-    dead: list[str] = []  # a note for each sample
+    dead: list[str] = []  # for each sample, a note on failed controls
     exact = _exact_cases(checked, names)
     prompts = _prompts_by_skill(checked, names)
     for values, group in groups(prompts.assign(right=_share_right(prompts)), names):
@@ -491,7 +491,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return for each group the number of values, and number, sum and mean of the known ones."""
+    """Return for each group: all values as ``size``; of the known ones, ``n``, sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
@@ -502,8 +502,8 @@ def _share_right(table: pd.DataFrame) -> pd.Series:
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# The input of an interval: the measure, the other columns of its row, the note if there is no
-# prompt, and the value, cluster and weight of each prompt.
+# The data for one row of estimates: the measure, the other columns of the row, the note for a row
+# without prompts, and three arrays with the value, cluster and weight of each prompt.
 _Sample = tuple[str, dict[str, Any], str, tuple[Any, Any, Any]]
 
 

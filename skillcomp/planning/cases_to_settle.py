@@ -211,7 +211,7 @@ def _fewest_cases_of_any_result(
 def _repeats_instead(
     pilot: pd.DataFrame, size: float, power: float, how: dict[str, Any], needed: Interval
 ) -> Interval:
-    """Return how many repeats of the same cases give the target power; NaN if none does."""
+    """Return the number of repeats that reaches the target power; NaN if even 20 do not."""
     least = how.pop("n_repeats")
 
     def powers(n_repeats: int) -> pd.Series:

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
-# Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
+# The sample variance of values in [0, 1] is at most 1/2, which two repeats with 0 and 1 have.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
 # The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
@@ -122,10 +122,11 @@ def variance_components(
     both.
 
     The limits of the rate and the delta are those of :func:`skillcomp.stats.bounded.bounded_mean`
-    with the rule ``interval``, those of sigma2 with the rule ``"bounded"``. Rate and delta are
-    clustered by skill if there are several skills. The limits of the gap combine the intervals of
-    near and far by square-and-add. The limits of tau2 and omega2 are the modified large-sample
-    limits for a difference of mean squares; they assume normal deltas and are wide in small pilots.
+    with the rule ``interval``. The limits of sigma2 always have the rule ``"bounded"``. Rate and
+    delta are clustered by skill if there are several skills. The limits of the gap combine the
+    intervals of near and far by square-and-add. The limits of tau2 and omega2 are the modified
+    large-sample limits for a difference of mean squares; they assume normal deltas and are wide in
+    small pilots.
 
     References
     ----------
@@ -401,7 +402,7 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Rates and variance components of a plan; the names are measures of `variance_components`."""
+    """Rates and variance components of a plan; each field is a measure of `variance_components`."""
 
     baseline_rate: float = math.nan
     delta: float = math.nan
@@ -434,7 +435,7 @@ class Components:
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance that the simulation gives to the observed deltas of the cases."""
+        """Return the variance between cases of the observed delta, as the simulation assumes it."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
             # The interval of a pooled gap counts variation between skills as variation between
@@ -491,7 +492,7 @@ def case_chances(
 
 
 def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return probabilities that give each row of `features` its target as mean.
+    """Return a probability for each column of `features`, so that the mean of row i is target i.
 
     Of all such probabilities, these are the closest to equal ones. If the targets conflict, the
     result is a compromise by `_PRIORITIES`.

@@ -297,7 +297,7 @@ class GraderFrame:
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # for tasks with a rubric: their prompts use the templates rubric.j2 and rubric-case.j2
+    # the style of graders of tasks with a rubric (templates rubric.j2 and rubric-case.j2)
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }

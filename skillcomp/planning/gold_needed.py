@@ -31,8 +31,8 @@ Rate = float | Mapping[str, float]
 # intervals was not tested with fewer.
 FEWEST = 10
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # A smaller difference between gold and grader is a rounding error.
-_FEWEST_PILOT = 5  # With fewer gold cases, the covariances of a pilot are too imprecise.
+_NO_ERROR = 1e-9  # A difference between gold and grader below this is a rounding error.
+_FEWEST_PILOT = 5  # With fewer gold cases than this, a pilot's covariances are too imprecise.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Differences:
 
     ``mean`` (..., 3) and ``joint`` (..., 3, 3) are the means and covariances of the three
     differences over the cases with gold. ``grader`` is the variance, over all cases, of the
-    difference from all repeats. An error is a case in which the gold difference is above or below
-    the grader's difference on the repeats with gold. For these two directions, ``errors`` (..., 2)
-    has the shares of errors among the gold cases, and ``largest`` (..., 2) the largest errors.
-    ``checks`` is the number of checks per case.
-    ``n_gold`` is the number of cases with gold; it is infinite if there is no pilot.
+    second difference (verdicts on all repeats). An error is a case in which the gold difference is
+    above or below the grader's difference on the repeats with gold. For these two directions,
+    ``errors`` (..., 2) has the shares of errors among the gold cases, and ``largest`` (..., 2) the
+    largest errors. ``checks`` is the number of checks per case. ``n_gold`` is the number of cases
+    with gold; it is infinite if there is no pilot.
     """
 
     mean: Floats
@@ -100,7 +100,7 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     added for caution. Errors have two directions: gold is above the grader, or below it. If either
     direction has fewer than five errors, :func:`skillcomp.stats.ppi.ppi_paired` adds one imagined
     error in each direction. In a direction with five or more errors, the imagined error is as large
-    as the largest of them; otherwise its size is 1.
+    as the largest of them, but at most 1; otherwise its size is 1.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -239,11 +239,11 @@ def gold_needed(
     Notes
     -----
     The planned interval is ``ppi`` of :func:`skillcomp.correction.delta`. Its limits are those of
-    :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++ at the weight of the grader
-    that minimises it. If gold shows fewer than five errors of the grader in a direction, the
-    interval allows for an error that was not observed; the plan allows for it in proportion to the
-    probability of so few errors. Without a pilot, the errors of different checks are assumed to be
-    independent; with ``value="passed"``, an attempt counts as one check. At least 10 gold cases are
+    :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++. The grader has the
+    weight that minimises this variance. If gold shows fewer than five errors of the grader in a
+    direction, the interval allows for an error that was not observed; the plan allows for it in
+    proportion to the probability of so few errors. Without a pilot, the errors of different checks
+    are assumed to be independent; with ``value="passed"``, an attempt counts as one check. At least 10 gold cases are
     planned, because coverage was not tested with fewer.
 
     For another ``measure``, the width of the pilot's interval is taken to fall with the square root
@@ -320,7 +320,7 @@ def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any
     # a grader of whole attempts gives one verdict per attempt, so only one can be wrong
     n_verdicts = 1 if value == "passed" else n_checks
     assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # _assumed_differences raises StudyError if it is None
+    assert n_cases is not None  # _assumed_differences raises StudyError without n_cases
     return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
 
 

@@ -103,7 +103,7 @@ def _label_row(
     *,
     is_difference: bool,
 ) -> dict[str, Any]:
-    """Return one row of the result; ``share`` is the part of all labels that the measure counts."""
+    """Return one row of the result; the measure counts only the ``share`` of all labels."""
     units = units_needed(interval, width / 2)
     method = f"interval of {quality}, length {width:g} at level {interval.ci_level:g}"
     if math.isfinite(units) and share > 0:
@@ -113,7 +113,8 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    # The rate of false passes or fails is 1 minus `rate`, so a difference of two changes its sign.
+    # The rate of false passes or fails is 1 minus `rate`. The difference of two such rates is
+    # therefore minus the difference of the two `rate`.
     if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
@@ -163,10 +164,10 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return a function that gives the expected interval for n units, and the share of units.
+    """Return two values: a function of n that gives the expected interval, and a share.
 
-    The units are the labels that the measure counts, and the share is their part of all labels. For
-    the specificity, the units are the items that fail by gold.
+    n is the number of labels that the measure counts, and the share is their part of all labels.
+    For the specificity, for example, only the labels of items that fail by gold count.
     """
     right = np.array([se, sp])  # sensitivity and specificity of each grader
     weights = {

@@ -424,7 +424,7 @@ class _PlannedStudy:
         """Draw, for each study, the number of cases with each possible result.
 
         With ``cluster="skill"``, the cases are counted by study and skill. The second return value
-        is False if a delta with this mean cannot have the planned variance.
+        is False if a delta with the mean ``delta`` cannot have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         parts = self.components
@@ -591,14 +591,14 @@ def _skill_samples(
 
 
 def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
-    """Return lists of signed arms: one for a delta; for a gap, a near list and a far list."""
+    """Return the arms with their signs: one list for a delta, a near and a far list for a gap."""
     return [[replace(arm, sign=way * arm.sign) for arm in arms] for way in _WAYS[-n_sides:]]
 
 
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Add pseudo-cases to units. Without ``terms``, the pseudo-cases are at the bounds."""
+    """Add pseudo-cases to units, at the bounds if ``terms`` (of the two conditions) is empty."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high

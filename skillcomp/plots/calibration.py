@@ -217,16 +217,20 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows of the chosen rule; return the frame unchanged if it has no such choice."""
+    """Select the curves of the chosen rule.
+
+    Return the frame unchanged if it has no measure ``chosen_n_...``, or lacks the column ``rule``
+    or ``n``.
+    """
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
         return frame
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
     answers = frame[measure.eq("chosen_n")]
-    rules = list(answers["rule"].dropna()) or ["any"]  # if no n was chosen, draw the rule "any"
+    rules = list(answers["rule"].dropna()) or ["any"]  # without a chosen rule, draw "any"
     rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
-    # `facet` makes these columns categorical. As text, they have only the levels of these rows.
+    # Turn columns that `facet` made categorical back into text, so that levels without rows vanish.
     words = {name: rows[name].astype("str") for name in ("measure", "rule")}
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
@@ -304,7 +308,7 @@ def _key_title(hue: str | None) -> str | None:
 
 
 def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
-    """Describe the curves for captions, with the true positive rate without false positives."""
+    """Describe the axes for the caption, with the true positive rates at 0 false positives."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in _ROC)
     heights = []

@@ -61,8 +61,8 @@ def cases(
         ``case_id``, ``condition``, ``rate``, ``reference_rate`` and ``delta``.
     estimates : pandas.DataFrame
         The deltas, such as the result of :func:`skillcomp.deltas.paired` or
-        :func:`skillcomp.skillverdicts.decide`: as for :func:`skillcomp.plots.estimates`, with the
-        columns `y` and ``condition``.
+        :func:`skillcomp.skillverdicts.decide`. The columns are those that
+        :func:`skillcomp.plots.estimates` needs, among them `y`, and ``condition``.
     y, group, label, legend, width, ax : optional
         As for :func:`skillcomp.plots.estimates`.
 
@@ -147,9 +147,10 @@ def case_map(
     Returns
     -------
     matplotlib.axes.Axes
-        Groups are sorted by the mean delta of their first condition, the largest gain first, and
-        the cases of a group by this delta, the largest loss first. The first row of a group is that
-        of the reference. A case without an outcome under a condition is white.
+        Groups are sorted by the mean delta of their first condition, the largest gain first. The
+        cases of a group are sorted by their own delta under its first condition, the largest loss
+        first. The first row of a group shows the reference. A case without an outcome under a
+        condition is white.
 
     Raises
     ------

@@ -59,7 +59,7 @@ def estimates(
 
     Rows are drawn from top to bottom in the order of the frame, but conditions, C1 to C9 and
     near/far are in their natural order. If a row has no estimate, its note is written in place of
-    the point. A point without an interval is hollow. Verdicts on skills are signs at the right
+    the point. A point without an interval is hollow. Verdicts on skills are symbols at the right
     edge, which the legend explains.
 
     Parameters
@@ -76,12 +76,12 @@ def estimates(
     group : str, optional
         Column of headings: each level is a heading, and its rows are drawn together below it.
     null : float or "auto", optional
-        Position of the line of no effect. With 0, the axis shows signs; with None, no line is
-        drawn. With "auto", the position depends on the column ``unit``: 1 for ratios; no line for
-        rates, coefficients, counts, variances and rows without a unit; 0 for all others.
+        Position of the line of no effect. With 0, positive tick labels have a plus sign. With None,
+        no line is drawn. With "auto", the position depends on the column ``unit``: 1 for ratios; no
+        line for rates, coefficients, counts, variances and rows without a unit; 0 for all others.
     percent : bool, optional
         Whether the estimates are proportions, which are shown in percent or percentage points. The
-        default is true for the units rate and points.
+        default is true if the unit is rate or points.
     label : str, optional
         Label of the axis of estimates.
     legend : {"below", "right", False}
@@ -716,7 +716,7 @@ def _mark_unknown(
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
-    # the legend may have two columns, so a reason may fill half the width
+    # cut reasons to half the width of the legend, because it may have two columns
     space = max(draw.characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")

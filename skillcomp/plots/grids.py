@@ -52,10 +52,10 @@ def dimensions(
         Columns of the two axes; dimensions are in the order C1 to C9.
     null : float or "auto", optional
         Value of no effect, from which colours diverge. With None, colours run from the smallest to
-        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 for the units points
-        and percentage points, and None for all others.
+        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 if the unit is
+        points or percentage points, and None otherwise.
     percent : bool, optional
-        Whether the values are proportions. The default is true for the units rate and points.
+        Whether the values are proportions. The default is true if the unit is rate or points.
     label : str, optional
         Label of the colour bar.
     legend : {"below", "right", False}

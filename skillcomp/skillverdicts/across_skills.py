@@ -19,7 +19,7 @@ from skillcomp.stats.results import undefined
 
 WHAT = "skillverdicts.across"
 ALL, NEXT = "all skills", "next skill"
-_EQUAL = "1 / cases of the skill"  # a name of the weights that reads well in `method`
+_EQUAL = "1 / cases of the skill"  # column of weights; `method` shows this name
 
 
 def across(
@@ -44,7 +44,8 @@ def across(
     by : str or sequence of str
         Columns that group the rows, other than ``skill``.
     reference, value, average, ci_level, interval
-        As in :func:`skillcomp.deltas.paired`; ``interval`` is for the skills and their mean.
+        As in :func:`skillcomp.deltas.paired`; ``interval`` applies only to the rows ``delta_...``
+        and ``mean_delta``.
 
     Returns
     -------
@@ -93,8 +94,9 @@ def across(
     (``docs/intervals.md``). It cannot cover a rare skill that is unlike all skills of the study, so
     the coverage is an average over the skills that could come next. The interval of the standard
     deviation assumes normal effects, and is too low if only few skills have an effect. The interval
-    of the mean can be wider than the prediction interval: skills unlike all observed ones would
-    move the mean, but are seldom the next one.
+    of the mean can be wider than the prediction interval. It has to allow for rare skills that are
+    unlike all observed ones, because they change the true mean. The prediction interval need not,
+    because the next skill is seldom one of them.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def across(
 def _rows_of_group(
     outcomes: pd.DataFrame, skills: pd.DataFrame, values: dict[str, Any], how: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one condition: one or two per skill, then those on skills in general."""
+    """Yield the rows of one condition: first one or two rows per skill, then three general rows."""
     used = skills[skills["n"].gt(0)]
     few, level = few_skills(len(used)), how["ci_level"]
     y = used["estimate"].to_numpy(dtype=np.float64)

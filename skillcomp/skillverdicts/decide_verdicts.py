@@ -172,7 +172,7 @@ def decide(
     about, sets, references = paired_cases(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    # a generator, which is used twice below
+    # with `corrected`, this generator is used twice below, so make it a list
     references = references if corrected is None else list(references)
     how |= {"ci_level": ci_level, "interval": interval}
     unweighted = {name: setting for name, setting in how.items() if name != "weight"}
@@ -345,7 +345,7 @@ def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[s
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Return a note per condition if its deltas from placebo and reference have different cases."""
+    """Return a note per condition whose deltas to placebo and to reference use different cases."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = run[[*names, "condition"]]
