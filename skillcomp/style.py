@@ -276,10 +276,9 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
 
     Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. If a hue
     has one of these conditions, its other levels get further looks, among them the triangle if
-    there is no placebo. If all levels are verdicts on skills, they get the looks of
-    `VERDICT_LOOKS`. A hue with neither conditions nor verdicts gets `CATEGORIES` in order. Any
-    other hue with more than six levels raises FrameError, because seven colours cannot be
-    distinguished.
+    there is no placebo. A hue without conditions gets `CATEGORIES` in order. If all levels are
+    verdicts on skills, they get the looks of `VERDICT_LOOKS`. Otherwise, more than six levels raise
+    FrameError, because seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')

@@ -41,7 +41,7 @@ __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # Kind of a prompt that belongs to the suite of another skill.
 NOTHING = "none"  # Word in `fired` if no skill fired, and in `expected` if none should.
-CONTROL = "control"  # Kind of a prompt that tests the instrument; `trigger run` adds such prompts.
+CONTROL = "control"  # Kind of a prompt that tests whether firing is detected; see `controls`.
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
@@ -127,7 +127,7 @@ def detection(
     whether the skill should fire, as for prompts of other suites without ``right_skills``.
 
     Prompts of the kind ``control`` test the instrument, that is, whether invocations are detected
-    at all. They count for no measure. If the explicit call of a skill did not fire it, the
+    at all. No measure includes them. If the explicit call of a skill did not fire it, the
     instrument is dead for this skill: all its invocations count as unknown, and ``note`` says so.
     ``note`` also names a skill that fired at a control prompt that no skill should answer; this
     happens if a program fires every skill. See :func:`controls`.
@@ -491,7 +491,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return for each group: all values as ``size``; of the known ones, ``n``, sum and mean."""
+    """Return per group the number of values (``size``), and number, sum and mean of known ones."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
@@ -577,7 +577,7 @@ def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
 
 
 def _instrument_note(group: pd.DataFrame) -> str:
-    """Return a note on the skills with failed controls in a group; "" if all controls worked."""
+    """Return a note that names a group's skills with failed controls; "" if all controls worked."""
     texts = {"dead": _DEAD, "alarm": _ALARM}
     skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
     return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))

@@ -72,9 +72,9 @@ def cases_to_settle(
         For each row of ``decided``, four rows per verdict sought, with the measures
 
         - ``cases_at_estimate``: number of cases if the true change is as observed (``size``);
-        - ``cases_at_20th_percentile``: the same if the change is at the 20th percentile of its
-          estimate, on the side that makes the verdict harder to reach. NaN with a note if no number
-          is enough, because this change is on the other side of the margin (of 0 for ``helps`` and
+        - ``cases_at_20th_percentile``: the same for a change that is closer to the margin, at the
+          20th percentile of the estimate's distribution. NaN with a note if no number is enough,
+          because this change is on the other side of the margin (of 0 for ``helps`` and
           ``hurts``);
         - ``fewest_cases``: smallest number of cases at which a study can settle the verdict at all;
         - ``repeats_at_estimate``: number of repeats of the same cases (``n_cases``) that would
@@ -170,7 +170,7 @@ def _as_interval(count: pd.Series) -> Interval:
 
 
 def _cautious_size(verdict: pd.Series, margin: float) -> float:
-    """Return the change at the 20th percentile; NaN if it is on the other side of the margin."""
+    """Return the change of a cautious plan; NaN if it is on the other side of the margin."""
     size = float(verdict["estimate"])
     within, sign = abs(size) < margin, math.copysign(1.0, size)
     # The cautious size is closer to the margin than the estimate. It is larger than an estimate

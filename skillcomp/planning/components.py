@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
-# The sample variance of values in [0, 1] is at most 1/2, which two repeats with 0 and 1 have.
+# The sample variance of values in [0, 1] is at most 1/2; two repeats with 0 and 1 reach it.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
 # The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
@@ -435,7 +435,7 @@ class Components:
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance between cases of the observed delta, as the simulation assumes it."""
+        """Return the variance of the observed delta between cases, as the simulation assumes it."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
             # The interval of a pooled gap counts variation between skills as variation between

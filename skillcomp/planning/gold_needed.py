@@ -243,8 +243,8 @@ def gold_needed(
     weight that minimises this variance. If gold shows fewer than five errors of the grader in a
     direction, the interval allows for an error that was not observed; the plan allows for it in
     proportion to the probability of so few errors. Without a pilot, the errors of different checks
-    are assumed to be independent; with ``value="passed"``, an attempt counts as one check. At least 10 gold cases are
-    planned, because coverage was not tested with fewer.
+    are assumed to be independent; with ``value="passed"``, an attempt counts as one check. At least
+    10 gold cases are planned, because coverage was not tested with fewer.
 
     For another ``measure``, the width of the pilot's interval is taken to fall with the square root
     of the number of labels (:func:`skillcomp.stats.units_needed`), so the plan assumes as many

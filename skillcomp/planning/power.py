@@ -598,7 +598,7 @@ def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Add pseudo-cases to units, at the bounds if ``terms`` (of the two conditions) is empty."""
+    """Add pseudo-cases to units; they are at the bounds if ``terms`` is empty."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high

@@ -61,8 +61,8 @@ def cases(
         ``case_id``, ``condition``, ``rate``, ``reference_rate`` and ``delta``.
     estimates : pandas.DataFrame
         The deltas, such as the result of :func:`skillcomp.deltas.paired` or
-        :func:`skillcomp.skillverdicts.decide`. The columns are those that
-        :func:`skillcomp.plots.estimates` needs, among them `y`, and ``condition``.
+        :func:`skillcomp.skillverdicts.decide`. Required are the columns of
+        :func:`skillcomp.plots.estimates`, and ``condition``.
     y, group, label, legend, width, ax : optional
         As for :func:`skillcomp.plots.estimates`.
 

@@ -144,7 +144,7 @@ def across(
 def _rows_of_group(
     outcomes: pd.DataFrame, skills: pd.DataFrame, values: dict[str, Any], how: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one condition: first one or two rows per skill, then three general rows."""
+    """Yield the rows of one condition: those of each skill, then mean, next skill and spread."""
     used = skills[skills["n"].gt(0)]
     few, level = few_skills(len(used)), how["ci_level"]
     y = used["estimate"].to_numpy(dtype=np.float64)

@@ -114,8 +114,8 @@ def compare(
     The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
     the default level, a version with the same quality is called "worse" or "better" in at most 5 %
     of the rows, or slightly more. With several rows, one such verdict is more likely: in 7 of 25
-    simulated studies of ten skills without a change, at least one row had it. For at most 5 % of
-    such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
+    simulated studies of ten skills without a change, at least one row had it. To keep this
+    to at most 5 % of such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
 
     Without a limit no method can bound a total: a sample without a loop does not show how often an
     agent loops. In a simulation with 30 cases, a version costs 0.6 times as much in a typical
@@ -176,7 +176,7 @@ def _with_savings(
     limit: float | None,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the savings of each group; note missing amounts, and totals that are not lower."""
+    """Add the savings of each group, with notes on missing amounts and totals without a saving."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None

@@ -151,7 +151,7 @@ def decide(
     beyond the margin on which the verdict rests, or the interval includes 0 although a gain or loss
     is claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it. Otherwise
     the note gives the tipping point: the smallest number of missing attempts that change the
-    verdict if they are counted against it, those with the largest influence first.
+    verdict if they are counted against it. Those with the largest influence are counted first.
 
     With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
     the corrected rate of the reference. If no correction is recommended for a row, because labels
