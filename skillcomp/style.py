@@ -362,9 +362,9 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     """Format a number by its unit: 0.512 is 51.2 % as a rate and 51.2 in points; missing is n/a.
 
     Rates and points are multiplied by 100 and get `digits` decimals. Coefficients, such as kappa,
-    have two decimals and no 0 before the point. Counts are whole numbers. Other numbers have three
-    significant digits, or no decimals from 1,000 on. The minus is typographic, and zero has no
-    sign.
+    have two decimals and no 0 before the point. Counts have no decimals, except fractions below 10
+    (limits of an interval). Other numbers have three significant digits, or no decimals from 1,000
+    on. The minus is typographic, and zero has no sign.
 
     >>> quantity(0.512, "rate"), quantity(-0.0714, "points", signed=True), quantity(232.0, "count")
     ('51.2 %', '−7.1', '232')
@@ -382,7 +382,7 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "coefficient":
         text = re.sub(r"^([+-]?)0\.", r"\1.", f"{number:{sign}.2f}")
     elif unit in ("count", "tokens"):
-        # a limit of a count can be a fraction; show its decimals if it is small
+        # the limit of an interval of counts can be a fraction; a small limit is shown with decimals
         half = abs(number) < 10 and number != round(number)
         text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
     elif abs(number) >= 1000:
@@ -455,7 +455,7 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List the range of n and the interval levels of a frame, if it has these columns."""
     facts: list[str] = []
-    # in a calibration, the column n is the length of the n-grams
+    # in a calibration, n is the length of the n-grams, and n_texts is the number of texts
     units = "n_texts" if "n_texts" in frame.columns else "n"
     if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
         counts = pd.to_numeric(frame[units])
@@ -641,7 +641,7 @@ def save(
 
 
 def _between_panels(fig: Figure) -> float | None:
-    """Return where to cut a figure between two panels, as a fraction of its width; else None."""
+    """Return where to cut a figure of two panels, as a share of its width; None for any other."""
     sides: dict[int, list[Any]] = {}
     for ax in fig.axes:
         spec = ax.get_subplotspec()

@@ -364,7 +364,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
-            # limits of 0 and 0 would claim that the variance is exactly 0
+            # set no limits: 0 and 0 would claim that the variance is exactly 0
             low = high = math.nan
             notes.append("so are both limits: unknown")
     else:

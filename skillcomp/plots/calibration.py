@@ -210,7 +210,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
-            # the interval extends by 0.5 beyond the smallest and the largest chosen n
+            # ci_low and ci_high are 0.5 beyond the smallest and the largest chosen n
             ax.plot([low + 0.5, high - 0.5], [0.03, 0.03], transform=foot, gid="spread", **how)
             entries = [("n chosen over resamples", Line2D([], [], **how))]
     return entries

@@ -1,4 +1,4 @@
-"""Skills in general: the mean effect, its spread between skills, and the next skill."""
+"""Skills in general: the mean effect, the spread of effects, and the effect of the next skill."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _rows_of_group(
 
 
 def _pooled_variances(skills: pd.DataFrame) -> Any:
-    """Return the squared standard error of each skill, from a variance pooled over the skills."""
+    """Return the squared standard error of each skill's delta; the variance is pooled."""
     n = skills["n_clusters"].to_numpy(dtype=np.float64)
     # se is NaN if all cases have the same delta
     se = skills["se"].fillna(0.0).to_numpy(dtype=np.float64)

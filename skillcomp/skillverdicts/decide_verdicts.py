@@ -281,7 +281,7 @@ def _verdicts_by_other_rules(
 
 
 def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Adjust the p-values by Holm over the rows that are not placebos; `method` counts them."""
+    """Adjust the p-values by Holm over the rows that are not placebos; `method` states how many."""
     claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
     p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
     bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
