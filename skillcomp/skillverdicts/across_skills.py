@@ -168,7 +168,7 @@ def _rows_of_group(
 
 
 def _pooled_variances(skills: pd.DataFrame) -> Any:
-    """Return the squared standard error of each skill's delta; the variance is pooled."""
+    """Return the squared standard error of each skill's delta, from one pooled variance."""
     n = skills["n_clusters"].to_numpy(dtype=np.float64)
     # se is NaN if all cases have the same delta
     se = skills["se"].fillna(0.0).to_numpy(dtype=np.float64)
