@@ -3,7 +3,7 @@
 import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
-# RunStore, read_skill and read_suite are listed only as names of skillcomp itself
+# RunStore, read_skill and read_suite are public names of `skillcomp`, so they are not listed here
 __all__ = [name for name in _names if name not in {"RunStore", "read_skill", "read_suite"}]
 
 

@@ -11,8 +11,8 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# if a schema also has unevaluatedProperties, jsonschema searches for the patterns of
-# patternProperties itself, without the time limit of `PatternSearch`
+# for unevaluatedProperties, jsonschema searches for the patterns of patternProperties with code of
+# its own, which has no time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 
@@ -77,7 +77,7 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
         return str(cause.message)[:200]
     except RecursionError:
         return "it is nested too deeply"
-    except Exception as cause:  # for example TypeError, if `$schema` is a list
+    except Exception as cause:  # jsonschema raises TypeError if `$schema` is a list
         return f"{cause!r:.200}"
     return None
 
@@ -124,7 +124,7 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
 
 
 def _bounded_keywords(patterns: PatternSearch) -> dict[str, Callable[..., Iterator[Any]]]:
-    """Return validators of the JSON Schema keywords with patterns; they share a time limit."""
+    """Return validators of the JSON Schema keywords that use patterns; all share one time limit."""
     from jsonschema import ValidationError
 
     def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[Any]:

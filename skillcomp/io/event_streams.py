@@ -34,7 +34,7 @@ _STOPPED: dict[str, AttemptStatus] = {
 }
 # Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-_BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
+_BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,10 @@ class Trace:
     n_retries : int
         Number of times that the program repeated a request to its service.
     called : tuple of str
-        Skills that were called by name, unless a failure was reported.
+        Skills that were called by name, without calls that were reported as failed.
     opened : tuple of str
-        Paths of files read and texts of commands run, unless a failure was reported.
+        Paths of the files that were read and texts of the commands that were run, without those
+        that were reported as failed.
     skills : tuple of str or None
         The skills that the program lists as available; None if it lists none.
     steps : tuple of Step
@@ -229,7 +230,7 @@ def is_result(output: str) -> bool:
 def _parse_object(text: str) -> Event | None:
     try:
         content = json.loads(text) if text.lstrip().startswith("{") else None
-        # A JSON escape may be half of a surrogate pair, which no table can hold.
+        # A JSON escape may be a lone surrogate, and no table can hold lone surrogates.
         content = whole_content(content) if "\\u" in text else content
     except (ValueError, RecursionError):
         return None
@@ -412,7 +413,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 steps.append(_claude_block(block, turn, below, denied))
             if usage := _token_counts(_as_mapping(message.get("usage"))):
                 name = str(message.get("id"))
-                # each line of a message reports the usage again; only the last report is kept
+                # a message can have several lines, each with its usage; keep that of the last line
                 spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
             for block in _as_mappings(message.get("content")):
@@ -491,7 +492,7 @@ def _codex_trace(events: list[Event]) -> Trace:
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
         kind="codex",
-        # a turn that completed without a message is an empty answer and not an error
+        # a turn that was completed without a message counts as an empty answer, not as an error
         answer=answers[-1] if answers else None if error else "",
         status="error" if error else "ok",
         error=error,

@@ -18,7 +18,7 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MAX_YAML = 1 << 20  # Maximum bytes of a YAML file; a study or suite needs far less.
+MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
 # Maximum number of files and of bytes in the folder of a skill or suite.
 MAX_FILES, MAX_TREE = 1000, 50_000_000
 INPUTS = "inputs"  # Folder of a store for the input files of its suites.
@@ -90,7 +90,7 @@ def read_bytes(
     """
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: invalid file name
+    except (OSError, RuntimeError, ValueError) as cause:  # invalid file names raise ValueError
         raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")
@@ -170,9 +170,9 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return the path of a name in the first of `bases` that contains it; None if no base does.
+    """Return the first path ``base / name`` that exists, with `bases` in order, or None.
 
-    The last base contains the others. A name or link that leads out of the last base gives None.
+    The last base contains the others. A path that leads out of the last base does not count.
     """
     places = [] if leaves(name) else [base / name for base in bases]
     return next((place for place in places if is_below(place, bases[-1])), None)
@@ -182,7 +182,7 @@ def is_below(place: Path, base: Path) -> bool:
     """Return whether a path exists and, with links resolved, is inside a folder."""
     try:
         return place.exists() and place.resolve().is_relative_to(base.resolve())
-    except (OSError, RuntimeError, ValueError):  # the name is too long, or links form a circle
+    except (OSError, RuntimeError, ValueError):  # raised if a name is too long or links form a loop
         return False
 
 
@@ -215,7 +215,7 @@ def shown(path: Path) -> str:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return path.as_posix()
-    except RuntimeError:  # the path is a link to itself
+    except RuntimeError:  # raised if the path is a link to itself
         return path.as_posix()
 
 
@@ -284,7 +284,7 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # a node that contains itself counts as infinite
+        sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)
