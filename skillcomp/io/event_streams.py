@@ -106,10 +106,10 @@ class Trace:
     n_retries : int
         Number of times that the program repeated a request to its service.
     called : tuple of str
-        Skills that were called by name, without calls that were reported as failed.
+        Skills that were called by name, without calls that were reported as failed or declined.
     opened : tuple of str
         Paths of the files that were read and texts of the commands that were run, without those
-        that were reported as failed.
+        that were reported as failed or declined.
     skills : tuple of str or None
         The skills that the program lists as available; None if it lists none.
     steps : tuple of Step

@@ -1,4 +1,4 @@
-"""Write the files of a store: append lines, repair torn ones, lock it, keep its manifest."""
+"""Write the files of a store: append lines, repair torn lines, lock the store, keep its manifest."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _begins_with_object(line: bytes) -> bool:
-    """Return whether a whole JSON object is followed by something else on the same line."""
+    """Return whether a line begins with a complete JSON object."""
     try:
         return bool(json.JSONDecoder().raw_decode(line.decode(errors="replace")))
     except (json.JSONDecodeError, RecursionError):
@@ -165,7 +165,8 @@ def read_manifest(root: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
     version = manifest.get("version")
-    if type(version) is not int or not 1 <= version <= _VERSION:  # isinstance would accept True
+    # `type(version)`, because isinstance would accept True as a version
+    if type(version) is not int or not 1 <= version <= _VERSION:
         newer = isinstance(version, int) and version > _VERSION
         hint = "A newer skillcomp wrote it." if newer else "Restore the manifest from a copy."
         why = f"this skillcomp reads up to {_VERSION}, from 1. {hint}"
@@ -225,7 +226,7 @@ def time_now() -> str:
 
 
 def active_writer(folder: Path) -> str | None:
-    """Describe the process that writes to a store, from its .writer.json; None if there is none."""
+    """Describe the process that `.writer.json` names as writing to a store; None if none is."""
     who = json_or_none(folder / WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

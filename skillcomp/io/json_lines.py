@@ -37,7 +37,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "passages": Passage,
 }
 _BLOCK = 1 << 22  # Arrow reads blocks of this many bytes; the fastest size in a benchmark.
-_LONG_BLOCK = 1 << 29  # A block must hold a whole line, so files with very long lines need this.
+_LONG_BLOCK = 1 << 29  # Block size for files with very long lines; a block must hold a whole line.
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -202,7 +202,7 @@ def _with_defaults(table: pa.Table, name: str) -> pa.Table:
 
 
 def _meets_contract(table: pa.Table, name: str) -> bool:
-    """Return whether required fields have values, numbers are finite and no word is forbidden."""
+    """Return whether required fields have values, numbers are finite and all words are allowed."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
         if field.is_required() and (column.null_count or _any_empty(column)):
@@ -283,10 +283,11 @@ def validated(line: bytes, name: str, place: str) -> Record:
 
 
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
-    """Return a record as a JSON line; for a known table, validate it and leave out empty fields.
+    """Return a record as a JSON line; `name` is the table and `index` the place for messages.
 
-    Records are validated again, because pydantic does not check copies with changed fields. Times
-    are written in UTC; a time without a zone counts as UTC.
+    A record of a known table is validated again, because pydantic does not check copies with
+    changed fields. Its fields that are None are left out. Times are written in UTC; a time without
+    a zone counts as UTC.
     """
     place = f"{name}, record {index + 1}"
     if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):

@@ -42,7 +42,7 @@ _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "v": r
 # end of the previous match
 _STICKY = "y"
 _IGNORED_FLAGS = "dgu"  # These flags do not change how often a pattern occurs.
-_INLINE = re.compile(r"\(\?[a-z]+\)")  # Flags inside a pattern, which JavaScript does not allow.
+_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript does not allow flags inside a pattern.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
 
@@ -280,7 +280,7 @@ class _CaseReader:
             return False
 
     def check(self, name: str, row: Mapping[str, Any]) -> Check | str:
-        """Return the check for a grader or, if skillcomp has none, the reason as text."""
+        """Return the check for a grader, or words for what skillcomp cannot check about it."""
         kind = str(row.get("type"))
         if kind not in _OPTIONS:
             return f"the type {literal(row.get('type'))}"
@@ -368,8 +368,9 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
 def compiled_pattern(pattern: str, flags: str = "", *, ascii_letters: bool = False) -> Any:
     r"""Compile a JavaScript pattern; the package regex reads named groups as JavaScript does.
 
-    In JavaScript, ``\w``, ``\d`` and ``\b`` know only ASCII, but ``\s`` and the flag ``i`` know all
-    of Unicode. Here all of them know only ASCII with ``ascii_letters``, and all of Unicode without.
+    In JavaScript, ``\w``, ``\d`` and ``\b`` are limited to ASCII, but ``\s`` and the flag ``i``
+    cover all of Unicode. Here, all five are limited to ASCII if ``ascii_letters`` is True;
+    otherwise all five cover Unicode.
     """
     value = regex.ASCII if ascii_letters else 0
     for flag in flags:

@@ -1,6 +1,6 @@
 """Read the test cases of skill-creator: ``evals/evals.json`` and sets of trigger queries.
 
-Several tools use the same file names, so both are recognised by their content. The fields come from
+Several tools use the same file names, so files are recognised by their content. The fields are from
 ``references/schemas.md`` and ``scripts/run_eval.py`` of the skill ``skill-creator`` in the
 repository anthropics/skills, read in November 2026. A field or an assertion that has no counterpart
 stays in the ``extra`` of its case and is listed in ``Suite.problems``.
@@ -31,7 +31,8 @@ _OTHERS = (
 _TEXTS = ("rubric", "text", "description", "assertion", "expectation", "name")
 _JUDGED = (None, "llm_judge", "llm-judge", "llm")
 _OF_QUERY = ("id", "category", "reason", "expected_skill", "name", "notes")
-# phrases of the sentences in ``Suite.problems``; `skillcomp check` infers the severity from them
+# phrases in the sentences of ``Suite.problems``; from them, `skillcomp check` infers how severe a
+# problem is
 NOT_MAPPED = "has no counterpart and is not checked"
 KEPT = "is kept in extra"
 
@@ -58,7 +59,7 @@ def trigger_set_in(folder: Path) -> Path | None:
 
 
 def suites_of_skill(folder: Path) -> list[Path]:
-    """Return the files of suites in the subfolder ``evals`` of a skill's folder."""
+    """Return the suite files in the folder ``evals`` of a skill; `folder` is the skill's folder."""
     evals = folder / "evals"
     files = [evals / "evals.json", trigger_set_in(evals)]
     return [file for file in files if file is not None and file.is_file()]
