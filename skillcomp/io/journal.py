@@ -1,4 +1,4 @@
-"""Write the files of a store: append lines, repair torn lines, lock the store, keep its manifest."""
+"""Write the files of a store: append and repair lines, lock the store, edit the manifest."""
 
 from __future__ import annotations
 

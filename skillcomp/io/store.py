@@ -33,7 +33,7 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
-SOURCE = "source"  # Level of the saved passages that hold the texts of `Frames.skills`.
+SOURCE = "source"  # Value of ``level`` in saved passages that hold the texts of `Frames.skills`.
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
@@ -102,7 +102,7 @@ class RunStore:
         self._warned: set[str] = set()  # Tables for which a warning about a torn line was given.
         # For each file: size in bytes, modification time in ns, and sha256.
         self._hashes: dict[Path, tuple[int, int, str]] = {}
-        journal.read_manifest(self.path)  # raises if the manifest is broken or has a newer format
+        journal.read_manifest(self.path)  # raise now if the manifest is broken or of a newer format
         for table in self.tables:
             self._settled_size(table)
 
@@ -194,7 +194,8 @@ class RunStore:
         file = self._table_file(name)
         state = (size, file.stat().st_mtime_ns if size else 0)
         if self._tables.get(name, (None,))[0] != state:
-            # saved frames may lack a status; in other stores a missing key means the default
+            # In saved frames, a missing key is a missing value (for example of ``status``). In
+            # other stores, it means the default of the field.
             defaults = SAVED_FRAMES not in self.manifest
             table, self._extras[name] = read_lines(file, name, size, defaults=defaults)
             self._tables[name] = (state, table)
@@ -434,7 +435,7 @@ class RunStore:
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
-            more["skill"] = suite.skill  # files of these formats need not name the skill
+            more["skill"] = suite.skill  # csv files and files of other tools may not name the skill
         place = suite_place(suite, slug, source.suffix or ".json")
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
@@ -542,7 +543,7 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
     try:
         inside = file.resolve().is_relative_to(root.resolve())
         if file.is_symlink():
-            file.stat()  # raises if the link is circular
+            file.stat()  # this raises if the link is circular
     except FileNotFoundError:
         return
     except (OSError, RuntimeError) as cause:
@@ -583,7 +584,7 @@ def as_store(value: object) -> RunStore:
 
 
 def require_store(value: object) -> RunStore:
-    """Return the store unchanged; raise if it is not a RunStore or its folder holds no study."""
+    """Return the store unchanged; raise unless it is a RunStore with a study or an empty folder."""
     store = as_store(value)
     path = store.path
     nothing = not journal.has_manifest(path) and not store.tables

@@ -68,7 +68,7 @@ def _counts_by(values: pd.Series) -> str:
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
-    """Describe one change; add the number of rows unless it concerns the whole study."""
+    """Describe one change, with its number of rows unless the change concerns the whole study."""
     value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
     return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")

@@ -65,7 +65,8 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("concept", "workflow"),
     "criticality": ("normal", "high", "critical"),
 }
-# words that the comprehension report lacks, from public files or the later comprehension schema
+# by field, words that are not in the comprehension report, but in public files or in the later
+# comprehension schema
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dimension": ("taxonomy", "analogy", "misconception"),
     "substance": ("concept", "procedure", "boundary"),

@@ -140,7 +140,7 @@ class _Row:
             self.note("id", f"is empty; '{ident}' is taken.")
         else:
             try:
-                checked_slug(ident, SuiteError)  # the id names the working folder of the case
+                checked_slug(ident, SuiteError)  # the case's working folder has the id as its name
             except SuiteError as error:
                 self.note("id", str(error))
         prompt = self.row.get("prompt", "")

@@ -7,7 +7,7 @@ another package can add one by the entry point ``skillcomp.readers``.
 import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
-# `read_results` is listed only as a name of skillcomp itself
+# `read_results` is a public name of `skillcomp`, so it is not listed here
 __all__ = [name for name in _names if name not in {"read_results"}]
 
 

@@ -20,7 +20,7 @@ from skillcomp.readers.reader import (
 
 
 class BenchflowReader(Reader):
-    """Reader of a rollout or of a tree of rollouts, with the arm in ``skill_mode``."""
+    """Reader of a rollout or of a tree of rollouts; the field ``skill_mode`` gives the arm."""
 
     name = "benchflow"
 
@@ -49,7 +49,7 @@ def _is_rollout(content: dict[str, Any]) -> bool:
 
 
 def _cell_of(file: Path, content: dict[str, Any]) -> tuple[str, ...]:
-    """Return task, arm and parent folder of a rollout; its retries have the same three."""
+    """Return task, arm and parent folder of a rollout; retries of a rollout have the same."""
     folder = file.resolve().parent.parent
     return str(content.get("task_name")), str(content.get("skill_mode")), str(folder)
 
@@ -74,7 +74,7 @@ def _facts_of_rollout(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_unused(rows: list[dict[str, Any]], problems: Problems) -> None:
-    """Report if none of the rollouts that had the skill used the skill."""
+    """Report a problem if no rollout under the condition with the skill used the skill."""
     used = [r["triggered"] for r in rows if r["condition"] in ("with-skill", "with_skill")]
     if used and not any(used):
         done = "the delta is that of offering the skill, not of its text"

@@ -21,7 +21,7 @@ from skillcomp.readers.reader import (
 
 FILE = "result.json"
 _TIMEOUT = "timeout"
-_CENT = 0.005  # largest allowed difference of the two recorded costs of a trial, in dollars
+_CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
 
 
 class HarborReader(Reader):
@@ -38,7 +38,7 @@ class HarborReader(Reader):
         rows: list[dict[str, Any]] = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
-                continue  # this result.json describes a whole job
+                continue  # a result.json without these keys describes a whole job
             about = _facts_of_trial(content, problems)
             about["job"] = file.resolve().parent.parent.name
             rows += rows_of_rewards(_rewards_of(content), about, problems)
@@ -46,7 +46,7 @@ class HarborReader(Reader):
 
 
 def first_files(path: Path) -> Iterator[Path]:
-    """Yield a file, or the first files called result.json below a folder."""
+    """Yield a file itself, or up to 20 files called result.json below a folder."""
     if path.is_file():
         yield path
         return

@@ -23,7 +23,7 @@ _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
 )
-# maps each field of the verdicts in a log of skillcomp's own tasks to a column of the table
+# maps each field of a verdict to a column of the table, for logs of skillcomp's own tasks
 _OF_VERDICT = {
     **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
     **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
@@ -77,17 +77,17 @@ def _is_eval_file(path: Path) -> bool:
 
 
 def _log_at(path: Path) -> Any:
-    """Return the log at a path, whatever its name is."""
+    """Return the log at a path; the file may have any name."""
     with extra_imports("inspect", f"{path}: a log of Inspect"):
         from inspect_ai.log import read_eval_log
     try:
         return read_eval_log(str(path), format="eval" if _is_eval_file(path) else "json")
-    except Exception as cause:  # a broken log raises errors of several libraries
+    except Exception as cause:  # a broken log can raise errors from several libraries
         raise FrameError(f"{path}: not a log of Inspect ({cause!r:.300}).") from cause
 
 
 def _texts_of(prefix: str, values: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the short values of a mapping as columns that may name the arm or the case."""
+    """Return the short texts in a mapping as columns that may name the arm or the case."""
     pairs = {f"{prefix}.{key}": as_text(value) for key, value in (values or {}).items()}
     return {key: text for key, text in pairs.items() if text is not None and len(text) < 200}
 
@@ -131,7 +131,7 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
     own = as_object(as_object(metadata).get("skillcomp"))
     texts = {name: as_text(own.get(name)) for name in names}
     present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
-    if "offered" in own:  # only logs of trigger suites have this key
+    if "offered" in own:  # only logs of trigger suites have the key "offered"
         offered = own["offered"] if isinstance(own["offered"], list) else []
         present |= {"offered": tuple(offered), "should_trigger": own.get("should_trigger")}
     return present | ({"asked_under": present["condition"]} if "condition" in present else {})

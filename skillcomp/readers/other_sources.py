@@ -29,12 +29,12 @@ from skillcomp.readers.result_table import ROLES
 _OF_PASSAGES = {"text", "source", "label"}
 _ALSO_OF_PASSAGES = ("document", "question")
 _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
-# maps columns of frames to the arguments of from_frame with other names
+# maps names of frame columns to arguments of from_frame, where the two names differ
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
 def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if an argument has a value, because a store already records the fact."""
+    """Raise FrameError if an argument has a value, because a store already records such facts."""
     names = [f"{name}=" for name, value in values.items() if value is not None]
     if names:
         raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
@@ -87,13 +87,13 @@ def table_at(path: Path) -> pd.DataFrame | None:
 def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
     try:
         return parse()
-    except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are ValueErrors
+    except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
         message = " ".join(str(cause).split())
         raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
 
 
 def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Rename columns to their roles; first drop other columns that have one of these names."""
+    """Rename columns to their roles; first drop other columns that have the name of such a role."""
     known = [*ROLES, *sorted(_OF_PASSAGES), *_ALSO_OF_PASSAGES, *_OF_PAIRS]
     labels, roles = [str(name) for name in table.columns], list(columns.values())
     for name, role in columns.items():
@@ -131,15 +131,16 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
 def frames_of_table(
     table: pd.DataFrame, values: Mapping[str, str | None], columns: Mapping[str, str], **how: Any
 ) -> Frames:
-    """Convert a table with columns named like the arguments of from_frame, or with usual names.
+    """Convert a table to frames.
 
-    ``columns`` gives the role of each column with another name. A table of texts with sources and
-    labels is read by from_passages, a table of winners by from_pairs.
+    Its columns are named like the arguments of from_frame or have usual names; ``columns`` gives
+    the role of each column with another name. A table of texts with sources and labels is read by
+    from_passages, a table of winners by from_pairs.
     """
     table = renamed_columns(table, columns)
     present = set(map(str, table.columns))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FrameWarning)  # the caller gives the warning
+        warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
         if present >= _OF_PASSAGES and "condition" not in present:
             more: dict[str, Any] = {name: name for name in _ALSO_OF_PASSAGES if name in present}
             return from_passages(table, **more, name=how.get("name"))
@@ -159,5 +160,5 @@ def frames_of_table(
     if "score" in roles:
         roles.setdefault("passed", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FrameWarning)  # the caller gives the warning
+        warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
         return from_frame(table, **roles, **how)

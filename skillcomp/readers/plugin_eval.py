@@ -48,7 +48,10 @@ class PluginEvalReader(Reader):
         return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and counted grader, or one row for an attempt without any."""
+        """Return one row per attempt and grader that counts; see `_rows_of_run`.
+
+        An attempt without a grader that counts has one row.
+        """
         content = _in_camel_case(read_json(path))
         suite = as_object(content.get("suite"))
         _report_file(content, suite, problems)

@@ -1,4 +1,4 @@
-"""Results of promptfoo, version 3 of its JSON file."""
+"""Results of promptfoo, in version 3 of its JSON format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PromptfooReader(Reader):
     name = "promptfoo"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a file is of version 3, in which each result names a prompt or test."""
+        """Return whether a file is in version 3: each of its results names a prompt or a test."""
         results = json_object(path).get("results")
         if not isinstance(results, dict) or not isinstance(results.get("results"), list):
             return False
@@ -198,7 +198,7 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
-    """Return whether tests differ in one variable while all their other variables are equal."""
+    """Return whether some tests differ in one variable only; all their others are equal."""
     names = [name for name in map(str, table) if name.startswith("vars.")]
     names = [name for name in names if table[name].nunique() > 1]
     others = ([other for other in names if other != name] for name in names)

@@ -72,7 +72,7 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
-_DEPTH = 4  # Levels of folders that are searched for a file of results.
+_DEPTH = 4  # Number of levels of folders in which results are looked for.
 
 
 def read_results(
@@ -106,7 +106,7 @@ def read_results(
     conditions : mapping, optional
         Condition (baseline, skill, placebo, previous or a name of your own) of each word that the
         tool uses for an arm. Usual words such as with_skill and old_skill need no entry. If the
-        format has no field for the arm, these words select the field.
+        format has no fixed field for the arm, the field that contains all these words names it.
     columns : mapping of str to str, optional
         For a table: the role of each column with another name, such as ``{"task": "case"}``. A role
         is an argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or
@@ -230,7 +230,7 @@ def _paths_by_condition(path: Any) -> dict[str | None, Path]:
             raise FrameError(f"{place}: there are no results here.")
     if not paths:
         raise FrameError("read_results: path: an empty mapping; expected condition: path.")
-    # a link that the user names is followed; links inside a folder may not leave it
+    # a link that the user names is followed; links inside a folder may not lead out of the folder
     return {name: place.resolve() for name, place in paths.items()}
 
 

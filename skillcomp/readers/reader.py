@@ -15,9 +15,9 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import is_below, read_bytes, whole_content
 
-MAX_BYTES = 200_000_000  # Maximum bytes of a file of results.
-MAX_COUNT = 10_000  # Larger counts of checks or attempts in a file are invalid.
-MAX_FILES = 100_000  # Maximum number of files of results in a folder.
+MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
+MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
+MAX_FILES = 100_000  # Maximum number of results files in a folder.
 # Words that tools use for the arms, and the condition that each means.
 ARM_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
@@ -86,15 +86,15 @@ class Reader:
         Returns
         -------
         pandas.DataFrame
-            The columns are arguments of :func:`skillcomp.from_frame`. The columns ``case`` and
-            ``passed`` or ``score`` are required. ``condition`` holds the tool's words. Without it,
-            the keys of ``conditions=`` select the column that names the arms, and ``case=`` selects
-            the column that names the case. An attempt without a verdict (an error, a crashed judge)
-            is a row without ``check`` and ``passed``; it gets a missing verdict on each check of
-            its case. If only counts are known, ``n_passed`` and ``n_checks`` replace ``passed``.
-            ``iteration`` numbers the versions of the skill; only one of them is read. Columns of
-            the attempts frame (such as ``triggered``) and of the verdicts frame (such as
-            ``rationale`` and ``borderline``) are carried over.
+            The columns are arguments of :func:`skillcomp.from_frame`; ``passed`` or ``score`` is
+            required. ``condition`` holds the tool's words for the arms. Without ``condition``, the
+            keys of ``conditions=`` select the column that names the arms. Without ``case``, the
+            argument ``case=`` names the column of the cases. An attempt without a verdict (an
+            error, a crashed judge) is a row without ``check`` and ``passed``; it gets a missing
+            verdict on each check of its case. If only counts are known, ``n_passed`` and
+            ``n_checks`` replace ``passed``. ``iteration`` numbers the versions of the skill; only
+            one of them is read. Columns of the attempts frame (such as ``triggered``) and of the
+            verdicts frame (such as ``rationale`` and ``borderline``) are carried over.
         """
         raise NotImplementedError
 

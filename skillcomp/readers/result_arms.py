@@ -103,7 +103,7 @@ _NO_ARMS = {
     *("prompt", "answer", "seconds", "cost_usd", "input_tokens", "cached_tokens", "output_tokens"),
     *("started_at", "stop_reason"),
 }
-# an error message lists these columns last, because they rarely name the arms
+# columns of the agent, which an error message lists last because they rarely name the arms
 _OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
 
 

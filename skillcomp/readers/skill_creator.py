@@ -266,10 +266,10 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with a column `check` instead of `position` and `text`.
 
-    If all attempts of a case have the same texts, the id of a check is its position in the first
-    attempt. If texts differ but all attempts have the same number of checks, checks at the same
-    position are taken as one check, and this is reported. If the numbers differ, the id of a check
-    is its text.
+    If all attempts of a case have the same texts and none is repeated, the id of a check is its
+    position in the first attempt. Otherwise, if all attempts have the same number of checks, checks
+    at the same position are taken as one check, and different texts are reported. If the numbers
+    differ, the id of a check is its text.
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)
@@ -296,7 +296,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         case = rows["case"].iloc[0]
         n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
         done = "taken for the same check by its position; read both texts"
-        if n:  # a text that all attempts repeat at the same places is no other wording
+        if n:  # n is 0 if a text is repeated, but at the same positions in all attempts
             place = f"case '{case}': a check is worded differently in two attempts"
             problems.add("text", place, done, n)
         check = rows["position"]
