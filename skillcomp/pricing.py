@@ -69,7 +69,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return one `Price` per name; all have `prices` as their ``input`` to ``cache_read``."""
+    """Return a `Price` for each name; `prices` are its fields ``input`` to ``cache_read``."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 

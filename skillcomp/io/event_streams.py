@@ -329,7 +329,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
 
 
 def _claude_usage(result: Event) -> dict[str, Any]:
-    """Return tokens and dollars summed over all models, including those of subagents."""
+    """Return the sum of tokens and dollars over all models, including the models of subagents."""
     models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
@@ -425,7 +425,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             turn += 1
             if not spent:
                 spent["result"] = (len(steps) - 1, _token_counts(_as_mapping(event.get("usage"))))
-        elif kind != "stream_event":  # fragments are skipped because the whole message follows
+        elif kind != "stream_event":  # skip fragments of a message; the whole message follows
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
         steps[where] = replace(steps[where], **_step_tokens(used))

@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
 # Maximum number of files and of bytes in the folder of a skill or suite.
 MAX_FILES, MAX_TREE = 1000, 50_000_000
-INPUTS = "inputs"  # Folder of a store for the input files of its suites.
+INPUTS = "inputs"  # Folder in a store that holds the input files of suites.
 # PyYAML raises more than YAMLError: for example, `!!bool abc` raises KeyError.
 YAML_FAILURES = (
     *(yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError),

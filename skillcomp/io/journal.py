@@ -226,7 +226,7 @@ def time_now() -> str:
 
 
 def active_writer(folder: Path) -> str | None:
-    """Describe the process that `.writer.json` names as writing to a store; None if none is."""
+    """Return a text on the process that is writing to a store, from `.writer.json`, or None."""
     who = json_or_none(folder / WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

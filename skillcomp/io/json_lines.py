@@ -181,7 +181,7 @@ def _n_lines(buffer: pa.Buffer) -> int:
 
 
 def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file that Arrow rejected, without its blank lines and unknown keys."""
+    """Read a file that Arrow rejected; leave out its blank lines and unknown keys."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})
@@ -269,7 +269,7 @@ def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
 
 
 def validated(line: bytes, name: str, place: str) -> Record:
-    """Validate a JSON line as a record; one error lists all its faults."""
+    """Validate a JSON line as a record; one error lists all faults of the line."""
     model = RECORDS[name]
     try:
         record = model.model_validate_json(line, strict=True)

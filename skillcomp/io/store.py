@@ -435,7 +435,7 @@ class RunStore:
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
-            more["skill"] = suite.skill  # csv files and files of other tools may not name the skill
+            more["skill"] = suite.skill  # csv files and files of other tools can lack the skill
         place = suite_place(suite, slug, source.suffix or ".json")
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():

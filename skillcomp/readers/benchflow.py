@@ -49,7 +49,7 @@ def _is_rollout(content: dict[str, Any]) -> bool:
 
 
 def _cell_of(file: Path, content: dict[str, Any]) -> tuple[str, ...]:
-    """Return task, arm and parent folder of a rollout; retries of a rollout have the same."""
+    """Return task, arm and parent folder, which are the same for all retries of a rollout."""
     folder = file.resolve().parent.parent
     return str(content.get("task_name")), str(content.get("skill_mode")), str(folder)
 

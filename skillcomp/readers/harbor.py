@@ -25,7 +25,7 @@ _CENT = 0.005  # largest allowed difference between the two recorded costs of a 
 
 
 class HarborReader(Reader):
-    """Reader of a trial or of a tree of trials; the name of the job's folder gives the arm."""
+    """Reader of a trial or of a tree of trials; the job's folder or the skills name the arm."""
 
     name = "harbor"
 
@@ -38,7 +38,7 @@ class HarborReader(Reader):
         rows: list[dict[str, Any]] = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
-                continue  # a result.json without these keys describes a whole job
+                continue  # a result.json that is not about a trial describes a whole job
             about = _facts_of_trial(content, problems)
             about["job"] = file.resolve().parent.parent.name
             rows += rows_of_rewards(_rewards_of(content), about, problems)

@@ -198,7 +198,7 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
-    """Return whether some tests differ in one variable only; all their others are equal."""
+    """Return whether some tests differ in only one of their variables."""
     names = [name for name in map(str, table) if name.startswith("vars.")]
     names = [name for name in names if table[name].nunique() > 1]
     others = ([other for other in names if other != name] for name in names)

@@ -275,7 +275,7 @@ def _reader_and_file(
 
 
 def _files_inside(folder: Path) -> list[Path]:
-    """Return the files below a folder that may hold results."""
+    """Return the files that may hold results, from a folder and its subfolders."""
     pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
     files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
     if len(files) > MAX_FILES:
@@ -357,7 +357,7 @@ def _frames_of_rows(
 
 
 def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """Return the skill of each comparison; if no comparison has one, use that of the table."""
+    """Return the skill of each comparison; if no comparison has a skill, use the table's."""
     return pairs["skill"] if "skill" in pairs else table["skill"].iloc[0]
 
 
