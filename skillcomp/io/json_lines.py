@@ -283,7 +283,7 @@ def validated(line: bytes, name: str, place: str) -> Record:
 
 
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
-    """Return a record as a JSON line; `name` is the table and `index` the place for messages.
+    """Return a record as a JSON line; errors name the table `name` and the number of the record.
 
     A record of a known table is validated again, because pydantic does not check copies with
     changed fields. Its fields that are None are left out. Times are written in UTC; a time without
