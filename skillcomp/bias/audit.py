@@ -132,7 +132,7 @@ def audit(
           more lenient; an effect that the data do not identify is NaN, with a note that begins
           "not identified". ``n`` counts verdicts or, in paired tests, cases.
         - p_adjusted: the p-value adjusted by Holm over the ``effect_points`` of stratum ``all``.
-          Effects that are not identified count, too.
+          Effects that are not identified count as tests, too.
         - per: what one unit of the feature means.
         - n_empty_strata: the number of combinations of skill and gold label that lack answers
           under one of the two conditions. Only for leniency.

@@ -189,15 +189,17 @@ def calibrate(
     Notes
     -----
     Candidates are tried from the longest n down (with rule ``share``, the strictest cut first),
-    until the upper limit of the false flags exceeds the limit under a null. With a level of 0.95,
-    each rule then exceeds the limit in at most about 2.5 % of calibrations, however many candidates
-    there are. With 40 texts in a null, a choice by the estimate exceeds it in 31-54 %. The chosen
-    candidate is the most sensitive of those that kept the limit. If several tie, ``any`` is
-    preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred, because
-    it flags least. Among tied ``share`` candidates, the one with the lowest rate under its worst
-    null is preferred, then the one with the longest n-gram, then the middle of the remaining cuts,
-    which is farthest from both classes. The cut for each n is chosen in the same way. Resamples and
-    folds are judged as if they had the size of the whole sample.
+    until the upper limit of the false flags exceeds ``max_false_flags`` under a null. With a level
+    of 0.95, each rule then exceeds ``max_false_flags`` in at most about 2.5 % of calibrations,
+    however many candidates there are. With 40 texts in a null, a choice by the estimate exceeds it
+    in 31-54 %.
+
+    The chosen candidate is the most sensitive of those that kept the limit. If several tie, ``any``
+    is preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred,
+    because it flags least. Among tied ``share`` candidates, the one with the lowest rate under its
+    worst null is preferred, then the one with the longest n-gram, then the middle of the remaining
+    cuts, which is farthest from both classes. The cut for each n is chosen in the same way.
+    Resamples and folds are judged as if they had the size of the whole sample.
 
     Made-up copies show how detection depends on edits and length, not how agents copy. Their rates
     and the AUC have no interval. Only the rule ``any`` is tried, and the shortest n that keeps the
