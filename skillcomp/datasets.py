@@ -64,8 +64,9 @@ def load(name: str) -> RunStore:
         agent invokes out of twelve on offer. The agent sees their names and descriptions, which
         have three variants. ``process``: traces of eight runs of claude and codex on a server with
         scripted answers, so they are no evidence about models. ``worked_example``: the ten cases of
-        section 6.2 of the comprehension report, with answers written by hand and a scripted grader
-        that agrees with pleased and displeased users.
+        section 6.2 of the comprehension report, with answers written by hand and a scripted grader.
+        The grader agrees with the labels, except that it passes every check if the user sounds
+        pleased, and fails the last passed check of an answer if the user sounds displeased.
 
     Returns
     -------

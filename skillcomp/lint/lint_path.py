@@ -71,8 +71,9 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
         ``evals/evals.json`` and its set of trigger queries, if it has them. If a study.yaml
         names skills or suites, these are checked. If it names none, its store is checked.
         A suite is checked together with the skill that it names. This skill is looked up in the
-        study, then at ``../skills/<skill>/SKILL.md`` relative to the folder of the suite's file,
-        then in the folder above that folder.
+        study, then at ``../skills/<skill>/SKILL.md`` and then at ``../SKILL.md``. Both paths are
+        relative to the folder that contains the suite's file or, if the suite is a folder, to its
+        parent folder.
     evals : bool, default False
         Whether to check all skills in the folder `path` and their trigger prompts
         (``evals/skills/<slug>/prompts.csv``). Hidden folders, recorded studies, ``artifacts`` and
@@ -144,7 +145,7 @@ class LintedPlace:
 
 
 def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
-    """Yield the findings of each place to lint at a path; a study.yaml can name several places."""
+    """Yield the result for each skill, suite or study at a path; with `evals`, for the folder."""
     places, skills = ([path], []) if evals else _places_and_skills(path)
     suites = [] if evals else _readable_suites(places)
     shared = shared_concepts(_readable_skills(skills)) if len(skills) > 1 else {}
@@ -334,7 +335,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Return findings on problems of reading a file; omit those that the lint also reports."""
+    """Turn problems of reading a file into findings; omit those that the lint also reports."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems

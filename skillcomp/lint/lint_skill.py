@@ -24,7 +24,7 @@ from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
-# Fewest items of a checklist in dimension C8 of the rubric (comprehension report, 5.9).
+# Dimension C8 needs at least this many items in ``Verification`` (comprehension report, 5.9).
 ITEMS = 3
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
 _ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
@@ -60,7 +60,8 @@ _CONCEPT_HEADING = re.compile(
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-FEWEST_HEADINGS = 3  # A skill with fewer of these headings is not reported.
+# A skill without a concept block is reported if it has at least this many of these headings.
+FEWEST_HEADINGS = 3
 COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
 # Match the first or the last line of a code block.
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
@@ -112,8 +113,13 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     >>> skill = Skill(slug="tea", name="tea", description="Brewing.")
     >>> case = Case(case_id="tea/1", prompt="What is it?", comprehension_dimension="C1")
     >>> findings = lint_skill(skill, [Suite(slug="tea", skill="tea", cases=(case,))])
-    >>> findings["rule"].tolist(), len(lint_skill(skill))
-    (['concept_none'], 0)
+    >>> findings["rule"].tolist()
+    ['concept_none']
+
+    Without a suite, no case needs a concept block:
+
+    >>> len(lint_skill(skill))
+    0
     """
     require_type("lint_skill: skill", skill, Skill, "sc.read_skill(path)", SkillError)
     return findings_frame(skill_findings(skill, suites))
@@ -266,6 +272,6 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
 
 
 def line_with(skill: Skill, text: str) -> int:
-    """Return the number of the first line with a text in a skill's file; 1 if there is none."""
+    """Return the number of the first line of a SKILL.md that contains `text`; 1 if none does."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

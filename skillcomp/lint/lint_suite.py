@@ -39,8 +39,8 @@ from skillcomp.records import (
 FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
 TASKS = (5, 10)  # Fewest and most tasks that the format of task suites advises.
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-# For these dimensions, a missing far case has a rule of its own, because the example in the
-# comprehension report (6.3) has none.
+# The example in the comprehension report (6.3) has no far case for these dimensions. A separate
+# rule therefore reports that they lack one.
 NEAR_IN_REPORT = ("C1", "C3", "C4")
 # The prompt of a far case must not share a run of this many content tokens with its skill
 # (comprehension report, 7.4, rule R4).
@@ -127,8 +127,8 @@ def lint_suite(
     the same prompt or behaviours.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
-    a dimension of C1 to C9 without a case; one or two cases of C2; several cases of C1 with
-    prompts that ask to explain to the same role or name no role; a dimension of C1 to C7 without a
+    a dimension of C1 to C9 without a case; one or two cases of C2; two or more prompts of
+    C1 that name the same role for the explanation, or no role; a dimension of C1 to C7 without a
     far case; missing fields of the format in the comprehension report.
 
     If no case of a suite has one of the keys comprehension_dimension, concept_field, transfer and
@@ -394,7 +394,8 @@ class CaseLint:
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
 
     def _check_number_of_skills(self, case: Case) -> RuleMessages:
-        text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)  # in code, $ begins a variable
+        # remove code, in which $ begins a variable and not the name of a skill
+        text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
         for name in map(str.lower, self.skills):
             if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text.lower()):
@@ -430,8 +431,8 @@ class CaseLint:
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")
-        # A prompt of dimension C7 must state the misconception (comprehension report, 5.8), and far
-        # prompts have a rule of their own.
+        # A prompt may share words with the misconception, because a prompt of dimension C7 must
+        # state it (comprehension report, 5.8). Far prompts have a rule of their own.
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:

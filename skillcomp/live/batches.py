@@ -319,7 +319,7 @@ class Batches:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # if the service still fails, sending the batch will raise an error
+            return None  # no error yet: if the service still fails, sending the batch raises one
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even if the service cannot be reached for some time."""
@@ -578,7 +578,7 @@ class Batches:
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether the creation time of a batch fits the time at which `sent` was sent."""
+    """Return whether, by its creation time, a batch at the service may be the batch `sent`."""
     # if the time of the service is unknown, rely on the clock of this machine
     if sent.before is None:
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
@@ -587,12 +587,12 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have had no batches before `sent` was sent.
+    """Return whether `sent` may be the first batch in the workspace.
 
     `listed` contains the batches that the workspace has now.
     """
     if sent.before is None:
-        return True  # the list of earlier batches could not be read
+        return True  # nothing is known, because the earlier batches could not be listed
     if sent.before.newest is not None:
         return False
     since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK

@@ -158,7 +158,7 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks; the key is the purpose of the grader's batches."""
+        """Map the purpose (label) of the grader's batches to the agent that the grader asks."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) ->
         message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
             message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # imported only here, because few callers need it
+        from tqdm.auto import tqdm  # tqdm is imported only here, because few callers need it
 
         tqdm.write(message, file=sys.stderr)
         await task

@@ -177,7 +177,7 @@ class Options:
     ) -> Options:
         """Make options from the arguments of a stage.
 
-        If `batch` asks for batches, raise AgentError if one of the agents cannot send them.
+        Raise AgentError if `batch` asks for batches and one of the agents cannot send them.
         """
         limits = BatchLimits() if batch is True else batch or None
         for agent in agents if limits else ():
@@ -209,13 +209,13 @@ class Engine(ABC, Generic[J]):
         self.batch_failures: Counter[str] = Counter()
         # keys of jobs that are not sent again in this run, because they failed too often or fatally
         self.given_up: set[str] = set()
-        # paid replies that could not be stored: name of the job, and cost
+        # name of the job and cost of each paid reply that could not be stored
         self.lost: list[tuple[str, float | None]] = []
 
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """Agents that send batches, by purpose: the label ``stage:name`` of an agent's batches."""
+        """Map each purpose, a label ``stage:name`` of batches, to the agent that sends them."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
@@ -278,7 +278,7 @@ class Engine(ABC, Generic[J]):
                     await participant.aclose()
 
     def reporting_loss(self, job: str, book: Book) -> Book:
-        """Return a function that calls `book` and notes each paid reply that it fails to store."""
+        """Return a function that calls `book` and notes each paid reply that cannot be stored."""
 
         async def book_or_note(reply: Reply, started: datetime) -> None:
             try:
@@ -526,7 +526,7 @@ class Judging(Engine[J]):
 
         `used` maps the key of a job to a time; only later replies to this job are read.
         """
-        self.replies.clear()  # nothing is lost: every reply is in the store, and is read again
+        self.replies.clear()  # no reply is lost, because the store holds all replies
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]

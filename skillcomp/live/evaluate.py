@@ -62,8 +62,8 @@ class Candidate:
     fields : dict
         Fields that are copied to the artefact, such as candidate_id, candidate_score and target.
     score : float or None
-        Score of the candidate in the ranking. A candidate below a threshold is skipped. None
-        without a ranking (standalone mode): the skill is then never skipped.
+        Score of the candidate in the ranking; a candidate with a score below a threshold is
+        skipped. It is None without a ranking (standalone mode); no skill is skipped then.
     """
 
     run_id: str
@@ -157,7 +157,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no path can contain a NUL character, so reading will raise an error
+        return True  # reading raises an error later, because no path can contain a NUL character
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 
@@ -209,7 +209,7 @@ class Evaluation:
     trust : bool
         Whether to run answers without a sandbox if none is available.
     without_skill : bool
-        Whether to ask the tasks without any skill as well.
+        Whether the agent also does the tasks without any skill.
     min_pass_rate : float
         The smallest pass rate, from 0 to 1, with which a skill without an original passes.
     options : dict
@@ -241,7 +241,7 @@ class Evaluation:
         self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # all settings that affect the results; the skills are added to the key below
+        # all settings that affect the results, except the skills, which only the hashes include
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -289,7 +289,7 @@ class Evaluation:
         return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
 
     def evaluate(self) -> dict[str, Any]:
-        """Ask and grade the tasks, first for the baseline; return the artefact.
+        """Get and grade answers to the tasks, first for the baseline; return the artefact.
 
         The ``duration_ms`` of a result is the time that its answers and their judges took. It does
         not include the time that judges took in an earlier, interrupted call, except for the model

@@ -103,8 +103,8 @@ def grade(
     ------
     GraderError
         If `min_gold_agreement` is given, and a grader agrees with a smaller share of the gold
-        labels or has no verdict on half of them. This grader and those after it then do not grade
-        the study.
+        labels or has no verdict on half or more of them. This grader and those after it then do
+        not grade the study.
     StudyError
         If there is nothing to grade, an argument is not allowed, a suite or skill was edited inside
         the store, or a grader has another model or other settings than in an earlier call.
@@ -234,7 +234,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that the grader asks, by purpose: one for gold answers, one for the study."""
+        """Map two purposes (gold answers, answers of the study) to the agent that is asked."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 

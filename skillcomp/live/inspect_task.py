@@ -1,4 +1,4 @@
-"""Turn our suites into tasks of Inspect: Inspect asks the models, our graders decide the checks."""
+"""Turn suites into tasks of Inspect, which asks the models; our graders decide the checks."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def inspect_task(
         dataset=[_sample_of(case, about, files) for case in _asked_cases(cases, own)],
         setup=setup,
         scorer=checks(_argument(suite), _argument(skill), grader, trust),
-        sandbox="local" if tools else None,  # the tool writes the skill into a sandbox
+        # the tool ``skill`` writes the files of a skill into a sandbox
+        sandbox="local" if tools else None,
     )
 
 
@@ -183,7 +184,7 @@ def checks(
 
 
 class RoleAgent(BaseAgent):
-    """The model that an evaluation of Inspect names for the role ``grader``."""
+    """The model that has the role ``grader`` in an evaluation by Inspect."""
 
     def __init__(self) -> None:
         self._model = get_model(role="grader")

@@ -267,6 +267,8 @@ def upper_tokens(text: str) -> float:
 
     Examples
     --------
+    An English letter, a space or a line end counts as 0.4 tokens, and any other byte as one:
+
     >>> upper_tokens("tidemarks!"), upper_tokens("潮汐")
     (4.6, 6.0)
     """

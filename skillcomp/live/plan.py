@@ -65,7 +65,7 @@ class PlannedCell(Record):
 
     @property
     def place(self) -> Key:
-        """The key of the cell."""
+        """The `Key` that identifies the cell."""
         return Key(self.agent, self.case_id, self.condition, self.repeat)
 
 

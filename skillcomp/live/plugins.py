@@ -85,7 +85,7 @@ def build_from_target(
 
 
 def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
-    """Load the entry point for a kind and call it with the other keys of the study file's entry."""
+    """Load the entry point for a kind; call it with the other keys of the agent or grader."""
     entry = installed_kinds(group)[kind]
     try:
         maker = entry.load()

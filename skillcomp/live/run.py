@@ -166,7 +166,7 @@ class AnswerWork(Engine[PlannedCell]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agents of this run; each key is the purpose of the agent's batches."""
+        """Map the purpose (label) of each agent's batches to the agent."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:

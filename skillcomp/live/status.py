@@ -64,8 +64,8 @@ def status(store: RunStore) -> pd.DataFrame:
         - n_not_ok: paid answers, gradings or comparisons without a result (refused, truncated or
           paused).
         - n_failed: cells with only failed tries (run), malformed gradings (grade) or comparisons
-          without a judgement (compare). The next call asks for them again. Malformed gradings of a
-          recorded grader count in n_not_ok instead.
+          without a judgement (compare). The next call asks for them again. Malformed gradings by a
+          grader without an agent, such as a `ReplayGrader`, count in n_not_ok instead.
         - n_open: wanted cells, answers or comparisons that are neither in n_ok nor in n_not_ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
         - models: the models that answered, as the service names them.

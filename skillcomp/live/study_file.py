@@ -151,8 +151,8 @@ def _checked_target(target: str) -> str:
 class _Guest(Record):
     """An agent or grader from outside this package.
 
-    The class or function that makes it gets all keys that are not fields, and
-    a grader's agent.
+    The class or function that makes it is called with all keys that are not fields of this
+    model. For a grader, it also gets the agent that is built from the field ``agent``.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -183,7 +183,7 @@ class _Installed(_Guest):
 
 
 def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag of the pydantic model for agents or graders of this kind."""
+    """Return the tag with which pydantic selects the model for a kind of agent or grader."""
     is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
     return "installed" if is_guest else str(kind)
 

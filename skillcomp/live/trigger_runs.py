@@ -430,7 +430,7 @@ class _CaseAgent:
             self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Ask the prompt of a case, write its artefacts and return the reply; see `Agent.ask`."""
+        """Send the prompt of a case, write the artefacts and return the reply; see `Agent.ask`."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
@@ -445,7 +445,7 @@ class _CaseAgent:
         )
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
         folder.mkdir(parents=True, exist_ok=True)
-        # run this in a thread, because a slow pattern would otherwise stop the other cases
+        # grade in a thread, because a slow regular expression would otherwise block the other cases
         await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
         if self._progress:
@@ -520,7 +520,8 @@ def write_case(
         for c in results
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    remove_entry(folder, JUDGEMENT)  # the program under test may have written a file with this name
+    # the program under test may have written a judgement itself, which must not count
+    remove_entry(folder, JUDGEMENT)
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
