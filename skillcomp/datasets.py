@@ -61,12 +61,13 @@ def load(name: str) -> RunStore:
         answers to 48 tasks of the same skills without a document and with each of four documents
         (content full or gutted, form structured or flat). ``manifest["design"]`` lists the
         conditions with their factors. ``triggers``: for each of 84 prompts, the skills that an
-        agent invokes out of twelve on offer. The agent sees their names and descriptions, which
-        have three variants. ``process``: traces of eight runs of claude and codex on a server with
-        scripted answers, so they are no evidence about models. ``worked_example``: the ten cases of
-        section 6.2 of the comprehension report, with answers written by hand and a scripted grader.
-        The grader agrees with the labels, except that it passes every check if the user sounds
-        pleased, and fails the last passed check of an answer if the user sounds displeased.
+        agent invokes. It is offered twelve skills and sees their names and descriptions, which have
+        three variants. ``process``: traces of eight runs of the programs claude and codex. A server
+        gave scripted answers, so the traces are no evidence about models. ``worked_example``: the
+        ten cases of section 6.2 of the comprehension report, with answers written by hand and a
+        scripted grader. The grader agrees with the labels, except that it passes every check if the
+        user sounds pleased, and fails the last passed check of an answer if the user sounds
+        displeased.
 
     Returns
     -------

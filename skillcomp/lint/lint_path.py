@@ -228,8 +228,9 @@ def _lint_place(
 ) -> tuple[str, list[Finding]]:
     """Return a one-line description of the skill, suite or study at a path, and the findings.
 
-    A suite is linted together with its skill, which is one of `skills` or
-    ``../skills/<skill>/SKILL.md``. If the skill is not found, a finding lists what was not checked.
+    A suite is linted together with its skill, which is one of `skills`,
+    ``../skills/<skill>/SKILL.md`` or ``../SKILL.md``. If the skill is not found, a finding lists
+    what was not checked.
     The advice about a skill depends on the dimensions that the cases of `suites` test.
     """
     if not exists(path):

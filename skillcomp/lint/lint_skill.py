@@ -173,7 +173,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block; `entries` has all fields, `concept` the text fields."""
+    """Yield faults of a concept block; `entries` has all its fields, `concept` only the texts."""
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]

@@ -257,7 +257,7 @@ class Evaluation:
         self._baseline_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
-        """Return one line with the number of answers and rubric scores and their estimated cost."""
+        """Return one line with the numbers of answers and rubric scores, and their estimated cost."""
         conditions = list(self.conditions)
         if self.candidate.original is not None and self._read_baseline() is None:
             conditions.insert(0, "previous")
@@ -292,8 +292,8 @@ class Evaluation:
         """Get and grade answers to the tasks, first for the baseline; return the artefact.
 
         The ``duration_ms`` of a result is the time that its answers and their judges took. It does
-        not include the time that judges took in an earlier, interrupted call, except for the model
-        replies that this call uses again.
+        not include the time that judges took in an earlier, interrupted call, except for the time
+        of the model replies that this call uses again.
         """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
