@@ -257,7 +257,7 @@ class Evaluation:
         self._baseline_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
-        """Return one line with the numbers of answers and rubric scores and their estimated cost."""
+        """Return one line with the number of answers and rubric scores and their estimated cost."""
         conditions = list(self.conditions)
         if self.candidate.original is not None and self._read_baseline() is None:
             conditions.insert(0, "previous")
