@@ -94,6 +94,19 @@ def test_coverage_is_that_of_a_suite_a_study_or_the_folder_of_a_study_file(tmp_p
     assert str(fault).startswith("probe: the suites of the study have no checks")
 
 
+def test_a_folder_with_a_suite_is_checked_against_the_skill_beside_it(tmp_path):
+    slug = "base-rate-reasoning"
+    for name, place in ((f"skills/{slug}/SKILL.md", "SKILL.md"), (f"suites/{slug}.json", "evals")):
+        text = (DATA / "pilot" / name).read_text("utf-8")
+        put(tmp_path, f"{slug}/{place}" + ("/evals.json" if place == "evals" else ""), text)
+    by_folder, by_file = (
+        lint_path(tmp_path / slug / "evals" / name)[["rule", "message"]]
+        for name in ("", "evals.json")
+    )
+    assert by_folder.equals(by_file)
+    assert "not_checked" not in set(by_folder["rule"])
+
+
 def test_a_problem_that_reader_and_lint_both_see_is_reported_once(tmp_path):
     text = (
         '{"skill_name": "tide", "evals": [{"id": 1, "prompt": "Q?", "contrast_of": 9, '

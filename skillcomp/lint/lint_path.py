@@ -324,7 +324,9 @@ def _id_findings(suite: Suite, file: Path) -> Iterator[Finding]:
 
 
 def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
-    above = path.resolve().parent.parent
+    place_of_suite = path.resolve()
+    folder = place_of_suite if place_of_suite.is_dir() else place_of_suite.parent
+    above = folder.parent
     for place in (*skills, above / "skills" / suite.skill, above):
         try:
             skill = read_skill(place)
