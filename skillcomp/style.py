@@ -400,12 +400,12 @@ def called(name: object) -> str:
     return _CALLED.get(text) or re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", text)
 
 
-def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
+def interval(row: Mapping[str, Any] | pd.Series) -> str:
     """Format an estimate and its interval by the unit of the row, such as +51.2 [40.0, 62.4]."""
     unit = row.get("unit") if isinstance(row.get("unit"), str) else None
     signed = unit in ("points", "percentage points", "logits")
-    estimate = quantity(row.get("estimate"), unit, signed=signed, digits=digits)
-    low, high = (quantity(row.get(end), unit, digits=digits) for end in ("ci_low", "ci_high"))
+    estimate = quantity(row.get("estimate"), unit, signed=signed)
+    low, high = (quantity(row.get(end), unit) for end in ("ci_low", "ci_high"))
     inside = f"{low}, {high}".replace(" %", "")
     return estimate if "n/a" in (estimate, low) else f"{estimate} [{inside}]"
 

@@ -404,10 +404,10 @@ def dashed_mark() -> Line2D:
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
 
 
-def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6) -> Entry:
+def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     """Draw a dashed line at a proportion; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=True, digits=digits)} %)", dashed_mark()
+    return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:

@@ -42,7 +42,6 @@ def execute(
     *,
     parameters: Mapping[str, object] | None = None,
     progress: bool = True,
-    for_page: bool = False,
 ) -> nbformat.NotebookNode:
     """Run a notebook from top to bottom in a fresh kernel.
 
@@ -55,9 +54,6 @@ def execute(
         assigns them. If ``LIVE`` is true, cells have no time limit.
     progress : bool, default True
         Show a progress bar that counts the cells.
-    for_page : bool, default False
-        Show DataFrames as the tables of the report page (:mod:`skillcomp.table`), not as pandas
-        does, and leave out the cells that show a widget.
 
     Returns
     -------
@@ -73,7 +69,7 @@ def execute(
         If there are parameters but no cell is tagged ``parameters``.
     """
     with _started_kernel(path.parent) as client:
-        return _executed(client, path, parameters or {}, progress=progress, for_page=for_page)
+        return _executed(client, path, parameters or {}, progress=progress, for_page=False)
 
 
 @contextmanager
@@ -99,7 +95,11 @@ def _executed(
     progress: bool,
     for_page: bool,
 ) -> nbformat.NotebookNode:
-    """Run a notebook in the kernel of a client, as :func:`execute` does."""
+    """Run a notebook in the kernel of a client, as :func:`execute` does.
+
+    ``for_page`` shows DataFrames as the tables of the report page (:mod:`skillcomp.table`), and
+    leaves out the cells that show a widget.
+    """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if for_page:
         blank_explorers(notebook)

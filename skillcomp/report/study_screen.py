@@ -110,11 +110,11 @@ class StudyScreen:
         return str(Markup("").join(parts))
 
 
-def cell_table(rows: Sequence[dict[str, str]], about: str = "") -> Table:
+def cell_table(rows: Sequence[dict[str, str]]) -> Table:
     """Return a table of formatted cells; all columns but the first are aligned as numbers."""
     cells = pd.DataFrame(rows, dtype="str")
     numeric = (False, *[True] * (len(cells.columns) - 1))
-    return Table(cells, about=about, notes=(), numeric=numeric, frame=cells)
+    return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
 
 
 def with_sentence(findings: pd.DataFrame, topic: str, sentence: str) -> pd.DataFrame:

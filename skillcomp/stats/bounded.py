@@ -771,9 +771,6 @@ def adaptive_positions(
     bounds: tuple[float, float],
     *,
     count: Floats | float = 1.0,
-    n_cases: Floats | float = 1.0,
-    mixed_cases: Sequence[Any] | None = None,
-    scale: Floats | float = 1.0,
 ) -> Positions:
     """Return the positions of the pseudo-cases under the adaptive rule.
 
@@ -788,21 +785,9 @@ def adaptive_positions(
         Smallest and largest possible value.
     count : ndarray, shape (S, m), default 1
         Number of clusters in each entry.
-    n_cases : ndarray, shape (m,), default 1
-        Number of cases in each cluster.
-    mixed_cases : sequence of ndarray, optional
-        For each arm, :func:`mixed_outcomes` of its cases. Required if a cluster has several cases.
-    scale : ndarray, shape (m,), default 1
-        Value of a cluster, divided by the contrast of its arms.
-
-    Notes
-    -----
-    Further attempts at a case that always has the same outcome add no information, so a cluster of
-    several cases has fewer effective attempts.
     """
     share = size / (count * size).sum(-1, keepdims=True)
-    how: dict[str, Any] = {"n_cases": n_cases, "mixed_cases": mixed_cases, "scale": scale}
-    terms = contrast_terms(arms, share, count=count, **how)
+    terms = contrast_terms(arms, share, count=count)
     return placed_cases(terms, value, share, bounds, count=count)
 
 
@@ -830,9 +815,13 @@ def contrast_terms(
     count: Floats | float = 1.0,
     n_cases: Floats | float = 1.0,
     mixed_cases: Sequence[Any] | None = None,
-    scale: Floats | float = 1.0,
 ) -> ContrastTerms:
-    """Return the terms of a contrast; ``share`` is the share of each cluster in the mean."""
+    """Return the terms of a contrast; ``share`` is the share of each cluster in the mean.
+
+    A cluster of several cases has ``n_cases`` and, for each arm, the :func:`mixed_outcomes` of its
+    cases. Further attempts at a case that always has the same outcome add no information, so such a
+    cluster has fewer effective attempts.
+    """
     terms = ContrastTerms(0.0, 0.0, 0.0)
     for at, arm in enumerate(arms):
         rate, sign = np.asarray(arm.rates, float), abs(arm.sign)
@@ -840,7 +829,7 @@ def contrast_terms(
         mixed = mixed_outcomes(arm, weight)
         of_cases = mixed if mixed_cases is None else mixed_cases[at]
         more = _independent_variance(arm, n_cases, mixed, of_cases)
-        noise = sign**2 * (weight * share * more * np.square(scale)).sum(-1)
+        noise = sign**2 * (weight * share * more).sum(-1)
         part = sign * (_PHI + (1.0 - _PHI) * (1.0 - np.minimum(1.0, mixed)))
         ends = [part * (weight * rate).sum(-1), part * (weight * (1.0 - rate)).sum(-1)]
         terms = terms.plus(ContrastTerms(noise, *(ends if arm.sign > 0 else ends[::-1])))

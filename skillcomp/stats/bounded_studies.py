@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,8 +131,7 @@ def bounded_mean_counts(
             for arm, (rates, attempts, checks, mixed) in zip(arms, parts, strict=True)
         ]
         bounds = quantity.low, quantity.high
-        how: dict[str, Any] = {"count": count[first]}
-        places = adaptive_positions(distinct, value[first], size, bounds, **how)
+        places = adaptive_positions(distinct, value[first], size, bounds, count=count[first])
     ends = places.low, places.high, places.reach
     samples = CaseCounts(value[first], size, count[first], *ends)
     solved = solved_limits(samples, quantity, null, ci_level)[:, back.ravel()]
