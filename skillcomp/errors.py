@@ -21,15 +21,15 @@ __all__ = [
 ]
 
 
-# Match control characters, because a terminal would obey them, and lone surrogates, because they
+# Matches control characters and lone surrogates. A terminal would obey the former, and the latter
 # cannot be printed.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 _SHOWN = 20  # a message lists at most this many problems, so that it fits on a screen
 
-# A message has at most this many lines and characters. The lines share the characters equally, but
-# a line may always have 400.
+# Largest numbers of lines and of characters of a message. The lines share the characters equally,
+# but every line may have 400 characters.
 _LINES, _LETTERS = 24, 2400
 
 
@@ -75,7 +75,7 @@ class GraderError(SkillcompError):
 
 
 class StudyError(SkillcompError):
-    """A study asks for something that is missing or not allowed."""
+    """An argument or the design of a study is missing or not allowed."""
 
 
 class ExtraError(SkillcompError, ImportError):
@@ -84,7 +84,7 @@ class ExtraError(SkillcompError, ImportError):
 
 @contextmanager
 def extra_imports(extra: str, purpose: str) -> Iterator[None]:
-    """Raise ExtraError, with the install command, if the block imports a missing package."""
+    """Raise ExtraError with the install command if the ``with`` block imports a missing package."""
     try:
         yield
     except ModuleNotFoundError as cause:
@@ -101,7 +101,7 @@ def missing_package(extra: str, purpose: str, package: str) -> ExtraError:
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:
-    """Return a question with the allowed word nearest to ``found``, or an empty string.
+    """Return a question that suggests the allowed word nearest to ``found``.
 
     Parameters
     ----------

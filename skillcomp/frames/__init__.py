@@ -46,7 +46,7 @@ table_reader: how a table is read
 import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
-# leave out three functions, because the top level of skillcomp lists them
+# leave out the functions that the top level of skillcomp already lists
 __all__ = [name for name in _names if name not in {"from_frame", "from_pairs", "from_passages"}]
 
 

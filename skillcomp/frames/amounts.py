@@ -49,9 +49,9 @@ def amount_rows(
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Estimate the difference and the ratio between an amount and its value under the reference.
+    """Compare an amount between each condition and the reference, by difference and ratio.
 
-    The arguments are those of :func:`skillcomp.deltas.paired`, and so are the columns of the rows.
+    The arguments, and the columns of the rows, are those of :func:`skillcomp.deltas.paired`.
     """
     kind = "outcomes" if value == "score" else "attempts"
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
@@ -147,9 +147,10 @@ def _rows_of_group(
 def _interval_with_notes(
     readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
 ) -> Interval:
-    """Combine the intervals of several clusterings into one that contains all; add the notes.
+    """Combine the intervals of one estimate under several clusterings; add the notes.
 
-    The estimate is NaN if there are no pairs, or if ``note`` is ``ONE_SKILL``.
+    The result covers all these intervals. The estimate is NaN if there are no pairs, or if ``note``
+    is ``ONE_SKILL``: an estimate about skills in general is impossible with a single skill.
     """
     interval = reduce(covering, readings)
     how: dict[str, Any] = {"ci_level": interval.ci_level}
@@ -163,7 +164,7 @@ def _interval_with_notes(
 def _mean_difference(
     amounts: pd.Series, base: pd.Series, label: Any, limit: float | None, ci_level: float
 ) -> Interval:
-    """Return the mean difference with its interval: bounded with a ``limit``, else a t interval."""
+    """Return the mean difference with its t interval or, if there is a ``limit``, a bounded one."""
     difference = amounts - base
     if limit is None or difference.empty:
         sides = (amounts, base)

@@ -137,7 +137,7 @@ def both_clusters(
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Add ``task`` and ``columns`` of the cases to the frame, unless it has them already."""
+    """Add columns of ``cases`` that ``frame`` lacks: ``task`` and those in ``columns``."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
@@ -362,7 +362,7 @@ _SHARED_REPEATS = 0.1
 # the cases.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
 _NAMED = 3  # A note names at most this many cases.
-# The columns of a delta that describe its missing attempts.
+# Columns in which a table of deltas describes the missing attempts.
 MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
     *("worst_low", "worst_high"),
@@ -719,7 +719,7 @@ def first_names(names: NDArray[Any]) -> str:
 
 
 def few_skills(n_skills: int) -> str:
-    """Return a note if there are too few skills for an estimate about skills in general, or ""."""
+    """Return a note if an estimate about skills in general needs more skills, otherwise ""."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:

@@ -22,7 +22,7 @@ from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, 
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # A message names at most this many distinct bad values.
-# Decimal is listed because it is not a subclass of int or float.
+# types of numbers; a Decimal is not an int or a float
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
@@ -262,7 +262,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if sparse:
         source = source.assign(**{name: plain_values(source[name]) for name in sparse})
     if [*dtypes.items()][: len(columns)] == [(n, values.dtype) for n, values in columns.items()]:
-        return source  # The columns already have the order and dtypes of the contract.
+        return source  # nothing to convert: order and dtypes are those of the contract
     # copy=False is safe, because pandas copies a shared column before changing it.
     converted = pd.DataFrame(columns, index=source.index, copy=False)
     return pd.concat([converted, source[others]], axis=1) if others else converted
@@ -286,7 +286,7 @@ def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contrac
 
 
 def _problems_of_values(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
-    """Yield the problems of the values: empty required texts first, then column by column."""
+    """Yield the problems of the values: first empty required texts, then the others by column."""
     for name, values in columns.items():
         is_text = name in contract.required and contract.columns[name] == "str"
         if is_text and (n := int((values.array == "").sum())):

@@ -81,7 +81,7 @@ class _Cells:
         row_pair, first_row = dense_codes(graded[outcome], check)
         self.pair_check, self.pair_group = check[first_row], group[outcome][first_row]
         self.pair_graded = graded[outcome][first_row]
-        # number the pairs of each case; this number gives the place of a slot within its cell
+        # number the pairs within each case, to find the place of a slot within its cell
         self.n_pairs = np.bincount(self.pair_graded, minlength=len(first_graded))
         order = np.argsort(self.pair_graded, kind="stable")
         start = np.cumsum(self.n_pairs) - self.n_pairs
@@ -96,21 +96,24 @@ class _Cells:
         self.has_rows = np.bincount(self.row_slot, minlength=len(self.slot_cell)) > 0
 
     def slots_with(self, outcomes: Bools) -> Bools:
-        """Return for each slot whether its cell has an outcome that is True in ``outcomes``."""
+        """Return for each slot whether ``outcomes`` selects an outcome of its cell."""
         cells = np.bincount(self.cell[outcomes], minlength=len(self.group)) > 0
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Count for each pair the slots that are True in ``slots``."""
+        """Return for each pair how many of its slots ``slots`` selects."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:
-        """Count for each outcome the slots of its cell that are True in ``slots``."""
+        """Return for each outcome how many slots of its cell ``slots`` selects."""
         return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
 
 
 def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
-    """Return the code of each entry's combination, and the first position of each code."""
+    """Number the distinct combinations of several arrays of codes, entry by entry.
+
+    Return the number of each entry's combination, and the first entry with each number.
+    """
     key = codes[0].astype(np.int64)
     for code in codes[1:]:
         key = key * (int(code.max(initial=-1)) + 1) + code
@@ -182,7 +185,7 @@ def check_sets(
     condition, conditions = pd.factorize(keys["condition"])
     cells = _Cells(check, outcome, group, group_codes(keys, CASE)[0], condition)
     n_rows, n_failed = _count_by_outcome(outcome, failed, len(keys))
-    # checks of the suite that have no row for the case under any condition
+    # number of checks of the suite that have no row for the case under any condition
     n_unlisted = np.maximum(n_listed - cells.n_pairs[cells.graded][cells.cell], 0).astype(np.int64)
     absences = _explain_absences(cells, n_unlisted, n_rows, n_failed)
     counts = ~absences.never & (absences.asked | ~absences.designed[cells.slot_pair])
@@ -317,7 +320,8 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
     """Add a sentence to the notes of the outcomes in ``which``.
 
-    The function ``sentence`` returns one text for the outcomes of each code of ``group``.
+    The sentence differs between codes of ``group``: the function ``sentence`` makes it from the
+    outcomes in ``which`` that have the same code.
     """
     for number in np.unique(group[which]):
         chosen = which & (group == number)
@@ -339,7 +343,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """List the checks of ``slots`` in words: the conditions without them, and numbers of cases."""
+    """List checks, each with the conditions that do not have it and the number of cases."""
     pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
     missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
     by_check = missing.assign(pair=pairs).groupby("check", sort=False)

@@ -54,8 +54,8 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
     """Return the unused columns whose name fits the argument ``role``.
 
-    If a column is named ``role``, it is the only one. Otherwise they are the columns with usual
-    names for this argument.
+    A column with the name ``role`` itself is returned alone. Without such a column, all columns
+    with usual names for this argument are returned.
     """
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:

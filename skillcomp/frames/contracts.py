@@ -38,7 +38,8 @@ class Contract:
     columns: Mapping[str, str]  # The pandas dtype of each column, in the order of the frame.
     required: tuple[str, ...]  # Columns with a value in every row; others may be absent or NA.
     unique: tuple[str, ...]  # Columns that form the key of a row.
-    otherwise: tuple[str, ...]  # Key columns of rows without a value in the first of `unique`.
+    # Columns that form the key of a row if its value in the first column of `unique` is missing.
+    otherwise: tuple[str, ...]
     # Allowed words of each column. NA is allowed, too, unless the column is required.
     allowed: Mapping[str, tuple[Any, ...]]
     ranges: Mapping[str, tuple[float, float]]  # Lowest and highest allowed value of each column.

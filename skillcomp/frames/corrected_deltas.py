@@ -63,8 +63,9 @@ def with_corrections(
     -------
     pandas.DataFrame
         The rows of ``deltas``, in their order. ``estimator`` is the recommended estimator or, if
-        none is recommended, ``naive``. The estimates columns and ``reference_low`` are those of
-        this estimator (``reference_low`` is NaN without rows of ``correction.rate``).
+        none is recommended, ``naive``. The estimates columns and ``reference_low`` (lower limit of
+        the rate under the reference) have the values of this estimator. If an estimator is
+        recommended, ``reference_low`` is NaN without rows of ``correction.rate``.
         ``correction_reason`` explains why this estimator, or none, is recommended. ``n_gold``
         counts the labelled cases. ``labels_needed`` is the number of further labelled cases after
         which a verdict is expected (NaN if unknown, infinite if labels on all cases are too few).
@@ -122,7 +123,7 @@ def _checked_rows(
 
 
 def _is_of(rows: pd.DataFrame, delta: pd.Series, names: Sequence[str]) -> Any:
-    """Mark the rows that have the same values as ``delta`` in all ``names``; NA equals NA."""
+    """Mark the rows that equal the row ``delta`` in all columns ``names``; NA equals NA."""
     same = np.ones(len(rows), dtype=bool)
     for name in names:
         match = rows[name].isna() if pd.isna(delta[name]) else rows[name].eq(delta[name])

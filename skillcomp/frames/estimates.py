@@ -195,7 +195,8 @@ def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
 def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> str:
     """Describe the problem that two skills have equal rows; return "" if there are no such skills.
 
-    The columns skill and ``ids`` are not compared, and the order of the rows does not matter.
+    The column ``skill`` and the columns ``ids`` are not compared. The order of the rows does not
+    matter.
     """
     frame = frame.apply(lambda cells: cells.map(whole_content) if cells.dtype == object else cells)
     labels = frame[skill].astype("str").to_numpy()
@@ -384,7 +385,7 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
 
 
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the identifying values and the rows of each combination of group and condition."""
+    """Yield each condition of each group: the values of ``by`` and condition, then the rows."""
     for values, group in groups(frame, by):
         conditions = group["condition"].to_numpy(dtype=object)
         for condition in ordered(conditions):
@@ -404,7 +405,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     """
     code, numbers = np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
     for name in names:
-        value = pd.factorize(frame[name])[0] + 1  # the code of a missing value is 0
+        value = pd.factorize(frame[name])[0] + 1  # 0: missing; others from 1
         code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
     first = np.empty(len(numbers), dtype=np.int64)
     # assign in reverse order: of several rows with a code, the first is written last and stays

@@ -148,8 +148,8 @@ class Frames:
 
         Notes
         -----
-        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no value
-        becomes the name of a file. What a table does not have, such as the text of a skill or a
+        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no file
+        is named after a value. What a table does not have, such as the text of a skill or a
         prompt, is unknown in the store, too: ``store.suites`` is empty, and ``store.skills`` has
         only the sources of passages.
         ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
@@ -302,8 +302,8 @@ def from_frame(
     missing : sequence, optional
         Literal values of passed, gold and score that mean no value, such as ``[-1]`` if a judge
         that failed writes -1. They are removed before words are read, and counted in ``problems``.
-        A number also matches its text. Without ``missing``, such a code in ``passed`` or ``gold``
-        is refused.
+        A number also matches its text, so -1 matches "-1". Without ``missing``, such a code in
+        ``passed`` or ``gold`` is refused.
     keep : {"last"}, optional
         With "last", only the last of several rows with the same keys counts, as after a retry. By
         default, rows with the same keys are repeats; if ``repeat``, ``attempt`` or ``check`` is
@@ -313,7 +313,8 @@ def from_frame(
     shared_cases : bool, optional
         Whether cases with the same name under several skills are the same task (column ``task``
         of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
-        differ, unknown without ``prompt``; an estimate over skills then covers both readings.
+        differ, unknown without ``prompt``. If it is unknown, the interval of an estimate over
+        skills is wide enough for both possibilities.
     checks : {"all", "shared"}, default "all"
         ``"shared"``: the outcomes count only checks that the grader was asked about under every
         condition of the case, as in :func:`skillcomp.frames.outcomes`.
@@ -486,7 +487,7 @@ def _cases_frame(
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
-    # graders may judge different numbers of checks: use the smallest, so that no grader lacks one
+    # graders may judge different numbers of checks: with the smallest, no grader lacks checks
     by_grader = rows.groupby([*CASE, "grader", "grader_version"], dropna=False)["check_id"]
     counted = by_grader.nunique().groupby(CASE).min().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")

@@ -54,7 +54,7 @@ _ORDERS = {
     **dict.fromkeys(("ab", "1", "1.0", "original", "swap = false", "swap=false", "not swapped"), 1),
     **dict.fromkeys(("ba", "2", "2.0", "swapped", "reversed", "swap = true", "swap=true"), 2),
 }
-# Order of presentation for each word in a column called swap or swapped.
+# For each word in a column called swap or swapped, the order that it means (2: swapped).
 _SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
@@ -167,7 +167,8 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    # `call_text` leaves out case="case", the default of from_frame, but it would print case=None
+    # Without `case`, a suggested call must not contain case=None. `call_text` leaves out the text
+    # "case", because it is a default of from_frame.
     arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)

@@ -17,7 +17,8 @@ from skillcomp.io.store import SOURCE
 from skillcomp.records import Skill
 
 WHAT = "from_passages"
-_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a shorter value is the name of a source, not its text
+# fewest words, or characters, of the text of a source; a shorter value may be its name
+_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20
 _OF_FRESH = re.compile("fresh|original|clean|own|non|not|human|independent")
 
 
@@ -225,9 +226,10 @@ def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series,
 
 
 def _is_short(text: str) -> bool:
-    """Return whether a text with few spaces is too short to be the text of a source.
+    """Return whether a value of few words is too short for the text of a source.
 
-    A text in a script without spaces, such as Chinese, is too short only if it has few letters.
+    ASCII values are always too short. Other values may be in a script without spaces, such as
+    Chinese; they are too short if they have few characters.
     """
     return text.isascii() or len(text) < _FEWEST_LETTERS
 

@@ -318,7 +318,7 @@ def verdicts(
     every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
-        check(every, "attempts")  # `check` raises an error that lists the repeated ids
+        check(every, "attempts")  # raises FrameError: ids must be unique
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
     if len(orphans := frame.loc[position < 0, "attempt_id"]):
         names = ", ".join(orphans.unique()[:3])

@@ -225,7 +225,7 @@ def _graders_present(
 
 
 def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
-    """Return n_checks and the facts about the case in each row of ``names``, in the same order."""
+    """Return n_checks and the facts about the case that each row of ``names`` identifies."""
     if cases is None:
         return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)

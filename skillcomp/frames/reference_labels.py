@@ -26,7 +26,7 @@ from skillcomp.frames.estimates import (
 Floats = NDArray[np.float64]
 
 ITEM = ["attempt_id", "check_id"]
-# values of `labeller` for an item with an adjudicated label or with labels of several labellers
+# values of `labeller` that show how the label of an item was chosen (see `one_label`)
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
 # if there are more labellers than this, a note gives their number instead of their names
 _NAMED = 4
@@ -187,7 +187,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note that counts the labels whose attempt has no row in the verdicts, or ""."""
+    """Return a note on the number of labels for attempts without a verdict row; "" if none."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""
@@ -251,9 +251,9 @@ def without_checks(
 Drawn = Literal["random", "chosen", "verdict"]
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
-# Level of the test whether gold was drawn as `gold_drawn` and `drawn_by` state, over all groups
-# together: the share of true statements that a note doubts by chance. It is low, because a table of
-# results can have many rows.
+# A test checks whether gold was drawn as `gold_drawn` and `drawn_by` state. This is its level for
+# all groups together: how often a true statement is doubted by chance. It is low, because a table
+# of results can have many rows.
 DOUBTED = 0.001
 
 

@@ -70,7 +70,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
 
 
 def saved_facts(store: RunStore) -> dict[str, Any]:
-    """Return the facts about the frames that `save_frames` stored with them; {} in other stores."""
+    """Return the facts that `save_frames` stored in the manifest; {} for other stores."""
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
     return {**about, "problems": changes_frame(rows)} if about else {}

@@ -353,7 +353,7 @@ class TableReader:
         return ends
 
     def asked_attempts(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Read the planned attempts; their columns have the names in the table or in the frames."""
+        """Read the planned attempts; each column has its name in the table or in the frames."""
         candidates = [(role, (self.names.get(role, c), c)) for role, c in _OF_ASKED.items()]
         names = {
             role: next(name for name in two if name in asked.columns)
@@ -445,7 +445,7 @@ class TableReader:
         if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
         keys = [*CELL, "grader", "grader_version"]
-        if "round" in columns:  # another round grades the same answer again
+        if "round" in columns:  # rows of different rounds are not repeats
             keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
         numbers = rows.groupby(keys, dropna=False).cumcount() + 1
         if numbers.gt(1).any():

@@ -150,7 +150,7 @@ def plain_word(value: Any) -> str:
 
 
 def is_negated(word: str) -> bool:
-    """Return whether a plain word is negated; the most similar word may then mean the opposite."""
+    """Return whether a plain word is negated. A similar known word may mean the opposite."""
     return bool(_NEGATED.fullmatch(word))
 
 

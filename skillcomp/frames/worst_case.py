@@ -85,9 +85,9 @@ class Claim:
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
     def _shifted_estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
-        """Return an estimate and a lower limit for each number of attempts in ``counts``.
+        """Return the estimate and the lower limit if missing attempts are set against the claim.
 
-        So many attempts are set against the claim.
+        There is one result for each number of attempts in ``counts``.
         """
         order, lost, against = self._order_of_influence(), self._lost(), self._opposed_values()
         sets = []
