@@ -110,7 +110,7 @@ class _Cells:
 
 
 def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct combinations of several arrays of codes, entry by entry.
+    """Assign numbers to the distinct combinations of several arrays of codes, entry by entry.
 
     Return the number of each entry's combination, and the first entry with each number.
     """
