@@ -267,7 +267,10 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """If all values are whole, put a tick on each value or, if there are many, on round numbers."""
+    """Put ticks on whole numbers only, if all values are whole.
+
+    Each value gets a tick; if there are many values, only round numbers such as 0, 5, 10 do.
+    """
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return
@@ -338,14 +341,14 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
 
 
 def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
-    """Return a legend mark with the colour and marker of a look."""
+    """Return a legend mark with the colour and marker of a `Look`."""
     mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
     mark.set_markerfacecolor("white" if hollow else look.color)
     return mark
 
 
 def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
-    """Return one legend entry per look."""
+    """Return one legend entry for each level, with the colour and marker of its `Look`."""
     return [(level, marker(look, line=line)) for level, look in looks_of.items()]
 
 
@@ -380,10 +383,10 @@ def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no int
 def level_marks(
     ax: Axes, at: Floats, of: Estimates, rows: Bools, look: Look, name: object, **how: Any
 ) -> Entry:
-    """Draw the upright intervals and the points of one level; return its legend entry.
+    """Draw the points and vertical intervals of one level; return its legend entry.
 
-    `at` has the positions of all rows, and `of` their estimates and limits. `rows` is a mask of the
-    rows of this level. `how` may contain ``line``, the style of the line that joins the points, and
+    `at` (positions) and `of` (estimates and limits) are for all rows; `rows` is a mask of the rows
+    of this level. `how` may contain ``line``, the style of the line that joins the points, and
     ``width``, the line width of the intervals.
     """
     value, low, high = (column[rows] for column in of)

@@ -143,9 +143,9 @@ def threshold(
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
         ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
         at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
-        false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too;
-        their limits, the range of the chosen n across resamples, are drawn as a bracket at the
-        bottom.
+        false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too.
+        Their limits give the range of the n chosen in resamples, which is drawn as a bracket at
+        the bottom.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional

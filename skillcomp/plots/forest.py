@@ -468,7 +468,7 @@ def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple
 def _refuse_alike(
     frame: pd.DataFrame, spots: Sequence[Any], where: str, collision: str, advice: str
 ) -> None:
-    """Raise FrameError if two rows have the same spot; name the columns in which they differ."""
+    """Raise FrameError if rows share a spot; the message names the columns in which they differ."""
     if len(set(spots)) == len(spots):
         return
     first = next(spot for spot in spots if spots.count(spot) > 1)

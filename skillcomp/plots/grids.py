@@ -206,7 +206,7 @@ def facet(
     title: str = "{}",
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """Draw the same plot for each level of a column, with shared limits and one legend below.
+    """Draw the same plot for each level of a column, with shared axes and one legend below.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _heat_map(
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
         color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
-        shown = 1 - opacity[row, column] * (1 - color)  # the colour as it appears on white paper
+        shown = 1 - opacity[row, column] * (1 - color)  # the translucent colour on white
         text.set(gid="value", color=_ink_on(shown))
 
 

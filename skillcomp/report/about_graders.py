@@ -14,7 +14,7 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-# A FAIL by an undecided grader breaks no rule, because the rules ask for this FAIL.
+# ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to answer FAIL.
 _NO_BREACH = ("undecided_fail",)
 _MOST = 3  # A sentence names at most this number of rules.
 
@@ -28,8 +28,9 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
         One result per topic, named by the topic:
 
         - ranking: :func:`skillcomp.reliability.agreement` by grader
-        - ceiling: results of the same function: one on all labels, then one for each labeller
-          alone, with the labeller in an added column ``labeller``
+        - ceiling: concatenated results of :func:`skillcomp.reliability.agreement` by grader: first
+          with all labels, then with the labels of each labeller alone. An added column
+          ``labeller`` names this labeller and is NaN in the rows with all labels.
         - chance: the same frame as ``ranking``; each grader is compared with a constant grader,
           which passes (or fails) every item
         - unpaired: :func:`skillcomp.reliability.contrast_counts`
@@ -112,7 +113,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
-    """Count the pairs of graders with a significant difference in agreement; list the others."""
+    """Count the pairs of graders with a significant difference in agreement; list the other pairs."""
     if pairs.empty:
         return
     ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])
@@ -170,7 +171,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
-    """Compare the false fails of pairs of graders, and name the stricter grader of each pair."""
+    """For each pair of graders, compare their false fails, and name the stricter grader."""
     for start, name, reference, row in _pairs_of(drift, "sensitivity_change"):
         if row["ci_low"] <= 0 <= row["ci_high"]:
             yield (
@@ -190,9 +191,9 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
 
 
 def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
-    """Yield the rows of a measure that have an interval, with the names of both graders.
+    """Yield the start of a sentence, both graders and the row, for each row of a measure.
 
-    Each result starts with words that name the agent; they are empty without agents.
+    Rows without an interval are skipped. The start names the agent; it is empty without agents.
     """
     rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in rows.iterrows():
@@ -201,7 +202,7 @@ def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that differ from the reference, then those of them that gold confirms."""
+    """Count the flips (verdicts that differ from the reference) and those that gold confirms."""
     for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()

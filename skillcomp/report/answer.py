@@ -113,7 +113,7 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return an escaped HTML list of the first 12 sentences and of all those on ``problems``.
+        """Return sentences as an escaped HTML list: the first 12, and all those on ``problems``.
 
         If the study compares no conditions, return its first screens instead.
         """
@@ -280,7 +280,8 @@ def answer(
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
     if len(gold) and agents and "overall" in estimates.frames:
-        # correction.delta cannot average agents; an empty frame adds the words "not corrected"
+        # correction.delta cannot average agents; the empty frame makes the sentence on all skills
+        # say "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
         estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:
@@ -316,7 +317,7 @@ def answer(
     def finished(results: StudyEstimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
-        # the page shows the limits of each screen on that screen, so leave them out here
+        # leave out the limits, because each screen on the page shows its own
         own = [s.findings[s.findings["topic"].ne("limits")] for s in screens]
         sentences = pd.concat([sentences, *own], ignore_index=True)
         named = dict(groups or {})

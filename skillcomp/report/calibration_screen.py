@@ -30,7 +30,7 @@ def calibration_screen(
 
     The estimates are added to `results` as ``calibration``.
     """
-    # in a skill study a chapter calibrates on the answers, so the screen leaves them out
+    # in a skill study, a chapter calibrates on the answers, so leave the answers out here
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
     about["tokenizer"] = data.tokenizer
@@ -52,7 +52,7 @@ def calibration_screen(
 
 
 def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.DataFrame:
-    """Calibrate on the passages and, if asked for, on the answers."""
+    """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
     if not with_answers:
         return overlap.calibrate(**about)
     how = {name: about[name] for name in ("skills", "tokenizer")}

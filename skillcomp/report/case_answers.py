@@ -148,7 +148,7 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> list[Row]:
-        """Return the content of a panel for each answer to a case; by default, for all repeats.
+        """Return one panel (a dictionary) for each answer to a case; by default, of all repeats.
 
         The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
         of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and
@@ -285,7 +285,7 @@ def _verdict_word(passed: Any, status: Any) -> Row:
 
 
 def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
-    """Return each row's grader, with its version and round if the grader has several of them."""
+    """Return the grader of each row, with its version or round if the grader has several."""
     names = table["grader"].astype("object")
     for column, word in (("grader_version", "version"), ("round", "round")):
         several = table.groupby("grader")[column].transform("nunique") > 1

@@ -48,8 +48,8 @@ class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
-    SVG, or an empty text if no part of it has a title; a reader who points at a part sees the
-    title of the part. ``narrow`` is the same figure drawn for a phone.
+    SVG, in which pointing at a part shows its title; it is empty if no part has a title.
+    ``narrow`` is the same figure drawn for a phone.
     """
 
     stem: str
@@ -143,7 +143,7 @@ def chapter_of(
         section.shown = _with_tables_folded(section.shown)
     chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
     drawn = {name for figure in chapter.figures for _, name in figure.files}
-    kinds = set(ENDINGS) - {"txt", "tex"}  # .txt and .tex hold captions, which the page shows
+    kinds = set(ENDINGS) - {"txt", "tex"}  # the page already shows the captions in .txt and .tex
     files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
     apart = tuple(sorted(files - drawn))
     return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))
@@ -171,7 +171,7 @@ def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
 
 
 def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
-    """Return whether the text of a part is the beginning of one of the sentences."""
+    """Return whether one of the sentences begins with the text of this output."""
     text = "" if isinstance(part, Figure) else part.striptags()
     return bool(text) and any(sentence.startswith(text) for sentence in sentences)
 

@@ -101,7 +101,7 @@ def corrected_rates(
 def with_failed_ends(
     verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Add fails for attempts that have status timeout, truncated or refused but no verdict."""
+    """Add failed verdicts for attempts with status timeout, truncated or refused but no verdict."""
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]

@@ -79,8 +79,9 @@ def text(value: Any) -> str | None:
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
     """Find start and end of each quote, even if blanks or quotation marks are different."""
     flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
-    # `ends` has the end of each shortened run of blanks in `flat`, and `dropped` has the number of
-    # blanks left out so far; with both, a position in `flat` is converted to one in `answer`
+    # `flat` has one blank for each run of blanks in `answer`. A position in `flat` plus the number
+    # of blanks dropped before it is the position in `answer`. `dropped` has these numbers, and
+    # `ends` has the positions in `flat` from which each next number applies.
     ends, dropped = [], [0]
     for run in re.finditer(r"\s{2,}", answer):
         dropped.append(dropped[-1] + len(run[0]) - 1)

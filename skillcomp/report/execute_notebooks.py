@@ -97,8 +97,8 @@ def _executed(
 ) -> nbformat.NotebookNode:
     """Run a notebook in the kernel of a client, as :func:`execute` does.
 
-    ``for_page`` shows DataFrames as the tables of the report page (:mod:`skillcomp.table`), and
-    leaves out the cells that show a widget.
+    With ``for_page``, DataFrames are shown as tables of the report page (:mod:`skillcomp.table`),
+    and cells that show a widget are left out.
     """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if for_page:
@@ -156,7 +156,7 @@ def execute_chapters(
             if books[path][1] or not share_kernel:
                 kernel.close()
                 client = None
-    todo.put(None)  # the next thread reads this None and ends, too
+    todo.put(None)  # the next thread also ends when it reads None
     return books
 
 

@@ -52,7 +52,7 @@ _COLUMNS = (
     ["effect", "at", "reference_rate", *_LIMITS],
     ["feature", "measure", "estimate", "ci_low"],
 )
-# names of estimates in sentences, if they differ from the parameters of `findings`
+# parameter of `findings` -> name of this estimate in sentences, if it has another name there
 _ESTIMATES = {
     "overall": "effect of all skills",
     "placebo": "comparison with the placebo",
@@ -226,7 +226,7 @@ def findings(
         topics.append(reading)
         if gap is not None:
             topics.append(("transfer", _transfer_sentences(gap, gap)))
-    # with `decided`, sentences also state that there is no gold, or that there is one grader
+    # if `decided` is given and there is no gold, or only one grader, a sentence says so
     whole = decided is not None
     topics += [
         ("grader", grader_sentences(agreement) if whole or agreement is not None else ()),
@@ -281,7 +281,10 @@ def _verdict_sentences(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the estimated row of `frame` with the skill, agent and condition of `row`, if any."""
+    """Return the row of `frame` that has the skill, agent and condition of `row`.
+
+    Return None if there is no such row, or if it has no estimate.
+    """
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
@@ -346,7 +349,7 @@ def _headline(main: pd.DataFrame) -> str:
 
 
 def _unconfirmed_counts(main: pd.DataFrame) -> str:
-    """Count, in words, the verdicts that the grader alone gives to the undetermined rows."""
+    """Return words that count the verdicts by the grader alone on the undetermined rows."""
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if not alone:
@@ -497,7 +500,7 @@ def _rates_of_conditions(row: Row) -> str:
 
 
 def _what_passes(row: Row) -> str:
-    """Return the word for what passes in a row: "answers" or "checks"."""
+    """Return "checks" if the rates of the row are shares of checks; otherwise "answers"."""
     return "checks" if row.get("measure") == "delta_share_passed" else "answers"
 
 
@@ -513,7 +516,7 @@ def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
 
 
 def _missing_answers(row: Row) -> str:
-    """Describe the missing answers that could overturn a verdict, and the assumption made."""
+    """Describe the missing answers that could overturn a verdict, and what is assumed of them."""
     sides = (
         (row["condition"], "n_missing", "n_attempts"),
         (row["reference"], "n_missing_reference", "n_attempts_reference"),
@@ -598,7 +601,7 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
         end = f"far cases change {word}: far minus near {say.change(row)}"
-    # pooled rows also list dimensions, but the comparison is across them, not within them
+    # a pooled row also lists dimensions, but it does not compare cases within each dimension
     is_within = by_measure is within and row.get("dimensions")
     about = ""
     if is_within:
@@ -619,7 +622,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Return, for each agent and grader version, a text with their names, and their rows."""
+    """Return, for each agent and grader version, the start of a sentence, and the rows."""
     by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
     if not by:
         return [("", frame)]
@@ -628,7 +631,7 @@ def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
 
 
 def _effect_sentences(effects: pd.DataFrame) -> Sentences:
-    """Describe the effects of the two factors by one agent and grader."""
+    """Describe the effects of the two factors for one agent and one grader version."""
     of = {(row["effect"], row["at"]): row for _, row in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))

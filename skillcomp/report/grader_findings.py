@@ -111,12 +111,12 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
 
 
 def _error_share(row: Row | None) -> str:
-    """Format an error rate."""
+    """Format an error rate; "an unknown share" if it has no estimate."""
     return say.share(row) if say.has_estimate(row) else "an unknown share"
 
 
 def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
-    """Compare pairs of graders: their false passes or, without gold, their pass rates."""
+    """For each pair of graders, compare the false passes or, without gold, the pass rates."""
     if drift is None:
         yield Sentence("One grader in one version: no drift between graders can be seen.")
         return

@@ -113,7 +113,7 @@ def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> No
     apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
     results.add("drift", apart, *compared, reference_grader=grader, **how)
-    graded = data.verdicts.assign(grader_version="")  # the names already tell versions apart
+    graded = data.verdicts.assign(grader_version="")  # the grader names already include the version
     results.add(
         "ranks", several and labels is not None, reliability.contrast, graded, labels, **how
     )
@@ -224,7 +224,7 @@ def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 
 def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Describe leniency against gold and the biases that the data identify."""
+    """Describe leniency against gold, and the biases that can be estimated."""
     for _, row in estimates.get("leniency", pd.DataFrame()).iterrows():
         if not say.has_estimate(row):
             continue
@@ -253,7 +253,7 @@ def drift_sentences_of(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -
 
 
 def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iterator[str]:
-    """Describe the changes in agreement and, unless answers were compared in pairs, in errors."""
+    """Describe changes in agreement and in errors; in a study of pairs, only in agreement."""
     if drift is None:
         return
     rows = drift[drift["measure"].eq("agreement_change")].dropna(subset=["estimate", "ci_low"])
@@ -321,7 +321,7 @@ def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str
 def gold_sentences(
     data: StudyData, agreement: pd.DataFrame | None, grader: str, per_item: int = 1
 ) -> Iterator[str]:
-    """Count items without gold, and the labels needed for narrow intervals of a grader."""
+    """Count the items of a grader without gold, and the labels that narrow intervals need."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
@@ -334,7 +334,7 @@ def gold_sentences(
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
     texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
-        if per_item > 1 and measure in _ERRORS:  # for pairs, the two error rates are equal
+        if per_item > 1 and measure in _ERRORS:  # in pairs, false passes and false fails are equal
             continue
         if say.has_estimate(row := rows.get(measure)):
             needed = units_needed(interval_of(row), half) / per_item

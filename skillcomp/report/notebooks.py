@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import nbformat
 
 INJECTED = "injected-parameters"
-_OWN_DATA = ("00-", "11-")  # The tutorial and the published studies have data of their own.
+_OWN_DATA = ("00-", "11-")  # The tutorial and the published studies use their own data.
 NOT_SHOWN = "Not shown: "  # The sentence that replaces an analysis without data starts with this.
 _EXPLORER = "sc.explore."
 

@@ -9,7 +9,7 @@ import pandas as pd
 from skillcomp.report.phrases import listing
 from skillcomp.style import called
 
-# topic of the sentences on each frame of an answer
+# name of a frame -> topic of the sentences on it
 _TOPICS = {"decided": "skill", "placebo": "skill", "previous": "skill", "overall": "summary"}
 _TOPICS |= {"gap": "transfer", "effects": "structure", "explained": "structure"}
 _TOPICS |= {"dimensions": "dimension", "price": "price"}
@@ -52,7 +52,7 @@ def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _label_of_rows(part: pd.DataFrame, key: str, frame: pd.DataFrame) -> str:
-    """List the values of `part` in the column `key`; empty if they are all those of `frame`."""
+    """List the values of `part` in the column `key`; empty if `frame` has no other values."""
     values = [value for value in part[key].dropna().unique() if value != ""]
     if not values or (len(values) > 1 and len(values) == frame[key].nunique()):
         return ""

@@ -60,7 +60,7 @@ _OWN_PARAMETERS = {"DATA", "OUT"}  # `build` sets these parameters of notebooks.
 _SAVED = "study"  # Frames are saved in this folder, so that chapters can read them as a store.
 _GUIDES = {"04", "08"}  # These notebooks are about planning and running any study.
 _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|<[^>]*>)", re.S)
-# the blank in "52 %", "+52 points", "[37, 64]", "n = 14" and "p = .03"
+# a line must not break at the blanks in "52 %", "+52 points", "[37, 64]", "n = 14", "p = .03"
 _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
@@ -204,7 +204,10 @@ def _defaults_by_notebook(
 def _with_paths(
     values: Mapping[str, object], study: RunStore | Frames, out: Path
 ) -> dict[str, object]:
-    """Add the parameters DATA and OUT; make STORE absolute: a notebook runs in its own folder."""
+    """Add the parameters DATA and OUT to `values`, and make the path STORE absolute.
+
+    A notebook runs in its own folder, where a relative path would lead elsewhere.
+    """
     paths: dict[str, object] = {"OUT": str(out.resolve())}
     if isinstance(study, RunStore):
         paths["DATA"] = str(study.path.resolve())
@@ -282,7 +285,10 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
-    """Return HTML and a figure on the last probe, a test of the checks; empty without a probe."""
+    """Return HTML and a figure on the last probe (a test of the checks).
+
+    Without a probe, there is no HTML and the list of figures is empty.
+    """
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
         return {"figures": []}
@@ -419,7 +425,8 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
         how["fingerprint"] = fingerprint
         figure = _saved_figure(result.draw(some), stem, out, how)
-        with TemporaryDirectory() as folder:  # for files of the figure that the page embeds
+        # the page embeds the narrow figure, so its files are temporary
+        with TemporaryDirectory() as folder:
             phone = result.draw(some, "column")
             narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
         figures.append(replace(figure, narrow=narrow))
@@ -509,7 +516,7 @@ def _page_template() -> Template:
 def _about_skill(
     name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]], notes: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the entry of a skill on the page; its placebo and its notes are folded."""
+    """Return what the page shows on a skill; sentences on its placebo and notes are folded."""
     sentences = {
         topic: [row for row in topics.get(topic, []) if row["about"] == name]
         for topic in ("skill", "condition", "placebo")

@@ -131,7 +131,7 @@ def _draw_pairs(rows: pd.DataFrame) -> Any:
 
 
 def _win_sentences(rates: pd.DataFrame | None, judge: str) -> Iterator[str]:
-    """Describe how often a judge prefers each system to another one."""
+    """Describe for each pair of systems how often a judge prefers the first one."""
     if rates is None:
         return
     rows = rates[rates["grader"].eq(judge)].dropna(subset=["estimate"])

@@ -112,7 +112,7 @@ class StudyEstimates:
     def add(
         self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
     ) -> None:
-        """Run an analysis if `needed` is true; store its frame or, on failure, its message."""
+        """Run an analysis if `needed` is true; store its frame or, if it fails, its error."""
         if not needed:
             return
         try:

@@ -158,7 +158,8 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
     Returns
     -------
     list of str
-        One sentence for each condition, effect, size and number of skills. It gives the number of
+        One sentence for each condition, effect, effect size, power and number of skills (and each
+        agent, skill, grader and kind of cluster, if there are several). It gives the number of
         cases for each number of repeats, or the reason why this number is not known.
 
     Raises
