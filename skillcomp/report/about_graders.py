@@ -113,7 +113,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
-    """Count the pairs of graders with a significant difference in agreement; list the other pairs."""
+    """Count the pairs of graders that differ significantly in agreement; list the other pairs."""
     if pairs.empty:
         return
     ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])

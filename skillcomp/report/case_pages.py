@@ -112,7 +112,7 @@ class _CaseData:
     keys: list[Key]
     facts: Mapping[Key, list[str]]
     lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
-    # Filter codes, such as 0.1.n for condition 0, grader 1 and state n.
+    # Filter codes, such as 0.1.n for condition 0, grader 1 and the state n (unknown).
     hits: Mapping[Key, list[str]]
     graders: list[str]
     conditions: list[str]
@@ -194,7 +194,7 @@ def _changes(
 def _hits_by_case(
     tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
 ) -> dict[Key, list[str]]:
-    """Return the filter codes of cases, such as 0.1.n for condition 0, grader 1 and state n."""
+    """Return the filter codes of each case; `_CaseData` has an example of a code."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     hits: dict[Key, list[str]] = {}
