@@ -157,8 +157,8 @@ def compared_outcomes(
 ) -> pd.DataFrame:
     """Check outcomes for a comparison of conditions, and return them.
 
-    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` names the
-    condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
+    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` contains
+    the condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
     ``reference``, also raise FrameError if the reference has no rows or the conditions have
     different checks.
     """
@@ -452,7 +452,7 @@ class CasePairs:
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
-        """Average the entries of each case, but keep the smallest ``n`` and ``checks``."""
+        """Average the entries of each case, but keep its smallest ``n`` and smallest ``checks``."""
         code, numbers = pd.factorize(self.case_number)
         if len(numbers) == len(code):
             return self
@@ -760,7 +760,7 @@ def claim(
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
     """Add the note of :func:`claim` to an interval; with ``ONE_SKILL``, the interval becomes NaN.
 
-    An interval without cases gets the text ``nothing`` as its note instead. The texts in ``more``
+    If the interval has no cases, its note is the text in ``nothing`` instead. The texts in ``more``
     are added only to an interval with an estimate.
     """
     if not interval.n:

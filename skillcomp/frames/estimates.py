@@ -287,7 +287,7 @@ def prepared(
     Raises
     ------
     FrameError
-        If the frame breaks its contract, ``by`` names an unusable column, or the analysis would
+        If the frame breaks its contract, ``by`` contains an unusable column, or the analysis would
         pool groups that are not repeats of each other.
     """
     names, averaged = listed(by), listed(average)

@@ -448,7 +448,7 @@ def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
 
 
 def _with_gold(pairs: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
-    """Add the pair and the order of each row, and carry the gold winner to all rows of a pair."""
+    """Add the pair and the order of each row; copy the gold winner to all rows of its pair."""
     low = np.minimum(pairs["first"].to_numpy(object), pairs["second"].to_numpy(object))
     high = np.maximum(pairs["first"].to_numpy(object), pairs["second"].to_numpy(object))
     keys = pd.DataFrame({"case_id": pairs["case_id"], "low": low, "high": high})

@@ -97,8 +97,8 @@ def outcomes(
     All other incomplete attempts are NA.
 
     With ``checks="shared"``, a check counts for a case if, under each condition of the case, it has
-    a row or the grader stopped before it in an attempt. An attempt is NA if the grader stopped at a
-    check that does not count.
+    a row or the grader stopped before it in at least one attempt. An attempt is NA if the grader
+    stopped at a check that does not count.
 
     Examples
     --------
