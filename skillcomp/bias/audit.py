@@ -128,9 +128,10 @@ def audit(
           checks that pass or that fail by gold.
         - the estimates columns. The measure is ``effect_points`` (average marginal effect on the
           pass rate given gold), ``perturbation_points`` (copy minus original) or
-          ``position_points``. Estimates are in percentage points and positive if the grader is
-          more lenient; an effect that the data do not identify is NaN, with a note that begins
-          "not identified". ``n`` counts verdicts or, in paired tests, cases.
+          ``position_points``. Estimates are in percentage points, and positive if the feature
+          makes a PASS (for position, a win) more likely. An effect that the data do not identify is
+          NaN, with a note that begins "not identified". ``n`` counts verdicts or, in paired tests,
+          cases.
         - p_adjusted: the p-value adjusted by Holm over the ``effect_points`` of stratum ``all``.
           Effects that are not identified count as tests, too.
         - per: what one unit of the feature means.
@@ -166,10 +167,10 @@ def audit(
     combination, and one unseen case could change a slope far beyond any likely effect. Their
     interval is that of ``bounded_slope`` only with ``"bounded"`` or if no verdict varies; otherwise
     it is the t interval of CR2. If few answers fool the grader and the feature has an effect, the t
-    interval covers only 84 to 91 % (``make validate``). ``"bounded"`` keeps its coverage, but is up
-    to six times as wide. The effects are associations among answers that differ in several ways, so
-    prefer the test with copies if there is one. If errors of gold depend on a feature, they look
-    like a bias of the grader.
+    interval contains the true effect in only 84 to 91 % of studies (``make validate``).
+    ``"bounded"`` keeps its coverage, but is up to six times as wide. The effects are associations
+    among answers that differ in several ways, so prefer the test with copies if there is one. If
+    errors of gold depend on a feature, they look like a bias of the grader.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Pairwise judgements as a table with one row per pair, and the result of the first answer."""
+"""Pairwise judgements as a table with one row per pair, and results of the answer shown first."""
 
 from __future__ import annotations
 

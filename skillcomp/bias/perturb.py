@@ -57,7 +57,7 @@ _DISAPPROVALS = (
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 
-# match labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
+# patterns of labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _LABELS = (
     ("bold", re.compile(r"\*\*[^*\n]{1,60}\*\*\W*\w")),
     ("colon", re.compile(r"(?:[\w'-]+ )?[\w'-]+: \w")),
@@ -80,7 +80,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     r"""Copy answers with one change in form, to be graded like the originals.
 
     The content is unchanged, so a grader without the bias gives a copy the verdicts of its
-    original. Grade the copies like other attempts and pass both to
+    original. Grade the copies like other attempts, and give the verdicts on originals and copies to
     :func:`skillcomp.bias.perturbed`.
 
     Parameters

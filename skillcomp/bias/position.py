@@ -183,7 +183,8 @@ def position_intervals(
     if not is_reversed.any():
         first_share = replace(first_share, note="no pair is reversed")
     # The points of a pair are the outcome of an answer when it is shown first (1 for a win, 0 for
-    # a loss) minus its outcome when it is shown second: first_1 - (1 - first_2) = wins - 1.
+    # a loss) minus its outcome when it is shown second: first_1 - (1 - first_2). This is the number
+    # of wins of the answer shown first, minus 1.
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)

@@ -71,8 +71,8 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
-# The note of an estimate contains this text if the variance was increased, as if gold showed
-# further errors of the grader.
+# The note of an estimate contains this text if imagined errors of the grader (errors that gold did
+# not show) were added to the variance.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 Parts = Iterable[tuple[dict[str, Any], Group]]  # type of the result of `labelled_groups`
@@ -184,7 +184,8 @@ def delta(
     value : {"share_passed", "passed"}, default "share_passed"
         What is averaged: the share of checks passed, or whether the attempt passes every check.
     estimator : str, default "auto"
-        ``"auto"`` returns the rows of every estimator, the name of an estimator only its own rows.
+        ``"auto"`` returns the rows of every estimator. The name of an estimator returns only the
+        rows of this estimator.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
     gold_drawn : {"random", "chosen", "verdict"}, default "random"
@@ -327,7 +328,7 @@ def delta_with_rates(
     interval: IntervalRule = "adaptive",
     **about: Any,
 ) -> pd.DataFrame:
-    """Return the rows of :func:`delta`, then those of :func:`rate`; join verdicts and gold once."""
+    """Return the rows of :func:`delta`, then those of :func:`rate`, from one join with gold."""
     check_settings("correction.delta", ci_level)
     made = tables(verdicts, gold, by=by, what="correction.delta", **about)
     parts = list(labelled_groups(made, ci_level, deltas=True))

@@ -78,7 +78,7 @@ CLUSTERS = ["cluster", "cluster_by_name"]
 
 
 class Draw(NamedTuple):
-    """How gold was drawn: a keyword, a description, and a problem if the data contradict it."""
+    """How gold was drawn: the keyword, its description, and the problem if data contradict it."""
 
     gold_drawn: str
     words: str
@@ -163,7 +163,7 @@ class Tables:
 
     @cached_property
     def draw(self) -> Draw:
-        """How gold was drawn, and a problem if the labels contradict this."""
+        """How gold was drawn, with a message if the labels contradict ``gold_drawn``."""
         problem = ""
         if "stratum" in self.units:
             problem = refuted_draw(self.units, [*self.by, "condition"], self.drawn_by)
@@ -242,7 +242,7 @@ def _with_check_sets(
     checks_of_case = grouped(rows, [*CASE, *graded])["check_id"]
     rows = rows.assign(n_checks=checks_of_case.transform("nunique"))
     if np.array_equal(rows["n_checks"], np.bincount(code)[code]):
-        return rows, keys.assign(note="")  # no attempt lacks a check
+        return rows, keys.assign(note="")  # every attempt has a row for every check
     sets = check_sets(
         rows,
         code,
@@ -685,7 +685,7 @@ class Group:
         return int(pairs["gold"].notna().sum()) or fewest
 
 
-Compared = Sequence[tuple[Any, ...]]  # entries: (group, condition) or (group, condition, reference)
+Compared = Sequence[tuple[Any, ...]]  # tuples (group, condition) or (group, condition, reference)
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 
@@ -752,7 +752,7 @@ def _delta_by_estimator(
 
 
 def _only_weighted(naive: Interval, weighted: Interval) -> dict[str, Interval]:
-    """Return the estimates if gold was drawn by verdict; only naive and gold_only are defined."""
+    """Return the estimates for gold drawn by verdict; all but naive and gold_only are NaN."""
     nothing = undefined("", _OTHER_DRAW, ci_level=naive.ci_level, n=0.0)
     defined = {"naive": naive, "gold_only": weighted}
     return {name: defined.get(name, nothing) for name in ESTIMATORS}

@@ -76,12 +76,13 @@ def consistency(
           not in another; only attempts with a verdict on every check in every round count;
         - ``pass_rate_change``: pass rate of the last round minus that of the first.
 
-        ``n_rounds`` is the number of rounds. ``n_missing`` counts the items graded in two or more
-        rounds (for ``attempt_flip_rate``: the attempts with all checks graded in all rounds) that
-        lack a verdict in one of them: malformed, refused or an error. ``worst_low`` and
-        ``worst_high`` are the lowest and the highest value that these missing verdicts allow; they
-        are NaN for the three chance-corrected coefficients. The note counts the items that were
-        left out, with reasons. NaN with a note if nothing was graded twice.
+        ``n_rounds`` is the number of rounds. ``n_missing`` counts the items that have rows in two
+        or more rounds, but in at least one of them no verdict (malformed, refused or an error). For
+        ``attempt_flip_rate``, it counts the attempts of which every check has a row in every round,
+        but at least one row has no verdict. ``worst_low`` and ``worst_high`` are the lowest and the
+        highest value that these missing verdicts allow; they are NaN for the three chance-corrected
+        coefficients. The note counts the items that were left out, with reasons. Estimates are NaN
+        with a note if nothing was graded twice.
 
     Raises
     ------
@@ -174,7 +175,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, by measure, the number of units that lack verdicts, and the worst-case bounds."""
+    """Return for each measure how many items or attempts lack a verdict, and worst-case bounds."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -185,8 +186,8 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
     low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
     high = low | n_open.gt(0)
     n_missing = int(n_open.gt(0).sum())
-    # Pairs of rounds agree most often if the item passes in ``best`` rounds, and least often if it
-    # passes in ``worst`` rounds.
+    # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
+    # the fewest agree if passes and fails are as equal in number as possible.
     best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
     worst = (n // 2).clip(n_passed, n_passed + n_open)
     agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]
@@ -210,7 +211,7 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
 def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
     """Return how many attempts lack a verdict, and the lowest and highest possible flip rate.
 
-    Only attempts with all checks graded in all rounds count.
+    Only attempts of which every check has a row in every round count.
     """
     whole = asked.all(axis=1).groupby(level="attempt_id", sort=False).transform("all")
     attempts = verdict[whole].groupby(level="attempt_id", sort=False)

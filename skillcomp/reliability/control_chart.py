@@ -53,13 +53,13 @@ def chart(
     -------
     pandas.DataFrame
         One row per check, in the order of the checks. ``check`` is its number, from 1. ``time`` is
-        NaT if unknown. ``error`` is the result of the check. ``cusum`` is the value of the chart
-        after it. ``alarm`` is true only at the first alarm.
+        NaT if unknown. ``error`` is true if grader and gold differ on the check. ``cusum`` is the
+        value of the chart after the check. ``alarm`` is true only at the first alarm.
 
         The other columns are the same for all checks of a group. ``limit`` is the value at which
         the chart alarms. ``alarm_at`` is the number of the check with the first alarm, and
-        ``alarm_time`` its time. ``change_at`` is the number of the check after the last one with
-        ``cusum`` 0 before the alarm. It is the usual estimate of when the rate rose. ``arl_p0`` and
+        ``alarm_time`` its time. ``change_at`` is the usual estimate of when the rate rose: the
+        number of the check from which ``cusum`` stays above 0 until the alarm. ``arl_p0`` and
         ``arl_p1`` are the exact mean numbers of checks until an alarm at the two rates.
         ``p_false_alarm`` is the exact probability of an alarm at ``p0`` in a stream of this length.
         ``method`` and ``note`` describe the chart. ``alarm_at``, ``alarm_time`` and ``change_at``
@@ -89,6 +89,8 @@ def chart(
 
     Examples
     --------
+    Errors begin at check 41, and the third error, at check 45, raises the alarm.
+
     >>> import pandas as pd
     >>> stream = pd.DataFrame({"error": [False] * 40 + [True, False, True, False, True, True]})
     >>> found = chart(stream, p0=0.05, p1=0.15, arl=300)

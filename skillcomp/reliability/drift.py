@@ -125,7 +125,7 @@ def drift(
         - ``sensitivity_change``: change in the share passed among gold passes.
         - ``specificity_change``: change in the share failed among gold fails. This and the
           sensitivity change are below 0 if the version is worse. Their ``p_value`` is the larger of
-          two, as for ``agreement_change``; ``p_adjusted`` is by Holm over the two measures.
+          two, as for ``agreement_change``; ``p_adjusted`` is adjusted by Holm over these measures.
         - ``severity_shift``: in logits, from a conditional logit (Rasch) model. Above 0 if the
           version is more severe (it passes fewer of the same items), below 0 if more lenient.
         - ``cochran_q``: Cochran's Q over three or more versions, without an interval. One row per
@@ -135,13 +135,13 @@ def drift(
         ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
         ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, to
         right and to wrong). ``n_dropped`` counts the items that only one of the two decided.
-        ``p_interval`` inverts the interval. ``p_items`` is from the mid-p McNemar test or Cochran's
-        Q with items taken as independent, for comparison with published work. ``n_missing`` and
-        ``n_missing_reference`` count the items that both versions graded but for which the compared
-        version, or the reference, gave no verdict (malformed, refused, an error). ``worst_low`` and
-        ``worst_high`` are the lowest and the highest value that these missing verdicts allow. The
-        two bounds do not include items that one version did not grade; the note counts such items.
-        Undefined values are NaN with a note.
+        ``p_interval`` inverts the interval. ``p_items`` takes items as independent (mid-p McNemar
+        test or Cochran's Q); it is for comparison with published work. ``n_missing`` counts the
+        items that have rows of both versions, but no verdict of the compared version (malformed,
+        refused, an error); ``n_missing_reference`` counts those without a verdict of the reference.
+        ``worst_low`` and ``worst_high`` are the lowest and the highest value that these missing
+        verdicts allow. The two bounds do not include items that one version did not grade; the note
+        counts such items. Undefined values are NaN with a note.
 
     Raises
     ------
@@ -161,10 +161,10 @@ def drift(
     McNemar's test does not. If one version errs on all checks of a few cases and an equally good
     one errs on single checks, the test alone shows a change in about 10 % of studies instead of
     5 %. Therefore ``p_value`` is the larger of the two p-values (see :func:`contrast`). The
-    severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two
-    counts is 0, half the mean number of flipped items of the cases that have any is added to both
-    (see :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the
-    comparison if either version gave no verdict on it.
+    severity shift is log(lost / gained) with a cluster-robust standard error. If one of the two
+    counts is 0, m / 2 is added to both, where m is the mean number of flipped items in the cases
+    that have a flipped item (see :func:`skillcomp.stats.significance.severity_shift`). An item is
+    left out of the comparison if either version gave no verdict on it.
 
     References
     ----------
@@ -228,7 +228,8 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         table = items[["old", "new"]].to_numpy(dtype=float)
         readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
         shift = reduce(covering, readings)
-        # The shift is highest if missing verdicts of the version are FAIL, as in the first copy.
+        # The first of the two worst cases has the highest shift: missing verdicts of the compared
+        # version are FAIL there, which makes this version more severe.
         high, low = (
             severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
             for rows in pair.worst_cases()
@@ -274,11 +275,11 @@ def paired_change(
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change of a rate over the same items.
 
-    Also return four columns: the rates of both versions, and the p-values of the interval and of
+    Also return four columns: the two rates, the p-value of the interval, and the p-value of
     McNemar's test over items. If ``exchanged`` is False, the p-value of the change is that of the
     interval. Otherwise it is the larger of two p-values: that of the interval, and that of a test
-    that exchanges the versions within clusters. The adaptive rule needs ``items``, with the check
-    and the case of each item.
+    that exchanges the versions within clusters. The adaptive rule needs ``items``, a frame with
+    the check and the case of each item.
     """
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)
@@ -351,7 +352,7 @@ def _row_with_counts(
 
 
 def _cochran_row(part: pd.DataFrame, level: float, n_resamples: int, seed: int) -> dict[str, Any]:
-    """Test whether all versions pass equally often on the items that all of them decided."""
+    """Test whether all versions have the same pass rate on the items that all of them decided."""
     facts = ["cluster_by_name", "skill"]
     wide = part.pivot(index=["cluster", *ITEM, *facts], columns=VERSION, values="verdict")
     full = wide.dropna()
@@ -473,12 +474,12 @@ def _reference_pairs(
 
 @dataclass(frozen=True)
 class Pair:
-    """Items graded by a version, the reference or both.
+    """The items that a version, the reference version, or both of them graded.
 
     ``old`` is the verdict of the reference and ``new`` that of the version, NaN if missing. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both`` if both did. ``label`` is the right verdict if it is the
-    same for all items, otherwise None.
+    only the reference did, and ``both`` if both did. ``label`` is the right verdict, if all items
+    have the same right verdict; otherwise it is None.
     """
 
     grader: str
@@ -488,11 +489,11 @@ class Pair:
     label: float | None = None
 
     def with_label(self, label: float) -> Pair:
-        """Return the pair with only the items that have this gold label."""
+        """Keep the items with the gold label ``label``."""
         return replace(self, items=self.items[self.items["gold"].eq(label)], label=label)
 
     def with_gold(self) -> Pair:
-        """Keep the items with gold, and replace each verdict by whether it equals gold."""
+        """Keep the items with gold; replace each verdict by 1 if it equals gold, otherwise by 0."""
         items = self.items[self.items["gold"].notna()]
         right = {name: 1.0 - (items[name] - items["gold"]).abs() for name in ("new", "old")}
         return replace(self, items=items.assign(**right), label=1.0)
@@ -562,7 +563,7 @@ def graded_versions(
     average: By = (),
     agents: bool = True,
 ) -> tuple[pd.DataFrame, str]:
-    """Check that verdicts have one round per version; add the columns of `clustered_verdicts`."""
+    """Check that each version has one round; add the columns of `clustered_verdicts`."""
     how: dict[str, Any] = {"cases": cases, "average": average, "agents": agents}
     how |= {"compared": GRADER, "graders": False}
     verdicts, note = clustered_verdicts(verdicts, names, what, **how)

@@ -207,7 +207,11 @@ def _closeness_to_skill(
 
 
 def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
-    """Return whether the agent passes more than half of the behaviours in comparable near cases."""
+    """Return whether the agent passes more than half of the behaviours in near cases.
+
+    These are the near cases of the same skill, condition and dimension. If the dimension has no
+    near case, near cases of all dimensions count; NA if there are none of these, either.
+    """
     near = facts[facts["transfer"].eq("near") & facts["verdict"].notna()]
     same = ["agent", "skill", "condition", *GRADER]
     shares = []
@@ -219,7 +223,10 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
 
 
 def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    """Return whether each failure mode applies to each failure; NA if it needs missing data."""
+    """Return whether each mode applies to each failure; NA if data that the mode needs are missing.
+
+    Columns are modes, rows are failures.
+    """
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
@@ -242,8 +249,8 @@ def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: st
     for mode in MODES:
         applies, needed = rules[mode]
         recorded = failed[needed].notna().all(axis=1)
-        # a mode that needs the skill never applies to an answer without it, even if data are
-        # missing
+        # A mode that needs a loaded skill does not apply to an answer given without the skill. This
+        # is certain even if other data are missing.
         decided = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
         columns[mode] = applies.astype("boolean").where(decided)
     return pd.DataFrame(columns)
@@ -327,7 +334,8 @@ def _possible_changes(
 ) -> tuple[pd.Series, pd.Series]:
     """Mark the failures that might gain a mode if data were complete, and those that might lose it.
 
-    If ``mode`` is None, the first result marks the failures that might lose the label "no mode".
+    If ``mode`` is None, the first result marks the failures without a mode that might gain any
+    mode, and the second result is False for all.
     """
     unknown = part[list(MODES)].isna()
     if mode is None:

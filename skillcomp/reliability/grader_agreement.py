@@ -194,14 +194,15 @@ def agreement(
     Notes
     -----
     Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
-    with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases
-    or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. F1 is
-    2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among the items
-    that at least one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0
-    if nearly all items pass, so report the raw agreement or AC1 with it. If labels were drawn
-    with unequal probabilities, or if the labelled shares of passes and of fails differ too much for
-    a random draw, the rates are those of the labelled items, and a note states this. If gold was
-    drawn by verdict, rates have the interval of :func:`skillcomp.stats.weighted_rate`.
+    with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases.
+    If too few cases have an agreement or a disagreement for a bootstrap, the limits of the raw
+    agreement are rescaled (see :func:`skillcomp.stats.bootstrap_agreement`). F1 is 2 J / (1 + J).
+    Here J is the share of items that both the grader and gold pass, among the items that at least
+    one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0 if nearly all
+    items pass, so report the raw agreement or AC1 with it. If labels were drawn with unequal
+    probabilities, or if the labelled shares of passes and of fails differ too much for a random
+    draw, the rates are those of the labelled items, and a note states this. If gold was drawn by
+    verdict, rates have the interval of :func:`skillcomp.stats.weighted_rate`.
 
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
@@ -397,14 +398,14 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
 
 
 def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
-    """Return a note on labels that were not drawn at random; empty if they may have been."""
+    """Return a note if labels were not drawn at random with equal chances, otherwise ""."""
     if items["inclusion_probability"].nunique() > 1:
         return _UNEQUAL_DRAW
     return unequal_shares({row["condition"]: row for _, row in shares.iterrows()})
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return weights of items: the number of items in the stratum per item with gold."""
+    """Return the weight of each item: the items of its stratum, per item with verdict and gold."""
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")

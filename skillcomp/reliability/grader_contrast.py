@@ -115,9 +115,9 @@ def contrast(
     for cases unlike those observed; McNemar's test does not. If one grader errs on all checks of a
     few cases and an equally good one errs on single checks, that test alone shows a difference in 8
     to 15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the
-    adjusted p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal, the
-    set of each contains all ranks for which they are tied. A wide set means that the graders are
-    equal or that the items are too few to show a difference.
+    adjusted p-values of agreement: see :func:`skillcomp.stats.rank_sets`. Equal graders are tied
+    for several ranks, and the set of each of them contains all these ranks. A wide set means that
+    the graders are equal or that the items are too few to show a difference.
 
     References
     ----------
@@ -171,8 +171,8 @@ def contrast_counts(
     Parameters
     ----------
     counts : pandas.DataFrame
-        One row per ``by`` and grader, with the number of items ``n`` and the number ``agreed`` on
-        which grader and gold agree; or with the confusion matrix in the columns ``true_pass``,
+        One row per ``by`` and grader. The columns are either ``n`` (number of items) and ``agreed``
+        (number of items on which grader and gold agree), or the confusion matrix: ``true_pass``,
         ``false_fail``, ``false_pass`` and ``true_fail``.
     between : str, default "grader"
         The column that names the grader.
@@ -257,7 +257,7 @@ def _require_two(names: Any, between: str, what: str) -> None:
 def _family_rows(
     compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per pair and measure, and a row with the rank of each grader."""
+    """Yield one row per pair and measure, then one row per grader with its rank."""
     pairs = list(combinations(range(len(levels)), 2))
     for measure, intervals in compared.pairs.items():
         adjusted = holm([interval.p_value for interval, _ in intervals])
@@ -348,7 +348,7 @@ def _pair_interval(
     tests: list[Any],
     at: int,
 ) -> tuple[Interval, dict[str, Any]]:
-    """Return the difference between two graders, and the other columns of its row."""
+    """Return the difference between two graders, and the further columns of the pair's row."""
     note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
     columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
     if not tests:

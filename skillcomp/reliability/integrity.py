@@ -101,7 +101,8 @@ def integrity(
         left out has a row with ``passed`` NA. Then follow boolean columns that are true if a rule
         is broken (RULE-1 and so on are the numbers in the report):
 
-        - ``count_differs`` (RULE-1): the reply has more or fewer verdicts than behaviours;
+        - ``count_differs`` (RULE-1): the number of verdicts in the reply is not the number of
+          expected behaviours;
         - ``ids_differ`` (RULE-9): the ids in the reply are not those of the behaviours;
         - ``quote_empty`` (RULE-2): no evidence quote;
         - ``quote_not_found``: the quote is not part of the answer, with white space and quotation
@@ -128,7 +129,8 @@ def integrity(
 
         The last column, ``closest_spot``, is true if the verdict is a FAIL or the behaviour is
         negative. The quote then shows the passage of the answer that comes closest to the
-        behaviour, not the behaviour itself.
+        behaviour, not the behaviour itself. The exception is a failed negative behaviour, which
+        the quote shows.
 
     Raises
     ------
@@ -231,7 +233,7 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     version = [replies["grader"], replies["grader_version"]]
     asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # because `map` changes the dtype of an empty column
+    answer = answer.astype("str")  # `map` returns another dtype for an empty column
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
@@ -307,7 +309,8 @@ def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
     unknown = passed.isna().groupby(reply, dropna=False).transform("any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
-    # A reply is marked if one of its rows differs. It is NA only if all its rows are NA.
+    # The mark of a reply is True if any of its rows contradicts the dimension verdict, and NA only
+    # if all its rows are NA.
     return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 

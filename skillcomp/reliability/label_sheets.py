@@ -54,8 +54,9 @@ def label_sheet(
     path : str or path
         The csv to write; an existing file is not overwritten.
     n_cases : int, optional
-        Number of further cases to label, at least as many as there are skills without labels,
-        because each of these gets at least one. Give either ``n_cases`` or ``plan``.
+        Number of further cases to label. Each skill without labels gets at least one case, so the
+        number must not be smaller than the number of such skills. Give either ``n_cases`` or
+        ``plan``.
     plan : pandas.DataFrame, optional
         Result of :func:`skillcomp.planning.gold_needed`, with one row of measure ``gold_cases`` for
         these conditions. It gives the total number of cases, including those in ``gold``.
@@ -75,8 +76,8 @@ def label_sheet(
     pandas.DataFrame
         The sheet as written, with one row per attempt and check, and attempts in random order: row
         (an anonymous id), skill, prompt, answer, behaviour and kind (``must be there`` or
-        ``must be absent``). label, borderline and note are empty. Case, condition, repeat and
-        grader are not in the sheet, so the labeller may see it.
+        ``must be absent``). The columns label, borderline and note are empty. Case, condition,
+        repeat and grader are not in the sheet, so the labeller may see it.
 
     Raises
     ------
@@ -228,7 +229,8 @@ def _inclusion_probability(
 ) -> pd.Series:
     """Return for each attempt the probability that it is drawn for labelling.
 
-    It is the probability of the case, divided by the number of repeats under the condition.
+    This is the share of the skill's cases that are labelled, divided by the number of repeats of
+    the case under the condition.
     """
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")

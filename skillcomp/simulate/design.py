@@ -125,7 +125,8 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
     rates = np.zeros(logits.shape)
-    # loop over the points, because an array with an axis for them would need 161 times the memory
+    # loop over the 161 points of the quadrature, because a single array for all of them would need
+    # 161 times the memory
     for z, w in zip(_Z, _W, strict=True):
         rates += w * expit(logits + attempt * z) ** power
     return rates
@@ -133,7 +134,7 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The cases of a study in order: skill, transfer, number of checks and contrast partner.
+    """Skill, transfer, number of checks and contrast partner of every case of a study.
 
     Every array has one entry per case. `skill` is the index of the case's skill. `partner` is the
     index of the first case of the contrast pair or, for a case in no pair, of the case itself.

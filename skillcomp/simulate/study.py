@@ -44,13 +44,14 @@ class Study:
         grader, grader_version, period and true_value; `true` returns one true value. The measures
         pass_rate, delta and gap have the ``value`` share_passed or passed. Their ``target`` is
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
-        cases drawn). The measures sensitivity and specificity have one value per condition. With
-        the ``target`` population, this is the requested rate, separately for each ``period``
-        (before or after a drift). With these_cases, it is the mean over this study's met checks
-        (sensitivity) or unmet checks (specificity), before and after a drift together, biases
-        included. A ``*_bias`` is the change of the log odds of a PASS per unit of the feature. A
-        ``*_effect`` is the average marginal effect of the feature on the chance of a PASS, over the
-        checks of this study; the truth of each check is held fixed.
+        cases drawn). The measures sensitivity and specificity are given for each condition. For
+        the ``target`` population, true_value is the requested rate; if the grader drifts, there is
+        one row for each ``period``, before and after. For these_cases, true_value is the mean
+        chance of a correct verdict over this study's met checks (sensitivity) or unmet checks
+        (specificity). This mean includes the biases and does not separate the periods. A ``*_bias``
+        is the change of the log odds of a PASS per unit of the feature. A ``*_effect`` is the
+        average marginal effect of the feature on the chance of a PASS, over the checks of this
+        study; the truth of each check is held fixed.
     skills : dict of str to Skill
         The synthetic skills from which answers copy, with slugs as keys.
     planted : pandas.DataFrame

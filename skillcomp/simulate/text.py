@@ -184,7 +184,8 @@ def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, r
     """Draw `n_drawn` of the allowed positions in each text at random."""
     key = np.where(allowed, rng.random(len(owner)), 2.0)
     order = np.lexsort((key, owner))
-    # `order` is sorted by text first, so `place` is the rank of each entry within its text.
+    # `order` lists the words text by text. Within a text, the allowed words come first, in random
+    # order, and the first `n_drawn` of them are drawn.
     return order[place < n_drawn[owner]]
 
 
@@ -227,6 +228,8 @@ def passages(
 
     Examples
     --------
+    Six skills with two topics each give twelve passages of every level.
+
     >>> from skillcomp import simulate
     >>> copies = simulate.passages(simulate.study(seed=1).skills, topics=2)
     >>> copies["level"].value_counts().to_dict()["verbatim"]
