@@ -113,7 +113,7 @@ def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> No
     apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
     results.add("drift", apart, *compared, reference_grader=grader, **how)
-    graded = data.verdicts.assign(grader_version="")  # the grader names already include the version
+    graded = data.verdicts.assign(grader_version="")  # several versions already differ in name
     results.add(
         "ranks", several and labels is not None, reliability.contrast, graded, labels, **how
     )
