@@ -81,7 +81,7 @@ class Table:
     frame : pandas.DataFrame
         The frame, with all digits.
     csv : str
-        File with all rows; a notebook then shows the first 30 rows and a link to it.
+        File with all rows, or empty. If set, a notebook shows the first 30 rows and a link to it.
     """
 
     cells: pd.DataFrame
@@ -111,7 +111,7 @@ class Table:
         """Return the table as escaped HTML.
 
         With `most`, the notes are folded. The rows after the first `most` rows are folded, too, if
-        they are at least three.
+        there are at least three such rows.
         """
         lines = self.cells.itertuples(index=False, name=None)
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
@@ -279,7 +279,7 @@ def table(
 
 
 def _detail_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of a table of estimates that are shown only on request."""
+    """Return the columns that a table of estimates shows only if `columns=` names them."""
     texts = [name for name in frame.columns if isinstance(name, str)]
     details = [name for name in texts if name in _DETAILS or name.endswith(_DETAIL_ENDS)]
     none = [n for n in texts if n in _LOST and pd.to_numeric(frame[n]).fillna(0).eq(0).all()]
@@ -342,8 +342,8 @@ def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
     """Return the unit of each row in each column, for a table that was pivoted by measure.
 
     In such a table, the measures are a level of the columns or of the index. For any other table,
-    the result is empty. The unit is ``"rate"``, which a percent sign shows, or None. Other units
-    are left out, because the head would have to name them.
+    the result is empty. The unit of a rate is ``"rate"``, because its cells show a percent sign.
+    Every other unit is None, because the head would have to name it.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}

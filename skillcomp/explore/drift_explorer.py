@@ -199,7 +199,7 @@ class DriftExplorer(ui.Explorer):
 
 
 def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a clickable picture for each gold label: the counts of verdicts, old by new."""
+    """Return, for each gold label, a clickable picture of the counts of old by new verdicts."""
     matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
         name = "none" if html.absent(label) else str(label)

@@ -232,7 +232,7 @@ class Explorer(StaticCopy):
         raise NotImplementedError
 
     def _step_position(self) -> tuple[int | None, int] | None:
-        """Return position and number of items for the step buttons; None hides the buttons."""
+        """Return the current position and the number of items; None hides the step buttons."""
         return None
 
     def _command_handlers(self) -> Mapping[str, Any]:

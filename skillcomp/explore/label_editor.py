@@ -23,7 +23,7 @@ with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
 
 _STATES = ("to label", "labelled")
-# A hint explains what a pass is, because negative checks are worded "does not ...".
+# Hints that explain a pass: a negative check ("does not ...") passes if something is absent.
 _HINTS = {
     "positive": "passes only if the answer states or does this",
     "negative": "passes only if the unwanted thing is nowhere in the answer",
@@ -181,7 +181,7 @@ class LabelEditor(ui.Explorer):
             together = [name for name in ("agent",) if name in self._verdicts]
             how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
             rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
-        except FrameError as cause:  # for example, because a grader has two rounds
+        except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = rows.drop(columns=["method", "note"])

@@ -69,7 +69,7 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     Notes
     -----
     Skill, agent and condition select rows; estimates, intervals and adjusted p-values are those of
-    the whole study. With a new grader or margin, the answer is computed again, once per value. If
+    the whole study. The answer for each new grader or margin is computed once and then kept. If
     the study lacks the data for a tab, the tab shows a sentence instead.
     """
     return StudyExplorer(opened(own))
@@ -169,7 +169,7 @@ class StudyExplorer(ui.StaticCopy):
         for name, compute in tables.items():
             try:
                 rows = compute()
-            except SkillcompError:  # the user sees the error in the tab with these rows
+            except SkillcompError:  # the tab with these rows shows the error
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
@@ -362,7 +362,7 @@ def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
     try:
         return default_grader(own)
-    except SkillcompError:  # the user sees this error in the tab `graders`
+    except SkillcompError:  # the tab `graders` shows the error
         return graders[0]
 
 

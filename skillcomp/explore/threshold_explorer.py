@@ -38,7 +38,7 @@ with extra_imports("lab", "an explorer"):
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
 _FIRST = 6  # The value of n at the start, as in the comprehension report.
-_LONG = 80  # Of the longest sequence of shared words, at most this many characters are shown.
+_LONG = 80  # Maximum number of characters shown of the longest sequence of shared words.
 _MOST = 200  # A list shows at most this number of texts.
 
 
@@ -76,13 +76,13 @@ def threshold(
     -------
     ThresholdExplorer
         A widget with a slider for n and a slider for the cut. The first position of the cut flags
-        any shared n-gram; the other positions are the shares that calibration tries. The widget
-        shows the cut in a plot of the share of shared n-grams in every text, the chosen point on
-        the ROC curve of the passages, the rates with their intervals, the texts judged wrongly, and
-        the texts that are flagged at the chosen point but not at a saved point, or the reverse. Key
-        ``c`` saves the chosen point. In code, ``choose(n=4, cut=None)`` sets the sliders,
-        ``errors`` has the texts judged wrongly, and ``moved`` has the texts flagged at only one of
-        the two points.
+        any shared n-gram; the other positions are the shares that calibration tries. One plot shows
+        the share of shared n-grams in every text, with the cut. Another shows the ROC curve of the
+        passages, with the chosen point. The widget also has the rates with their intervals, the
+        texts judged wrongly, and the texts that are flagged at the chosen point but not at a saved
+        point, or the reverse. Key ``c`` saves the chosen point. In code, ``choose(n=4, cut=None)``
+        sets the sliders, ``errors`` has the texts judged wrongly, and ``moved`` has the texts
+        flagged at only one of the two points.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from skillcomp.report.case_answers import Answers, grader_names
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
-# these filters offer only values that occur in verdicts that pass all earlier filters
+# these filters offer only the values of verdicts that pass all earlier filters
 _NARROWED = ("case_id", "check_id")
 # these filters refer to single verdicts, so the verdicts that pass them are highlighted
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
@@ -214,7 +214,7 @@ def _numbers_in_order(name: Any) -> list[tuple[int, str]]:
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
-    """Return, for each filter, the values that it tests: an array with one value per verdict."""
+    """Return, for each filter, an array of the values that it tests, one value per verdict."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     keys = ["skill", "case_id", "condition", "check_id"]
     columns: dict[str, Any] = {name: table[name] for name in keys}

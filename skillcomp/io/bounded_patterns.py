@@ -11,8 +11,7 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# for unevaluatedProperties, jsonschema searches for the patterns of patternProperties with code of
-# its own, which has no time limit
+# jsonschema checks unevaluatedProperties with a pattern search that has no time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 
@@ -96,8 +95,8 @@ def _names_both(content: Any) -> bool:
 def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> str | None:
     """Return the first place where content does not fit a JSON Schema, and why; None if it fits.
 
-    References in the schema to files or addresses are not followed. A ``$schema`` inside the schema
-    does not change its version.
+    References from the schema to files or addresses are not followed. A part of the schema cannot
+    change the version of JSON Schema with a ``$schema`` of its own.
 
     Raises
     ------
@@ -112,8 +111,8 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
     kind: Any = extend(validator_for(schema), _bounded_keywords(patterns))
 
     def evolve(self: Any, **changes: Any) -> Any:
-        # a part of the schema may have its own `$schema`; there, jsonschema itself would continue
-        # with a validator that has no time limit
+        # a part of the schema may have its own `$schema`; jsonschema would then switch to its own
+        # validator for this part, which has no time limit
         patterns.require_time()
         same = {"schema": self.schema, "registry": self._registry, "_resolver": self._resolver}
         return kind(**same | changes)

@@ -28,7 +28,7 @@ _STOPPED: dict[str, AttemptStatus] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
-    # Claude Code, not the model, sets the limits on turns and budget
+    # limits on turns and budget, which are set by Claude Code and not by the model
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
@@ -106,10 +106,11 @@ class Trace:
     n_retries : int
         Number of times that the program repeated a request to its service.
     called : tuple of str
-        Skills that were called by name, without calls that were reported as failed or declined.
+        Skills that were called by name. Calls that were reported as failed or declined are left
+        out.
     opened : tuple of str
-        Paths of the files that were read and texts of the commands that were run, without those
-        that were reported as failed or declined.
+        Paths of the files that were read and texts of the commands that were run. Steps that
+        were reported as failed or declined are left out.
     skills : tuple of str or None
         The skills that the program lists as available; None if it lists none.
     steps : tuple of Step
@@ -200,15 +201,15 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
 
 
 def tool_calls(output: str) -> list[tuple[str, str]] | None:
-    r"""Return each tool call of a Claude Code stream, as its name and its input in JSON.
+    r"""Return the tool calls of a Claude Code stream: the name of each tool and its input as JSON.
 
     Return None for other output, which does not name tools in this way.
 
     Examples
     --------
     >>> block = '{"type": "tool_use", "name": "Read", "input": {"file_path": "a"}}'
-    >>> start = '{"type": "system", "session_id": "s"}'
-    >>> tool_calls(start + '\n{"type": "assistant", "message": {"content": [' + block + ']}}')
+    >>> message = '{"type": "assistant", "message": {"content": [' + block + "]}}"
+    >>> tool_calls('{"type": "system", "session_id": "s"}' + "\n" + message)
     [('Read', '{"file_path":"a"}')]
     """
     if _kind_of_output(output) != "claude":
@@ -304,7 +305,7 @@ def _claude_trace(events: list[Event]) -> Trace:
 
 def _claude_outcome(result: Event) -> dict[str, Any]:
     text, stop = result.get("result"), _text_or_none(result.get("stop_reason"))
-    # a wrapper script around the program may omit the subtype
+    # a wrapper script around Claude Code may omit the ``subtype`` of the result
     subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
     out: dict[str, Any] = {"stop_reason": stop or subtype}
     # "success" only means that the program ended normally; is_error shows an error of the API
@@ -329,7 +330,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
 
 
 def _claude_usage(result: Event) -> dict[str, Any]:
-    """Return the sum of tokens and dollars over all models, including the models of subagents."""
+    """Return the tokens of all models together, also those of subagents, and the total cost."""
     models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
@@ -413,7 +414,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 steps.append(_claude_block(block, turn, below, denied))
             if usage := _token_counts(_as_mapping(message.get("usage"))):
                 name = str(message.get("id"))
-                # a message can have several lines, each with its usage; keep that of the last line
+                # several lines can report the usage of one message; keep the last report
                 spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
             for block in _as_mappings(message.get("content")):

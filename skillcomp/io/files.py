@@ -170,9 +170,9 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return the first path ``base / name`` that exists, with `bases` in order, or None.
+    """Look for `name` in the folders `bases`, in order; return the first path found, or None.
 
-    The last base contains the others. A path that leads out of the last base does not count.
+    The last base contains all others. A path that leads out of it does not count.
     """
     places = [] if leaves(name) else [base / name for base in bases]
     return next((place for place in places if is_below(place, bases[-1])), None)
@@ -319,7 +319,7 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
             if not pairs:
                 break
             key, value = pairs[-1]
-            # follow the path into a mapping or list; a scalar has the line of its key
+            # continue in a mapping or list; for a scalar, use the line of its key
             node = value if isinstance(value, yaml.CollectionNode) else key
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             node = node.value[part]

@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
 _FORMAT, _VERSION = "skillcomp-store", 1
 _REPAIR = {"table", "line", "n_bytes", "at"}
-# maximum size in bytes; a manifest has a few lines for each skill and suite
+# maximum size of a manifest in bytes; it has a few lines for each skill and suite
 _MAX_MANIFEST = 1 << 26
 LOCK = ".writer.lock"
 WHO = ".writer.json"
@@ -59,7 +59,7 @@ def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
 
 
 def whole_size(path: Path) -> tuple[int, bytes]:
-    """Return the number of bytes in whole lines, and the bytes of a torn last line.
+    """Return the total size of the whole lines in bytes, and the torn last line (empty if none).
 
     A last line without a line feed counts as whole if it is a JSON object. A last line that cannot
     be the beginning of a record (a JSON array, two objects, a line that ends in a carriage return)
@@ -226,14 +226,14 @@ def time_now() -> str:
 
 
 def active_writer(folder: Path) -> str | None:
-    """Return a text on the process that is writing to a store, from `.writer.json`, or None."""
+    """Return a description of the active writer from `.writer.json`, or None if there is none."""
     who = json_or_none(folder / WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
-        pass  # the process is alive and belongs to another user
+        pass  # raised if the process is alive but belongs to another user
     except (OSError, KeyError, TypeError, OverflowError):
         return None
     return message

@@ -167,7 +167,7 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
         before = data[max(match.start() - 64, 0) : match.start()].tobytes().rstrip()
-        # a byte-order mark, which may precede the first line, ends in the byte \xbf
+        # before a null row comes nothing, a record (`}`) or a byte-order mark (last byte: \xbf)
         if not before or before[-1:] in (b"}", b"\xbf"):
             return True
     return False

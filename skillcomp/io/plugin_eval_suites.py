@@ -38,11 +38,11 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "llm": ("criteria", "focus"),
 }
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "v": regex.VERSION1}
-# with this flag, the first match must start at the start of the text, and each further match at the
-# end of the previous match
+# with the flag y, the first match must begin at the start of the text, and each further match at
+# the end of the previous match
 _STICKY = "y"
 _IGNORED_FLAGS = "dgu"  # These flags do not change how often a pattern occurs.
-_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript does not allow flags inside a pattern.
+_INLINE = re.compile(r"\(\?[a-z]+\)")  # JavaScript does not allow flags such as `(?i)`.
 _COUNT = re.compile(r"count:(\d{1,6})")
 _TARGETS = ("last_message", "trace", "files")
 
@@ -263,7 +263,7 @@ class _CaseReader:
         """
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
-        if most == 0:  # without a pattern, `max: 0` forbids every skill, also the skill under test
+        if most == 0:  # without a pattern, `max: 0` forbids all skills, so also the one tested
             is_about = pattern is None or self.matches_skill(pattern)
             return False if is_about else None
         is_about = self.is_alone if pattern is None else self.matches_skill(pattern)
@@ -280,7 +280,7 @@ class _CaseReader:
             return False
 
     def check(self, name: str, row: Mapping[str, Any]) -> Check | str:
-        """Return the check for a grader, or words for what skillcomp cannot check about it."""
+        """Return the check for a grader, or a phrase that names what skillcomp does not support."""
         kind = str(row.get("type"))
         if kind not in _OPTIONS:
             return f"the type {literal(row.get('type'))}"
@@ -310,7 +310,7 @@ class _CaseReader:
 
 
 def _fault_of(kind: str, settings: Mapping[str, Any]) -> str | None:
-    """Return why a grader has no counterpart in skillcomp; None if it has one."""
+    """Return the part of a grader that skillcomp does not support, in words; None if none."""
     if kind == "llm":
         focus = settings.get("focus", "last_message")
         if not str(settings.get("criteria") or "").strip():
@@ -366,7 +366,7 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
 
 
 def compiled_pattern(pattern: str, flags: str = "", *, ascii_letters: bool = False) -> Any:
-    r"""Compile a JavaScript pattern; the package regex reads named groups as JavaScript does.
+    r"""Compile a JavaScript pattern; the package ``regex`` reads named groups as JavaScript does.
 
     In JavaScript, ``\w``, ``\d`` and ``\b`` are limited to ASCII, but ``\s`` and the flag ``i``
     cover all of Unicode. Here, all five are limited to ASCII if ``ascii_letters`` is True;

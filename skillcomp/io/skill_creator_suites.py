@@ -201,7 +201,7 @@ class _Reader:
         return tuple(checks), unmapped
 
     def check(self, item: Any, number: int) -> Check | None:
-        """Return the check of an expectation; None if a grader cannot judge it."""
+        """Return the check for an expectation; None if a grader cannot judge it."""
         row = {"text": item} if isinstance(item, str) else item
         if not isinstance(row, dict) or row.get("type") not in _JUDGED:
             return None
@@ -261,7 +261,7 @@ class _Reader:
 
 
 def trigger_check(should_trigger: bool) -> Check:
-    """Return the check that a skill is invoked, or that it is not."""
+    """Return the check that the skill is invoked or, if it should not trigger, is not invoked."""
     if should_trigger:
         return Check(check_id="trigger", goal="process", description="the skill is invoked")
     sentence = "the skill is not invoked"

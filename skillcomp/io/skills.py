@@ -366,8 +366,10 @@ def _kind_in_words(value: Any) -> str:
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield relative name and path of every file of a skill, including SKILL.md, in order.
 
-    Files that an agent must not see are left out: hidden files and tests of the skill (folders
-    ``evals``, suites, and the fixtures and reference answers next to them).
+    Hidden files, ``__pycache__`` and ``node_modules`` are left out. The tests of the skill are left
+    out, too, because an agent must not see them: the folders ``evals``, ``eval`` and
+    ``task_suites``, every suite file, and the folders ``fixtures`` and ``reference`` next to a task
+    suite.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Cells of csv files that no spreadsheet reads as a formula."""
+"""Escape the cells of csv files, so that no spreadsheet reads them as formulas."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
 def _without_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    # the csv module does not quote a carriage return, which would begin a new row
+    # replace carriage returns: the csv module does not quote them, so they would begin a new row
     text = _with_line_feeds(value)
     return f"'{text}" if _ESCAPED.match(text) else text
 

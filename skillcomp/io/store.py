@@ -33,7 +33,8 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
-SOURCE = "source"  # Value of ``level`` in saved passages that hold the texts of `Frames.skills`.
+# A saved passage with this ``level`` is the text of a skill.
+SOURCE = "source"
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
@@ -435,7 +436,8 @@ class RunStore:
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
-            more["skill"] = suite.skill  # csv files and files of other tools can lack the skill
+            # csv files and files of other tools may lack the name of the skill
+            more["skill"] = suite.skill
         place = suite_place(suite, slug, source.suffix or ".json")
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
@@ -451,7 +453,7 @@ class RunStore:
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
-        """Return whether files may be added: the entry is new or the store has no answers yet."""
+        """Return whether files may be added: the slug is new or the store has no answers yet."""
         is_new = slug not in self.manifest[kind]
         return is_new or not journal.whole_size(self._table_file("attempts"))[0]
 
@@ -543,7 +545,7 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
     try:
         inside = file.resolve().is_relative_to(root.resolve())
         if file.is_symlink():
-            file.stat()  # this raises if the link is circular
+            file.stat()  # raises OSError or RuntimeError if the link is circular
     except FileNotFoundError:
         return
     except (OSError, RuntimeError) as cause:
@@ -584,7 +586,7 @@ def as_store(value: object) -> RunStore:
 
 
 def require_store(value: object) -> RunStore:
-    """Return the store unchanged; raise unless it is a RunStore with a study or an empty folder."""
+    """Return a store unchanged if its folder holds a study or is empty; otherwise raise."""
     store = as_store(value)
     path = store.path
     nothing = not journal.has_manifest(path) and not store.tables

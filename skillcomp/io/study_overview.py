@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _UNANSWERED = ("error", "paused")
 _SHOWN = 6  # Maximum number of names or lines that are shown.
-_MOST_TEXTS = 8  # Maximum number of changes that are shown for one place.
+_MOST_TEXTS = 8  # Maximum number of changes shown for one column, field, file or argument.
 
 
 def overview_facts(

@@ -59,7 +59,7 @@ _OTHER = "What is 7 times 8? Answer with the number only."
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     """Read the text of a prompts.csv into a suite; see `skillcomp.read_suite`.
 
-    The ``extra`` of each case has the values of its columns by name, converted to numbers, truth
+    The ``extra`` of each case has the cells of its row by column name, converted to numbers, truth
     values and lists; ``schema`` is the content of ``output_schema`` and ``files`` lists the files
     of ``fixture``. The checks of a case follow from these values.
     """
@@ -140,7 +140,7 @@ class _Row:
             self.note("id", f"is empty; '{ident}' is taken.")
         else:
             try:
-                checked_slug(ident, SuiteError)  # the case's working folder has the id as its name
+                checked_slug(ident, SuiteError)  # the id becomes the name of a folder
             except SuiteError as error:
                 self.note("id", str(error))
         prompt = self.row.get("prompt", "")
