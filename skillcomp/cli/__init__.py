@@ -141,7 +141,7 @@ def notebooks(folder: _Folder) -> None:
 
 
 def _with_whole_paths(notebook: Path, folder: Path) -> str:
-    """Return a notebook that runs from anywhere: its parameters get absolute paths in `folder`."""
+    """Return a notebook that runs from anywhere: relative paths become paths in `folder`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in content["cells"]:
         if "parameters" in cell["metadata"].get("tags", []):

@@ -221,7 +221,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
         if purpose_stage == stage:
-            # the purpose of a grading ends with a slash and the name of a table: drop both
+            # for a grading, the name ends with a slash and the name of a table, so drop both
             name = name.rsplit("/", 1)[0] if stage == "grade" else name
             sizes[name].append(len(sent.keys))
     return {
@@ -231,7 +231,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
 
 
 def log_waiting(who: str, n: int) -> None:
-    """Log that this call, which sends no batches, first collects those of an earlier call."""
+    """Log that `n` batches of an earlier call are collected first; this call sends no batches."""
     what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
     _log.warning(
         "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
@@ -274,7 +274,7 @@ class Batches:
         await self.ledger.write("batches", [row])
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a call, and repeat it after temporary failures, but not after Ctrl-C."""
+        """Make a call, and repeat it after temporary failures until a stop is requested."""
         with extra_imports("live", "a batch"):
             import tenacity
 
@@ -290,7 +290,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(6),  # the first try and five repetitions
+            stop=tenacity.stop_after_attempt(6),
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -312,14 +312,14 @@ class Batches:
         return kind(f"agent '{self.agent.name}': {failure} ({error_text(error)}). {_NOTHING_LOST}")
 
     async def _newest_or_none(self) -> Before | None:
-        """Return the newest batch and the time of the service, or None if the call fails."""
+        """Return the newest batch and the current time at the service; None if the call fails."""
         try:
             return await self._call_or_raise(self._service.before, "batches cannot be listed")
         except StoppedError:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # no error yet: if the service still fails, sending the batch raises one
+            return None  # raise no error here: if the service still fails, sending the batch does
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even if the service cannot be reached for some time."""
@@ -401,7 +401,7 @@ class Batches:
             usd = batch_cost(self.agent, body)
             if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
-            # the 100 bytes are for the name of the request and the brackets around it
+            # add 100 bytes for the name of the request and the brackets around the request
             length = len(json.dumps(body)) + 100
             is_full = len(requests) >= self.limits.max_requests
             if sent is not None and (is_full or size + length > self.limits.max_bytes):
@@ -417,7 +417,7 @@ class Batches:
             yield sent, requests
 
     async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
-        """Send one batch; return False if Ctrl-C came before the service confirmed the batch."""
+        """Send one batch; return False if a stop came before the service confirmed the batch."""
         try:
             sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
@@ -578,7 +578,7 @@ class Batches:
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether, by its creation time, a batch at the service may be the batch `sent`."""
+    """Return whether the creation time of a batch at the service fits the batch ``sent``."""
     # if the time of the service is unknown, rely on the clock of this machine
     if sent.before is None:
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
@@ -592,7 +592,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
     `listed` contains the batches that the workspace has now.
     """
     if sent.before is None:
-        return True  # nothing is known, because the earlier batches could not be listed
+        return True  # it may be the first, because the list of batches could not be read
     if sent.before.newest is not None:
         return False
     since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK

@@ -166,7 +166,7 @@ class Comparisons(Judging[OrderedPair]):
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the key of the ordered pair to which a row of replies or judgements belongs."""
+        """Return the key of an ordered pair, from a row of the replies or of the judgements."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
     async def judge(self) -> None:

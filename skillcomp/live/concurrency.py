@@ -72,8 +72,8 @@ _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
 def interruption() -> Stop | None:
     """Return the `Stop` that only Ctrl-C and SIGTERM trigger; None outside of `run_sync`.
 
-    An exhausted budget does not trigger this `Stop`, because calls that have begun are still
-    retried after an error.
+    An exhausted budget does not trigger this `Stop`: a call that has begun may still be repeated
+    after an error.
     """
     return _INTERRUPTION.get()
 
@@ -166,14 +166,14 @@ async def fan_out(
     """Work on items in their order, at most `width` at a time, until all are done or work stops.
 
     If the work on an item raises, no further item is started, and the error is raised after the
-    running items have ended. An item that raises `StoppedError` stays open, and this error is not
-    raised again. Items are taken only when a worker is free, so memory does not grow with their
-    number.
+    running items have ended. An item that raises `StoppedError` stays open; `fan_out` does not
+    raise this error. Items are taken only when a worker is free, so memory does not grow with
+    their number.
     """
     source = iter(items)
 
     async def worker() -> None:
-        # check before taking an item, because every item that was taken is worked on
+        # look for a stop before taking an item, because every item that was taken is worked on
         while stop.reason is None:
             try:
                 item = next(source)

@@ -209,7 +209,7 @@ class Engine(ABC, Generic[J]):
         self.batch_failures: Counter[str] = Counter()
         # keys of jobs that are not sent again in this run, because they failed too often or fatally
         self.given_up: set[str] = set()
-        # name of the job and cost of each paid reply that could not be stored
+        # for each paid reply that could not be stored: the name of its job, and its cost
         self.lost: list[tuple[str, float | None]] = []
 
     @property
@@ -312,7 +312,7 @@ class Engine(ABC, Generic[J]):
             await self.transport(purpose).resume()
 
     def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
-        """Make the `Batches` object for one purpose; its replies are stored by `record`."""
+        """Make the `Batches` object for one purpose; it stores each reply with `record`."""
         return Batches(
             self.store,
             self.ledger,
@@ -391,7 +391,7 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
         self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
-        # an agent that has never succeeded is stopped after three login failures
+        # three login failures of an agent that has never succeeded stop the stage
         has_no_login = self.login_failures[who] >= 3 and who not in self.answered
         why = None
         if last.fatal or has_no_login:
@@ -418,10 +418,10 @@ class Judging(Engine[J]):
     reply_table: str
     # the name of the table with the results, followed by the columns to read from it
     result_columns: tuple[str, ...]
-    units: str  # plural of the attribute `unit`
+    units: str  # the plural of the noun in `unit`
 
-    # Four parts of warnings. They are about open jobs, failed jobs, answers that reveal their
-    # condition, and answers that address the grader.
+    # Four texts for warnings: about open jobs, failed jobs, answers that reveal their condition,
+    # and answers that address the grader.
     warning_parts: tuple[str, str, str, str]
 
     def __init__(
@@ -489,7 +489,7 @@ class Judging(Engine[J]):
         return {"n_open": self.n_open}
 
     def asking(self, key: str, *, batched: bool) -> Any:
-        """Return a copy of the grader that asks its agent about a job through a `Recorder`."""
+        """Return a copy of the grader, with a `Recorder` for one job as its agent."""
         if self.agent is None:
             return self.grader
 
@@ -526,7 +526,7 @@ class Judging(Engine[J]):
 
         `used` maps the key of a job to a time; only later replies to this job are read.
         """
-        self.replies.clear()  # no reply is lost, because the store holds all replies
+        self.replies.clear()  # this loses no reply, because all are in the store
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]

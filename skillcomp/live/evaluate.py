@@ -157,7 +157,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # reading raises an error later, because no path can contain a NUL character
+        return True  # no path contains a NUL character, so reading the file raises an error later
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 
@@ -176,7 +176,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # fixed answers are free, so no budget counts them
+    is_recording = True  # no budget counts fixed answers, because they are free
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -207,7 +207,7 @@ class Evaluation:
     mock : bool
         Whether to give fixed answers and pass all of them, to test a setup.
     trust : bool
-        Whether to run answers without a sandbox if none is available.
+        Whether to run tests without a sandbox if no sandbox is available.
     without_skill : bool
         Whether the agent also does the tasks without any skill.
     min_pass_rate : float
@@ -241,7 +241,7 @@ class Evaluation:
         self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # all settings that affect the results, except the skills, which only the hashes include
+        # all settings that affect the results; the hashes below add the texts of the skills
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -291,9 +291,9 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Get and grade answers to the tasks, first for the baseline; return the artefact.
 
-        The ``duration_ms`` of a result is the time that its answers and their judges took. It does
-        not include the time that judges took in an earlier, interrupted call, except for the time
-        of the model replies that this call uses again.
+        The ``duration_ms`` of a result is the time that its answers and their judges took. Judging
+        in an earlier, interrupted call is not counted. There is one exception: if this call uses
+        stored model replies of that call, the time of these replies is counted.
         """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
@@ -490,7 +490,7 @@ class Evaluation:
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:
-    """Write an artefact to a file, with the file's path in its field ``truth_anchor``."""
+    """Write an artefact to a file, with the path of the file in the field ``truth_anchor``."""
     place = path.expanduser().resolve()
     write_json(place, {**artefact, "truth_anchor": str(place)})
 

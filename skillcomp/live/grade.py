@@ -234,7 +234,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """Map two purposes (gold answers, answers of the study) to the agent that is asked."""
+        """Map two labels of batches (for gold answers and for the study) to the grader's agent."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
@@ -359,7 +359,11 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
 
 
 def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
-    """Return the items for a grader; its method ``checks_of``, if any, chooses their checks."""
+    """Return the items for a grader, each with the checks that its method ``checks_of`` returns.
+
+    Items without such checks are left out. For a grader without this method, return the items with
+    the status ``ok``, with all checks.
+    """
     of = getattr(grader, "checks_of", None)
     if of is None:
         return {name: item for name, item in items.items() if item.attempt.status == "ok"}

@@ -316,7 +316,7 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent=model,
         agent_model=model,
         agent_family=family_of(model),
-        # without an answer, a limit of Inspect may have ended the sample; the log names the limit
+        # if there is no answer, a limit of Inspect may have ended the sample; the log names it
         status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,
@@ -325,7 +325,7 @@ def _attempt_of(state: TaskState) -> Attempt:
 
 
 def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields offered, invoked and triggered of an attempt; {} if nothing was offered."""
+    """Return ``offered``, ``invoked`` and ``triggered`` of an attempt; {} without offered skills."""
     if not (offered := about.get("offered")):
         return {}
     calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]

@@ -326,7 +326,7 @@ class Budget:
         self._changed = asyncio.Condition()
 
     def reserve_now(self, estimate: float) -> float | None:
-        """Reserve the estimated cost of one call and return it; None if it does not fit now."""
+        """Reserve and return the estimated cost of a call; None if the budget has no room."""
         if self.limit is None:
             return 0.0
         free = self.limit - self.spent - self._reserved
@@ -345,7 +345,7 @@ class Budget:
         return estimate
 
     def reserve_running(self, usd: float) -> float:
-        """Reserve the cost of a call that is already running, even if it does not fit."""
+        """Reserve the cost of a call that is already running, even if it exceeds the budget."""
         if self.limit is None:
             return 0.0
         self._reserved += usd

@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Key:
-        """Return the key of the cell to which a row of the plan or an attempt belongs."""
+        """Return the key of a cell, from a row of the plan or from an attempt."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
 
@@ -190,7 +190,7 @@ def _require_complete(
 
 
 def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if there are no `members` (agents or graders), or `ident` is equal for two of them."""
+    """Raise if `members` (agents or graders) is empty or `ident` returns one value for two."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))

@@ -36,7 +36,7 @@ REFUSAL = (
 REFUSING = "refusal"
 NGRAM = 6  # length of an n-gram in the overlap check, as in ComprehensionGrader
 
-# ids of the checks that the rules of a trigger suite decide
+# ids of the checks that are decided by the rules of a trigger suite
 _RULES = {check.check_id for check in checks_of(True, {})} | {*WITHOUT_RUN, "required_steps"}
 _RULES |= {f"max_{what}" for what in ("commands", *usage(Reply()))}
 _PROHIBITION = re.compile(r"(?:\^|\\A)\(\?!")
@@ -323,6 +323,7 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    row = total[total["mode"].eq("plain")].iloc[0]  # the cost without caching and batches
+    # the price of calls without caching and without batches
+    row = total[total["mode"].eq("plain")].iloc[0]
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

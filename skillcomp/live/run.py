@@ -174,7 +174,7 @@ class AnswerWork(Engine[PlannedCell]):
         return bool(self.done[job.place].paid)
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
-        """Return the cells still to ask, of one agent or of all, in the planned order."""
+        """Return the cells without an answer, in the planned order; `agent` limits them to one agent."""
         cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
         return [cell for cell in cells if not self.is_done(cell)]
 
@@ -243,8 +243,8 @@ class AnswerWork(Engine[PlannedCell]):
             return
         attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
-            # Write the highest possible cost before the attempt. If the process crashes in between,
-            # the budget counts too much rather than too little.
+            # Write the highest possible cost first, then the attempt. If the process crashes
+            # between the two, the budget counts too much rather than too little.
             row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
@@ -271,7 +271,7 @@ class AnswerWork(Engine[PlannedCell]):
             return batch_cost(agent, batch_service(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
-            if key not in cells:  # the cell belongs to an earlier, larger plan
+            if key not in cells:  # an earlier call, with more cells, sent the batch
                 rows = map(PlannedCell.model_validate, self.store.records("plan"))
                 cells[key] = next(cell for cell in rows if cell.attempt_id == key)
             reply = with_upper_cost(reply, partial(cost, cells[key]))
@@ -359,7 +359,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 def _attempt_record(
     cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
 ) -> Attempt:
-    """Return the attempt at a cell; errors and repeated answers get a suffix to the cell's id."""
+    """Return the attempt at a cell. Errors and repeated answers get an attempt_id with a suffix."""
     ending = f"/again-{len(tried.paid)}" if tried.paid else ""
     if reply.status not in PAID:
         ending = f"/error-{tried.n_errors + 1}"

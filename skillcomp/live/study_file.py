@@ -183,13 +183,13 @@ class _Installed(_Guest):
 
 
 def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag with which pydantic selects the model for a kind of agent or grader."""
+    """Return the tag by which pydantic finds the data class for a kind of agent or grader."""
     is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
     return "installed" if is_guest else str(kind)
 
 
 def _agent_tag(entry: Any) -> str | None:
-    # any tag will do for an entry that is not a mapping, because all models refuse such an entry
+    # an entry that is not a mapping may get any tag, because pydantic then refuses the entry
     kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
     return None if kind is None else _spec_tag("agents", kind)
 
@@ -398,7 +398,7 @@ class StudyFile(Record):
         return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
-        """Return the placebo or previous texts for `skillcomp.run`; names of files become paths."""
+        """Return `placebo` or `previous` as `skillcomp.run` takes it: file names become paths."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
@@ -457,7 +457,8 @@ def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile
     path : str or path
         The file.
     outside : bool, default False
-        Whether the store and the placebo and previous texts may be outside the folder of the file.
+        Whether the store and the texts of `placebo` and `previous` may be outside the folder of the
+        file.
 
     Returns
     -------
@@ -496,7 +497,7 @@ _NOT_IN_FILE = {"folder", "outside"}
 
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Return whether part `at` of `loc` is a tag that pydantic adds and the file does not have."""
+    """Return whether ``loc[at]`` is a tag that pydantic added, and not a key of the file."""
     in_list = at == 2 and loc[0] in ("agents", "graders")
     return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
@@ -549,7 +550,7 @@ def _example_of(kind: str, loc: tuple[Any, ...]) -> str | None:
 
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return the keys that are allowed in the mapping in which the file has an unknown key."""
+    """Return the keys that are allowed in place of the unknown key at the location `loc`."""
     models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,

@@ -126,7 +126,7 @@ class TriggerPlan(TriggerSettings):
 
 
 def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
-    """Return the cases of a suite that a run asks.
+    """Return the cases that a run asks from a suite.
 
     If `which` is ``smoke``, these are the first explicit and the first negative case. `only` lists
     the ids of the allowed cases (empty for all); `most` is the maximum number of cases.
@@ -532,8 +532,9 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
     The field ``pass`` of a case is False if a check or the judgement failed, and None (unknown) if
     nothing failed but something is missing: the case was not asked, the infrastructure failed, a
-    check could not be decided, or there is no judgement. If an explicit call of a skill did not
-    fire it, ``pass`` is None for all its cases. ``unknown_count`` is the number of cases with None.
+    check could not be decided, or there is no judgement. If a skill did not fire although a prompt
+    called it by name, ``pass`` is None for all cases of the skill. ``unknown_count`` is the number
+    of cases with None.
     """
     controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
     dead = [row["skill"] for row in controls if row["works"] is False and row["called"]]
@@ -578,7 +579,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
 
 def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
-    """Return the row of a control prompt; ``fired`` (skills) and ``works`` are None if unknown."""
+    """Return the row of a control prompt; ``fired`` and ``works`` are None if they are unknown."""
     meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
@@ -639,7 +640,7 @@ def run_state(folder: Path) -> dict[str, Any]:
     dict
         - run_id, suite: name of the run, and its set of prompts.
         - cases, answered, pass_count, fail_count, unknown_count: numbers of cases.
-        - dead: skills that an explicit call did not fire.
+        - dead: skills that did not fire although a prompt called them by name.
         - warnings: messages about control prompts that did not work, or may not have worked.
         - judged: number of judged cases, such as "2 of 3".
         - state: running, done or stopped.
