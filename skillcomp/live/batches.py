@@ -274,7 +274,7 @@ class Batches:
         await self.ledger.write("batches", [row])
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a call, and repeat it after temporary failures until a stop is requested."""
+        """Make a call; repeat it up to five times after temporary failures, unless a stop comes."""
         with extra_imports("live", "a batch"):
             import tenacity
 
@@ -417,7 +417,7 @@ class Batches:
             yield sent, requests
 
     async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
-        """Send one batch; return False if a stop came before the service confirmed the batch."""
+        """Send one batch; return False if a stop comes before the service confirms the batch."""
         try:
             sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
@@ -592,7 +592,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
     `listed` contains the batches that the workspace has now.
     """
     if sent.before is None:
-        return True  # it may be the first, because the list of batches could not be read
+        return True  # possible, because the list of earlier batches could not be read
     if sent.before.newest is not None:
         return False
     since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK

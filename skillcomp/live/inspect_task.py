@@ -325,7 +325,7 @@ def _attempt_of(state: TaskState) -> Attempt:
 
 
 def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
-    """Return ``offered``, ``invoked`` and ``triggered`` of an attempt; {} without offered skills."""
+    """Return ``offered``, ``invoked`` and ``triggered`` of an attempt; {} if nothing is offered."""
     if not (offered := about.get("offered")):
         return {}
     calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]

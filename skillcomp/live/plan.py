@@ -190,7 +190,7 @@ def _require_complete(
 
 
 def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if `members` (agents or graders) is empty or `ident` returns one value for two."""
+    """Raise if `members` (agents or graders) is empty, or if two of them have the same `ident`."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))
