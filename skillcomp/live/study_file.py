@@ -398,7 +398,7 @@ class StudyFile(Record):
         return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
-        """Return `placebo` or `previous` as `skillcomp.run` expects it, with paths for file names."""
+        """Return `placebo` or `previous` for `skillcomp.run`; the name of a file becomes a path."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
