@@ -45,8 +45,8 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Match a problem that is reported twice, by the reader of a file and by the lint. Only the finding
-# of the lint is listed.
+# Match problems that both the reader of a file and the lint report. Only the finding of the lint is
+# listed.
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -145,7 +145,10 @@ class LintedPlace:
 
 
 def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
-    """Yield the result for each skill, suite or study at a path; with `evals`, for the folder."""
+    """Yield a `LintedPlace` for each skill, suite or study at a path.
+
+    With `evals`, yield a single one for the whole folder.
+    """
     places, skills = ([path], []) if evals else _places_and_skills(path)
     suites = [] if evals else _readable_suites(places)
     shared = shared_concepts(_readable_skills(skills)) if len(skills) > 1 else {}
@@ -169,7 +172,7 @@ def is_study_file(path: Path) -> bool:
 
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the paths to lint, and the paths where the skills of suites are looked for first."""
+    """Return the paths to lint, and the paths at which the skill of a suite is looked for first."""
     if isdir(path) and not (path / "manifest.json").is_file():
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
@@ -230,8 +233,8 @@ def _lint_place(
 
     A suite is linted together with its skill, which is one of `skills`,
     ``../skills/<skill>/SKILL.md`` or ``../SKILL.md``. If the skill is not found, a finding lists
-    what was not checked.
-    The advice about a skill depends on the dimensions that the cases of `suites` test.
+    what was not checked. The advice about a skill depends on the dimensions that the cases of
+    `suites` test.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
@@ -269,7 +272,8 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
     records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
-    # store.problems repeats the problems of skills and suites, which are added below
+    # store.problems repeats the problems of every skill and suite; leave these out, because they
+    # are added below
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
@@ -291,7 +295,7 @@ def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> lis
 
 
 def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iterator[Finding]:
-    """Yield a finding if a study cannot store a skill or suite: bad slug or unreadable files."""
+    """Yield a finding if a study cannot store a skill or suite, because of its slug or files."""
     try:
         checked_slug(slug, StoreError)
         read()
@@ -412,7 +416,7 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 def _read_files(
     files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
 ) -> Iterator[tuple[Path, Readable]]:
-    """Yield each file with its skill or suite; if a file cannot be read, add a finding instead."""
+    """Yield each file with its skill or suite; append a finding to `findings` if reading fails."""
     for file in files:
         try:
             yield file, read(file)
@@ -511,7 +515,7 @@ def store_problems(store: RunStore) -> list[str]:
             tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
         except SkillcompError as error:
             message = str(error)
-            # Invalid attempts make the verdicts fail with the same message; list it once.
+            # If the attempts are invalid, reading the verdicts raises the same error; list it once.
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
@@ -521,7 +525,7 @@ def store_problems(store: RunStore) -> list[str]:
 
 
 def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """Yield a sentence with the number of faulty rows and the keys of the first, if any."""
+    """If there are `rows`, yield a sentence with their number and the keys of the first row."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
         yield f"{what}: {len(rows)}; the first: {first}."

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.records import Record
 
 Severity = Literal["error", "warning"]
-RuleMessages = Iterator[tuple[str, str]]  # pairs of a rule and the message of a finding
+RuleMessages = Iterator[tuple[str, str]]  # (rule, message) of each finding
 
 
 class Finding(Record):

@@ -1,7 +1,7 @@
 """Find the parts that a skill lacks.
 
-Graders need its concept fields and sections. Trigger tests need a definition of done, a dry-run
-mode and similar parts.
+Graders need the concept fields and some sections of a skill. Trigger tests need a definition of
+done, a dry-run mode and similar parts.
 
 The rules follow the source documents: the comprehension report (5.1 to 5.12) and the trigger
 document's guidance for skill authors. Rules that search for words are heuristics, so a person
@@ -60,7 +60,7 @@ _CONCEPT_HEADING = re.compile(
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-# A skill without a concept block is reported if it has at least this many of these headings.
+# A skill without a concept block is reported if it has at least this many headings of such a block.
 FEWEST_HEADINGS = 3
 COPIED = 6  # Two concept blocks must not share a run of this many content tokens.
 # Match the first or the last line of a code block.
@@ -173,7 +173,10 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield faults of a concept block; `entries` has all its fields, `concept` only the texts."""
+    """Yield the faults of a concept block.
+
+    `entries` has all fields of the block; `concept` has only those that contain text.
+    """
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]

@@ -39,8 +39,8 @@ from skillcomp.records import (
 FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
 TASKS = (5, 10)  # Fewest and most tasks that the format of task suites advises.
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-# The example in the comprehension report (6.3) has no far case for these dimensions. A separate
-# rule therefore reports that they lack one.
+# The example in the comprehension report (6.3) has no far case for these dimensions, so a separate
+# rule reports their missing far cases.
 NEAR_IN_REPORT = ("C1", "C3", "C4")
 # The prompt of a far case must not share a run of this many content tokens with its skill
 # (comprehension report, 7.4, rule R4).
@@ -64,10 +64,11 @@ _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MARKDOWN = (".md", ".markdown")
-FEWEST_C2 = 3  # A suite should have this many cases of C2 (comprehension report, 5.3).
+# A suite should have at least this many cases of dimension C2 (comprehension report, 5.3).
+FEWEST_C2 = 3
 SKILLS = 3  # A prompt with this many names of skills asks for several skills at once.
 
-# Match the role of the outsider in a prompt such as "Explain it to a product manager."
+# Match the role of the listener in a prompt, such as "Explain it to a product manager."
 _ROLE = re.compile(
     r"\b(?:to|for) (?:an?|the|your|my|our) ([\w' -]{3,40}?)(?=[^\w' -]|\s(?:who|that)\b|$)", re.I
 )
@@ -200,7 +201,7 @@ def _task_messages(suite: Suite) -> RuleMessages:
 
 
 def _is_extended(case: Case) -> bool:
-    """Return whether a case has a key of the comprehension report that the older format lacks."""
+    """Return whether a case has a key that the comprehension report added to the older format."""
     return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
 
 
@@ -239,7 +240,7 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
 
 
 def _dimension_messages(suite: Suite) -> RuleMessages:
-    """Yield the findings about too few cases of C2 and about the roles in prompts of C1."""
+    """Yield a finding if C2 has too few cases, and one if prompts of C1 share a role or lack it."""
     prompts: dict[str | None, list[str]] = {}
     for case in suite.cases:
         prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
@@ -426,8 +427,8 @@ class CaseLint:
             yield "primitive_missing", f"{message}({', '.join(self.names)})."
 
     def _check_leaks(self, case: Case) -> RuleMessages:
-        # Only positive behaviours are answers. A negative behaviour may name the wrong answer that
-        # the prompt suggests.
+        # Compare the prompt only with positive behaviours. A negative behaviour may name the wrong
+        # answer that the prompt suggests.
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")

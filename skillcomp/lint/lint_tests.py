@@ -69,7 +69,8 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, functions[name]
         elif module in modules and function in _FUNCTIONS[modules[module]]:
             yield node.lineno, f"{modules[module]}.{function}"
-        elif function == "exec_module":  # `exec_module` is a method of every module loader
+        elif function == "exec_module":
+            # every module loader has a method `exec_module`, so its name is enough
             yield node.lineno, name
 
 

@@ -473,9 +473,10 @@ def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
         # base64 encodes 3 bytes as 4 letters of 6 bits each; base32 encodes 5 bytes as 8 letters
         # of 5 bits each
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            for start in range(size):  # the secret can begin at any byte of such a group
+            # the secret can begin at any of the bytes that are encoded together
+            for start in range(size):
                 whole = encode(b"\0" * start + data).decode().rstrip("=")
-                # leave out letters that encode, even in part, bytes before or after the secret
+                # keep only the letters of which all bits belong to the secret
                 last = (start + len(data)) * 8 // bits
                 core = whole[-(-start * 8 // bits) : last]
                 letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)

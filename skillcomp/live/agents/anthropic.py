@@ -51,10 +51,10 @@ class AnthropicAgent(ServiceAgent):
     """A Claude model that is called through the official SDK.
 
     The skill is loaded as a system block that the service caches. The first prompt with a skill is
-    sent alone; the other prompts wait for its reply and then read the cache entry that it
-    wrote. The SDK repeats failed calls, with growing waits. There are two exceptions: a call ends
-    in an error if the service asks to wait for more than two minutes, and no retry begins after
-    Ctrl-C. The SDK reads the key from the environment.
+    sent alone; the other prompts wait for its reply and then read the cache entry that this first
+    prompt wrote. The SDK repeats failed calls, with growing waits. There are two exceptions: a call
+    ends in an error if the service asks to wait for more than two minutes, and no retry begins
+    after Ctrl-C. The SDK reads the key from the environment.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ async def _end_long_retries(
 
 @cache
 def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    # The result is cached, because making the schema takes longer than the rest of a request.
+    # Cache the result, because making the schema takes longer than making the rest of a request.
     return anthropic.transform_schema(schema)
 
 

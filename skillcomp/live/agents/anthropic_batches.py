@@ -121,7 +121,7 @@ class AnthropicBatches:
             if result.type == "errored":
                 error = result.error.error
                 text = f"{error.type}: {redact(error.message)}"
-                # the service would refuse the same request again
+                # after these errors, the service would refuse the same request again
                 fatal = error.type in ("invalid_request_error", "not_found_error")
             else:
                 text, fatal = f"{result.type} in its batch", result.type == "canceled"

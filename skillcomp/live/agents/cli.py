@@ -58,8 +58,8 @@ KEYS = {
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
 # For each program, the environment variable that sets its endpoint.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# Defaults for the environment of a program; the user's own environment overrides them. By default
-# claude repeats a call with a wrong key ten times, which takes three minutes.
+# Defaults for the environment of a program; the user's own environment overrides them. Without
+# them, claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
@@ -73,8 +73,8 @@ _KEY_LIKE = re.compile(
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OF_HASH = re.compile(r"commit|revision|digest|\bsha\d*\b|\bgit\b", re.IGNORECASE)
 _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
-# claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
-# grant what the mode does not allow.
+# Maps a sandbox to a permission mode of claude, which has no sandbox. The mode limits what claude
+# may do, because no user is present to grant more permissions.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 # Patterns of environment variables to hide from the commands that codex's model runs.
 _HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
@@ -404,7 +404,8 @@ class CliAgent(BaseAgent):
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
-            # the agent used up the case's time limit by working, not by waiting for its service
+            # If the last step is not a retry, the case's time limit ended the agent while it was
+            # working, not while it waited for its service.
             if bounds.timeout and not waited:
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
@@ -498,7 +499,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether prompt or trace shows, by slug or name, that a skill was loaded."""
+    """Return whether a skill was loaded; its slug or name in the prompt or trace shows this."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)

@@ -180,7 +180,7 @@ def _temporary_root(base: Path) -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots(base: Path) -> None:
-    """Remove the folders in `base` that no process locks; killed processes left them behind."""
+    """Remove the unlocked folders in `base`, which killed processes left behind."""
     for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -304,9 +304,9 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the memory of a process in bytes; shared memory is divided among its users.
+    """Return the memory of a process in bytes, including its part of shared memory.
 
-    If the system does not report how it is divided, shared memory is left out.
+    If the system does not report this part, shared memory is left out.
     """
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
@@ -323,7 +323,7 @@ def _share_of_memory(pid: int) -> int:
 
 
 def _nameless_files(pid: int) -> dict[int, int]:
-    """Return the memory-only files that a process has open, as a dict from inode to bytes."""
+    """Map the inode of each memory-only file that a process has open to its size in bytes."""
     sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):

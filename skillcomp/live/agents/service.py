@@ -195,7 +195,7 @@ class ServiceAgent(BaseAgent):
 
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
-    _answer_noun: str  # The name of an answer in error messages, such as "a message".
+    _answer_noun: str  # The noun for an answer in error messages, such as "a message".
     _reporter = "the service"  # The source of the token counts, for notes about the cost.
     _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
 

@@ -50,9 +50,9 @@ class ComprehensionGrader(BaseGrader):
     style : str, default "forced"
         With ``"forced"``, the model must give a quote and a reason for every verdict and follow
         four rules (the forcing functions); an overlap check, computed beforehand, decides the
-        verbatim checks. With ``"evidence"``, it must give quotes and reasons, and it sees the
-        result of the overlap check. With ``"impression"``, it gives only verdicts and does not see
-        the skill. These are the three graders of the pilot.
+        checks that forbid copying. With ``"evidence"``, it must give quotes and reasons, and it
+        sees the result of the overlap check. With ``"impression"``, it gives only verdicts and does
+        not see the skill. These are the three graders of the pilot.
     version : str, optional
         First digits of the version that the study started with; another version is an error.
     name : str, optional
@@ -82,8 +82,9 @@ class ComprehensionGrader(BaseGrader):
     ----------
     version : str
         Hash of the prompt (of the style's templates or of the custom prompt) and of the reply
-        schema. After the hash come the names of the parts left out, `ngram` if it is not 6, and the
-        name of the tokenizer if it is not the default.
+        schema. After the hash come the names of the parts left out and, except with style
+        ``impression``, `ngram` if it is not 6 and the name of the tokenizer if it is not the
+        default.
 
     Raises
     ------
@@ -97,7 +98,7 @@ class ComprehensionGrader(BaseGrader):
     condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with the
     same tokenizer does the same. Each verdict stores the result of the check. An answer with fewer
     than `ngram` tokens is too short to be checked: the prompt then has no result, and the model
-    decides the verbatim checks.
+    decides the checks that forbid copying.
 
     A quote is valid if it has at least three words or is a whole sentence, line or answer. For a
     FAIL of a positive behaviour or a PASS of a negative one, any quote from the answer is valid.
@@ -217,7 +218,7 @@ class ComprehensionGrader(BaseGrader):
 
 
 def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return verdicts on the checks that a rule decides; in ``order``, they follow all others.
+    """Return the verdicts on checks with a rule; their ``order`` is after that of other checks.
 
     If the evidence for a rule is not recorded, the verdict has status ``error``.
     """
@@ -312,7 +313,7 @@ class PairwiseGrader(BaseGrader):
         Parameters
         ----------
         first, second : Attempt
-            Two attempts at the case with status ``ok``; `first` is shown first.
+            Two attempts at the case, both with status ``ok``; `first` is shown first.
         case : Case
             The case of both attempts.
         item : str

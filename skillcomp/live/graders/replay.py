@@ -41,7 +41,7 @@ class ReplayGrader(BaseGrader):
     An answer has recorded verdicts if the recorded study has exactly the same text for the same
     case, condition, repeat and perturbation. For any other text, the verdicts have the status
     ``error``. If several recorded agents gave this text, one of these answers is chosen: that of
-    the agent with the same name as the attempt's agent or, without such an agent, the last one.
+    the agent with the same name as the attempt's agent or, without such an agent, the last answer.
     Cost, item, batch and order are the recorded values.
     """
 

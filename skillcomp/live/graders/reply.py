@@ -186,7 +186,7 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without HTML escapes if the answer contains that text, else the quote itself.
+    """Return a quote without its HTML escapes if the answer contains the result, else unchanged.
 
     A quote can contain escapes, because the grader's prompt shows the answer with HTML escapes.
     """

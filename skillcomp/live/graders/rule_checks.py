@@ -1,4 +1,4 @@
-"""Decide checks that have a `Rule`, without a model, from an attempt's answer, trace and files.
+"""Decide the checks that have a `Rule` by an attempt's answer, trace and files, without a model.
 
 The rules are those of the graders of ``claude plugin eval`` (code.claude.com/docs/en/plugin-evals).
 If the evidence for a rule is not recorded, its result is unknown: neither a pass nor a fail.
@@ -120,7 +120,7 @@ class RuleChecker:
     def _matching_positions(
         self, calls: Sequence[tuple[str, str]], settings: Mapping[str, Any]
     ) -> list[int]:
-        """Return the positions of those calls that fit the rule's ``tool`` and ``input_match``."""
+        """Return the positions of tool calls that fit the rule's ``tool`` and ``input_match``."""
         pattern = compiled_pattern(settings.get("input_match") or "")
         left = self.patterns.require_time()
         return [

@@ -36,8 +36,9 @@ from skillcomp.errors import GraderError, missing_package
 from skillcomp.live.agents.process import Limits, Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# limits of a run: bytes of memory of all processes together (also the limit of the address space of
-# each process), bytes of one file, number of processes and threads, number of open files
+# Limits of a run: memory of all processes together in bytes, size of one file in bytes, number of
+# processes and threads, and number of open files of one process. The limit on memory also applies
+# to the address space of each process.
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
 # Limits that the kernel applies. They are higher than the limits above, so that a run reaches the
 # limits above first: only then is the reason known.
@@ -238,7 +239,7 @@ def _address_of_systemd() -> dict[str, str]:
 
 
 def probe(*, trusted: bool) -> Report:
-    """Run a test that must pass, as a trial; this works even inside a running event loop."""
+    """Run a trivial test and return its report. This works even inside a running event loop."""
     tests = {"t.py": _PROBE}
     return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
 

@@ -40,7 +40,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
-        with suppress(AttributeError, OSError, ValueError):  # some systems lack some limits
+        with suppress(AttributeError, OSError, ValueError):  # skip limits that the system lacks
             number = getattr(resource, f"RLIMIT_{name}")
             hard = resource.getrlimit(number)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -35,7 +35,7 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
-_RULES = "1"  # Version of the rules here; every grader's version depends on it, except LlmRubric.
+_RULES = "1"  # Version of the rules in this file. The version of LlmRubric does not depend on it.
 _MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
@@ -369,7 +369,7 @@ class SuiteGrader(_TaskGrader):
         self.errors: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
-        self.style = "rubric"  # a cost plan uses this style to estimate the length of the prompts
+        self.style = "rubric"  # a cost plan reads `style` to estimate the prompts' length
         self.judges = _judges_version(suites, sorted(kinds))
         if "llm-rubric" in kinds and self.agent is None and not mock:
             raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
@@ -424,7 +424,7 @@ def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
 
 
 def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
-    """Return a hash of the judges of the given kinds and of their test files and prompt."""
+    """Return a hash that covers the judges of the given kinds, their test files and prompt."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)

@@ -54,7 +54,7 @@ Done = Attempt | Reply
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a check with a reason (note); ``passed`` is None if the result is unknown."""
+    """The result of a check, and its reason (``note``); an unknown result has ``passed`` None."""
 
     check: Check
     passed: bool | None
@@ -211,7 +211,8 @@ class _TraceChecks:
             wrong = misfit(content, self.case.extra["schema"], self.patterns)
         except PatternError as error:
             return None, str(error)
-        except Exception as error:  # the schema may refer to another file, for example
+        except Exception as error:
+            # `misfit` can raise any error, for example if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
@@ -348,7 +349,8 @@ _ASKED: _Asked = (
 OVERALL = "rubric-overall"
 JUDGEMENT = "judge.json"  # name of the file with the judgement, in the folder of a case
 
-# The judge does not see these files, so that it does not copy other grades.
+# The judge does not see these files of skillcomp, so that it judges by the run's own files and does
+# not copy other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 _PROMPT = """\
 Judge the run of an agent that the folder run/ holds. You may read the files there; write nothing.
@@ -473,7 +475,7 @@ class TraceJudge(BaseGrader):
         reply, replies, problems = await ask_until_read(
             self.agent,
             prompt,
-            None if self._schema else TraceReply,  # a custom schema is passed in `cell`
+            None if self._schema else TraceReply,  # `cell` holds a custom schema in its `bounds`
             self._read_reply,
             usable=("ok",),
             cell=cell,
