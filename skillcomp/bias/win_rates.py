@@ -89,6 +89,8 @@ def win_rates(
 
     Examples
     --------
+    System x wins five of eight comparisons and two are ties, so its rate is (5 + 2 / 2) / 8.
+
     >>> import pandas as pd
     >>> import skillcomp as sc
     >>> table = pd.DataFrame({"case": range(8), "model_a": "x", "model_b": "y",

@@ -216,7 +216,7 @@ def delta(
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule for ``naive``, as in :func:`skillcomp.deltas.paired`. The limits of both Rogan-Gladen
-        estimators start from it. ``ppi`` and ``gold_only`` do not use this rule.
+        estimators are computed from limits by this rule. ``ppi`` and ``gold_only`` do not use it.
 
     Returns
     -------

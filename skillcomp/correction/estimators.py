@@ -78,7 +78,7 @@ CLUSTERS = ["cluster", "cluster_by_name"]
 
 
 class Draw(NamedTuple):
-    """How gold was drawn: the keyword, its description, and the problem if data contradict it."""
+    """How gold was drawn; ``problem`` is a message if the labels contradict ``gold_drawn``."""
 
     gold_drawn: str
     words: str

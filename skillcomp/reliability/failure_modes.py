@@ -334,8 +334,8 @@ def _possible_changes(
 ) -> tuple[pd.Series, pd.Series]:
     """Mark the failures that might gain a mode if data were complete, and those that might lose it.
 
-    If ``mode`` is None, the first result marks the failures without a mode that might gain any
-    mode, and the second result is False for all.
+    If ``mode`` is None, the first result marks the failures without a mode that might gain one,
+    and the second result is False for all.
     """
     unknown = part[list(MODES)].isna()
     if mode is None:

@@ -215,6 +215,8 @@ def agreement(
 
     Examples
     --------
+    The grader passes 14 of 20 answers. Gold passes 12 of these 14 and none of the others.
+
     >>> import pandas as pd
     >>> cases = [f"s/{i}" for i in range(20)]
     >>> verdicts = pd.DataFrame({
@@ -405,7 +407,10 @@ def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item: the items of its stratum, per item with verdict and gold."""
+    """Return the weight of each item, by which labelled items represent their whole stratum.
+
+    It is the number of items in the stratum, divided by the number with both verdict and gold.
+    """
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")

@@ -192,7 +192,7 @@ def features_of(
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
-    """Return a gold frame of one labeller; `passed` has its labels of the checks at `where`."""
+    """Return a gold frame of one labeller; `passed` has one label for each check in `where`."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),
