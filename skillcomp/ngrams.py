@@ -52,8 +52,8 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# The only non-ASCII character of normalised texts that str.lower turns into an ASCII letter: an i,
-# followed by a combining dot.
+# The capital I with a dot. No other non-ASCII character of a normalised text gives an ASCII letter
+# in lower case: str.lower turns this one into an i and a combining dot.
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
 _LONG_TOKEN = 64  # After this many bytes, the rest of a token is compared as one object.
@@ -80,7 +80,7 @@ _MARKUP = re.compile(
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
-# Every match of `_MARKUP` starts with one of these, which are much faster to search for.
+# Every match of `_MARKUP` starts with a match of this pattern, which is much faster to find.
 _MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")
 # Consecutive non-ASCII characters, with the ASCII character before them.
 _NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")
@@ -134,7 +134,7 @@ def normalise(text: str) -> tuple[str, Ints | None]:
 
 
 def _has_usual_characters(text: str) -> bool:
-    """Check whether `normalise` keeps all non-ASCII characters of a text, wherever they are."""
+    """Check whether `normalise` keeps all non-ASCII characters, whatever their order."""
     if text.isascii():
         return True
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)
@@ -143,7 +143,7 @@ def _has_usual_characters(text: str) -> bool:
 
 @cache
 def _is_normal_character(character: str) -> bool:
-    """Check whether `normalise` keeps a non-ASCII character, wherever it is in a text."""
+    """Check whether `normalise` keeps a non-ASCII character next to any other characters."""
     combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
     changes = unicodedata.normalize("NFKC", character) != character
     return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
@@ -720,8 +720,8 @@ def match(
 
     Notes
     -----
-    Every n-gram has a number. It is found from the number of the first n - 1 tokens and from the
-    last token, so equal numbers mean equal n-grams and no hash can collide. A position is compared
+    Every n-gram has a number, which depends on the number of its first n - 1 tokens and on its last
+    token. Equal numbers thus mean equal n-grams, and no hash can collide. A position is compared
     at n + 1 only if it matched at n. Runs longer than the largest n are measured by sorting
     suffixes with prefix doubling (doi:10.1137/0222058). The time this takes hardly depends on the
     length of the runs.
@@ -879,7 +879,10 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
+    """Return the dense rank of each value, and two masks of values that occur several times.
+
+    The first mask leaves out the first occurrence of a value, the second includes it.
+    """
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
@@ -903,7 +906,7 @@ def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return the largest length in each text, and the first position in `at` with this length."""
+    """Return, for each text, the largest `length` and the first entry of `at` with this length."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
     best = np.flatnonzero(length == run[text])[::-1]
@@ -978,8 +981,8 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # Among the sorted suffixes, the longest match is with the nearest suffix of the source, before
-    # or after.
+    # In sorted order, the source's suffix with the longest match is the nearest one before or after
+    # the suffix of the text.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

@@ -342,7 +342,8 @@ def contrast(
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
     wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
     original = pairs["passed_of"].fillna(False).astype(bool)
-    # A column `..._possible` is True if its measure is True for some values of missing outcomes.
+    # `both_right_possible` is True if `both_right` would be True for some values of the missing
+    # outcomes, and so on for the other measures.
     pairs = pairs.assign(
         known=complete,
         both_right=right.eq(2),
@@ -462,8 +463,8 @@ def hedging(
     Notes
     -----
     Right and wrong answers are compared within skills
-    (:func:`skillcomp.stats.gaps.standardised_gap`). The weight of a skill with ``a`` cases with
-    right and ``b`` cases with wrong answers is ``a b / (a + b)``. A contrast pair is one cluster.
+    (:func:`skillcomp.stats.gaps.standardised_gap`). If a skill has right answers to ``a`` cases and
+    wrong answers to ``b`` cases, its weight is ``a b / (a + b)``. A contrast pair is one cluster.
     Hedges are the English words that :func:`skillcomp.bias.features` counts. Probabilities that an
     answer states are not used.
 

@@ -200,7 +200,7 @@ def _rates_of_cases(
 
 
 def missing_of_rate(size: Any, n: Any, worst: list[float]) -> tuple[dict[str, Any], str]:
-    """Return the columns about the missing attempts of a condition, and a note on them."""
+    """Return the columns about missing attempts of a condition, and a note on these attempts."""
     counts = [int((size - n).sum()), int(size.sum())]
     note, _ = missing_note(counts, [""])
     if note:

@@ -189,8 +189,8 @@ def contrast(
             contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
     rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
-    # `estimates` adds to each row the notes of the outcomes with the same keys. Without the column
-    # of levels, these are the outcomes of all levels.
+    # `estimates` adds to a row the notes of the outcomes with the same keys. Drop the column of
+    # levels, so that a row has the notes of all levels.
     noted = checked.drop(columns=between)
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
@@ -305,7 +305,7 @@ class _Contrast:
     nothing: str
 
     def sample(self, labels: Any, *, is_share: bool) -> Sample:
-        """Return the values of the cases, with the rates behind them."""
+        """Return the contrasts of the cases, with the rates from which they are computed."""
         return weighted_sample(self.cases, [arm[2] for arm in self.arms], labels, is_share=is_share)
 
     def sides(self) -> list[float]:

@@ -226,7 +226,8 @@ def _reason_without_price(
 ) -> str:
     """Return the reason why an additional pass has no price; "" if the pass rate clearly rises.
 
-    It is also "" if no case has both a change in the amount and a change in the pass rate.
+    It is also "" if for no case both the change in the amount and the change in the pass rate are
+    known; `_price_row` gives the reason then.
     """
     cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
     if cases.empty:

@@ -154,8 +154,8 @@ def calibrate(
             candidate. Folds in which no candidate kept the limit are left out.
             ``chosen_n_<null>``: the n chosen under one null alone.
             ``chosen_n``: the n chosen under all nulls.
-            ``estimated_n``: only if nothing is chosen, the n that the estimates would choose. It is
-            not shown to keep the limit.
+            ``estimated_n``: only if no n is chosen. The n that would be chosen if the estimates of
+            the false flags, instead of their upper limits, had to keep the limit.
         estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
         n_texts, n_clusters : float64, numbers of texts and of their documents or cases
         limit : float64, the limit on false flags; NaN in rows to which it does not apply
@@ -191,8 +191,8 @@ def calibrate(
     Candidates are tried from the longest n down (with rule ``share``, the strictest cut first),
     until the upper limit of the false flags exceeds ``max_false_flags`` under a null. With a level
     of 0.95, each rule then exceeds ``max_false_flags`` in at most about 2.5 % of calibrations,
-    however many candidates there are. With 40 texts in a null, a choice by the estimate exceeds it
-    in 31-54 %.
+    however many candidates there are. If the estimate decided instead of the upper limit, each rule
+    would exceed it in 31-54 % of calibrations with 40 texts in a null.
 
     The chosen candidate is the most sensitive of those that kept the limit. If several tie, ``any``
     is preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred,
@@ -300,7 +300,7 @@ def settings_of(
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
-    """Select the rows of ``shared`` about ``attempts``, or about any attempt if it is None."""
+    """Select the rows of ``shared`` for ``attempts``; if ``attempts`` is None, for all attempts."""
     what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:
@@ -339,7 +339,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
-    """Return a row with the n that the estimates would choose; no row if they choose none."""
+    """Return a row with the n chosen by estimates instead of upper limits, or no row."""
     candidate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if candidate < 0:
         return []
@@ -457,7 +457,8 @@ def _false_flags(
 ) -> list[dict[str, Any]]:
     """Return a row with the rate of false flags in a null group.
 
-    For passages, a second row extrapolates the rate to texts as long as the answers.
+    For passages and the rule ``any``, a second row extrapolates the rate to texts as long as the
+    answers, if the sample has answers.
     """
     column = sample.column(candidate)
     flagged = _flag_rate(settings, group, candidate, column)
@@ -492,9 +493,10 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
-    """Return the start of a note, and the noun for the independent units.
+    """Return the start of a note on related texts, and the noun for the independent units.
 
-    The start of the note is empty unless texts share a document or a case.
+    Texts are related if they have the same document or case. If no texts are related, the start of
+    the note is empty, and the noun is "independent texts".
     """
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:

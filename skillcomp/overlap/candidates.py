@@ -97,8 +97,8 @@ class Sample:
         Median number of content tokens of the answers that belong to no null group; NaN if there
         are no such answers.
     limits : dict of bytes to float
-        Upper limits of rates of false flags that were already computed, so that they are computed
-        only once.
+        Cache of the upper limits of rates of false flags. A key is the bytes of two arrays: the
+        kinds of units, and the number of units of each kind (see `Chooser._upper_limits`).
     """
 
     candidates: pd.DataFrame
@@ -123,7 +123,7 @@ class Sample:
 def existing_names(
     names: str | Sequence[str] | None, defaults: Sequence[str], there: Collection[str]
 ) -> tuple[str, ...]:
-    """Return ``names`` as a tuple; if it is None, return the defaults that exist."""
+    """Return ``names`` as a tuple; if ``names`` is None, return the defaults that exist."""
     if names is None:
         return tuple(name for name in defaults if name in there)
     return tuple(listed(names))
@@ -171,7 +171,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
     candidates = _list_candidates(lengths, share, positive | null)
     if (made_up & positive).any():
-        # with made-up copies, the best cut of the rule `share` would depend on how they were made
+        # drop the rule `share`: its best cut would reflect how the made-up copies were generated
         candidates = candidates[candidates["rule"].eq("any")]
     flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
@@ -276,7 +276,7 @@ class Chooser:
         self.steps = [self._equal_candidates(order[self.is_any[order] == r]) for r in (True, False)]
 
     def _equal_candidates(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Group neighbouring candidates with the same n that flag the same texts of every null."""
+        """Group neighbouring candidates if they have the same n and the same flags in all nulls."""
         if not len(order):
             return []
         facts = [self.n[None, order], *(flagged[:, order] for flagged, _ in self.tables[1:])]
@@ -299,7 +299,7 @@ class Chooser:
         return rates
 
     def keeps_limit(self, documents: Floats, cases: Floats) -> NDArray[np.bool_]:
-        """Return whether each candidate (column) is allowed with each row of weights (row).
+        """Return a table: whether a candidate (column) is allowed in a resample (row).
 
         A row of ``documents`` and ``cases`` has the weights of one resample. The upper limits of a
         resample are computed for as many documents and cases as the whole sample has, even if the
@@ -344,7 +344,7 @@ class Chooser:
         Two units are of one kind if they have the same number of texts and the same number of
         flagged texts. ``kinds`` has these two numbers of each kind, flagged texts first.
         ``counts`` has the number of units of each kind. Limits are stored, because many resamples
-        have equal rows.
+        have equal rows of ``counts``.
         """
         rows, row_of = np.unique(counts.round(9), axis=0, return_inverse=True)
         keys = [kinds.tobytes() + row.tobytes() for row in rows]

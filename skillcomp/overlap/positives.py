@@ -77,7 +77,7 @@ def positives(
 
     See Also
     --------
-    positives_found : The share of these passages that share an n-gram.
+    positives_found : Computes how many of these passages have an n-gram of the skill.
     calibrate : Estimates the threshold; its choice then depends only on the nulls.
 
     Notes
@@ -126,7 +126,7 @@ def positives_found(
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
-    """Compute the share of made-up copies that share an n-gram, by length and edit.
+    """Compute how many made-up copies have an n-gram in common with their skill.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _parsed_skills(skill: Skill | Skills) -> dict[str, Skill]:
 
 
 def _blocks_of_skill(skill: Skill) -> Iterator[list[str]]:
-    """Yield the lines that can be quoted, section by section, without tables and code."""
+    """Yield blocks of lines that can be quoted; a heading, table or code block ends a block."""
     for text in (skill.description, *skill.concept.values(), skill.body or skill.text):
         block: list[str] = []
         code = False
@@ -214,7 +214,7 @@ def _blocks_of_skill(skill: Skill) -> Iterator[list[str]]:
 
 
 def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of a section; lines of a paragraph are joined first."""
+    """Yield the sentences of a block, after joining the lines of each paragraph."""
     paragraph: list[str] = []
     for line in [*lines, ""]:
         item = _ITEM.match(line)
@@ -229,7 +229,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
-    """Yield each sequence of ``size`` sentences of a section, and the number of the first."""
+    """Yield each sequence of ``size`` sentences of a block, after the number of its first one."""
     first = 1
     for block in blocks:
         for at in range(len(block) - size + 1):

@@ -33,7 +33,8 @@ from skillcomp.ngrams import (
 )
 from skillcomp.records import Skill
 
-Document = Skill | str | Path  # a Skill means its SKILL.md; a path means a file or a whole folder
+# A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
+Document = Skill | str | Path
 Skills = Mapping[str, Document] | Mapping[str, Skill] | Mapping[str, str] | Path
 FEW_LOST = 0.02  # share of the letters that a tokenizer may lose without a warning
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
@@ -272,7 +273,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> Non
 
 
 def lost_letters_note(share: float) -> str:
-    """Return a note that ``share`` of the letters are lost, because they are not ASCII."""
+    """Return a note that the default tokenizer cannot find this share of letters (not ASCII)."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "
@@ -559,7 +560,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return n, rule and cut (and skill, if there is one) of the rows that a calibration chose."""
+    """Return n, rule, cut and, if there is one, skill of the chosen rows of a calibration."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():

@@ -189,7 +189,7 @@ def _missing_results(
             f"overlap.score_files: out: {folder} is not empty: {strange[0].name} is no result of "
             "these parts and arguments; give a new folder."
         )
-    for file in others:  # only unfinished files of a stopped call remain
+    for file in others:  # these are unfinished files of a stopped call
         file.unlink(missing_ok=True)
     return missing
 

@@ -145,7 +145,7 @@ def _maximal_runs(
     """
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     run = runs_ending(tokens, owned, here, np.zeros_like(here))
-    # A run is not maximal if a longer shared run contains it and ends at the next token.
+    # A run is not maximal if a longer shared run contains it and ends one token later.
     grows = np.append(run[1:], 0) == run + 1
     ends = np.flatnonzero((run >= n) & ~grows)
     banned = match_lengths(tokens, owned[1:], here, exclude, n)

@@ -20,7 +20,7 @@ from skillcomp.readers.reader import (
     read_json,
 )
 
-# deepeval names an unnamed test case by its position
+# name that deepeval makes from the position of a test case without a name
 _POSITION = re.compile(r"test_case_\d+")
 
 

@@ -93,7 +93,7 @@ def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame
 
 
 def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Rename columns to their roles; first drop other columns that have the name of such a role."""
+    """Rename columns to their roles; drop another column that already has the name of a role."""
     known = [*ROLES, *sorted(_OF_PASSAGES), *_ALSO_OF_PASSAGES, *_OF_PAIRS]
     labels, roles = [str(name) for name in table.columns], list(columns.values())
     for name, role in columns.items():

@@ -151,6 +151,8 @@ def read_results(
 
     Examples
     --------
+    A result of ``claude plugin eval`` with one case, which passes only with the skill.
+
     >>> import json, warnings
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory

@@ -95,7 +95,7 @@ def _is_mechanical(table: pd.DataFrame) -> bool:
 
 
 def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame:
-    """Return the table with a column ``case``, copied from column `case` or filled with `case`."""
+    """Add the column ``case``: a copy of the column named `case`, or the text `case` itself."""
     if case is None and "case" in table.columns:
         return table
     if case is None:

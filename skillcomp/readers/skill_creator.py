@@ -296,7 +296,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         case = rows["case"].iloc[0]
         n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
         done = "taken for the same check by its position; read both texts"
-        if n:  # n is 0 if a text is repeated, but at the same positions in all attempts
+        if n:  # n is 0 if all attempts have the same texts at the same positions
             place = f"case '{case}': a check is worded differently in two attempts"
             problems.add("text", place, done, n)
         check = rows["position"]

@@ -19,7 +19,8 @@ from skillcomp.stats.results import undefined
 
 WHAT = "skillverdicts.across"
 ALL, NEXT = "all skills", "next skill"
-_EQUAL = "1 / cases of the skill"  # column of weights; `method` shows this name
+# Name of the column of weights; it is a phrase, because the column "method" of the result shows it.
+_EQUAL = "1 / cases of the skill"
 
 
 def across(

@@ -162,7 +162,8 @@ def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> p
 def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str]) -> pd.DataFrame:
     """Return the attempts that match the outcomes in case, condition and agent.
 
-    Columns of ``facts`` that the attempts lack are taken from the outcomes.
+    If the attempts lack a column that ``facts`` names, or the column ``contrast_of`` or ``task``,
+    it is taken from the outcomes.
     """
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
@@ -176,7 +177,7 @@ def _with_savings(
     limit: float | None,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the savings of each group, with notes on missing amounts and totals without a saving."""
+    """Add the savings of each group; note missing amounts, and totals that are not lower."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None

@@ -287,7 +287,8 @@ def _cells_by_group(
 class _GroupEffect:
     """An effect in one group.
 
-    ``by_name`` has the clusters if cases of the same name under several skills are the same task.
+    ``by_name`` holds the clusters under another assumption: cases with the same name under several
+    skills are the same task.
     """
 
     is_interaction: bool

@@ -1,4 +1,4 @@
-"""Scores for the form of a SKILL.md, like those of document graders, and what they predict."""
+"""Score the form of a SKILL.md as document graders do, and test what the scores predict."""
 
 from __future__ import annotations
 
