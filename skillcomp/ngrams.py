@@ -134,7 +134,7 @@ def normalise(text: str) -> tuple[str, Ints | None]:
 
 
 def _has_usual_characters(text: str) -> bool:
-    """Check whether `normalise` keeps all non-ASCII characters, whatever their order."""
+    """Check whether all non-ASCII characters of a text satisfy `_is_normal_character`."""
     if text.isascii():
         return True
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)

@@ -76,7 +76,8 @@ def rates(
         ``rate_share_passed`` or ``rate_passed_own_words``; the estimate, from 0 to 1, is NaN with a
         note if no attempt has an outcome. ``n_missing`` of ``n_attempts`` attempts are missing, as
         in :func:`skillcomp.deltas.paired`. ``worst_low`` is the rate if all missing attempts had
-        failed, ``worst_high`` the rate if all had passed.
+        failed, ``worst_high`` the rate if all had passed (a missing attempt with a failed check
+        cannot pass).
 
     Notes
     -----
@@ -175,7 +176,7 @@ def _rates_of_cases(
     """Return the rates of a case table, with the columns for their interval and bounds.
 
     ``worst_low`` and ``worst_high`` are the rates if all missing attempts had failed, and if all
-    had passed. ``share_of_case`` is the weight of a row: the weight of its case, divided by the
+    had passed (a missing attempt with a failed check cannot pass). ``share_of_case`` is the weight of a row: the weight of its case, divided by the
     number of rows of the case under the condition.
     """
     n, met, name = table["n"], table["n_passed"], "passed"

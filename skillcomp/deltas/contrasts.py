@@ -266,7 +266,11 @@ def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
 
 
 def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Add to each row of a case table its rate, its attempts, and the bounds of its rate."""
+    """Add the rate of each row of a case table, with the columns for its interval and bounds.
+
+    ``low`` and ``high`` are the rates if all missing attempts had failed, and if all had passed (a
+    missing attempt with a failed check cannot pass).
+    """
     met, n, name = table["n_passed"], table["n"], "passed"
     if value != "passed":
         met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"

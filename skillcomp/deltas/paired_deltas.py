@@ -155,10 +155,11 @@ def paired(
     asked. Averages over the remaining attempts are unbiased only if the missing attempts
     are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
     is the delta if every missing attempt of the condition had failed and every missing attempt of
-    the reference had passed; ``worst_high`` is the reverse. Both are computed over all cases asked
-    under both conditions. The delta of these cases would be between them if no attempt were
-    missing; sampling error comes on top. The note counts the missing attempts, and warns if their
-    shares under the two conditions differ by five points or more.
+    the reference had passed (a missing attempt with a failed check cannot pass); ``worst_high`` is
+    the reverse. Both are computed over all cases asked under both conditions. Without missing
+    attempts, the delta of these cases would be between the two bounds; sampling error comes on top.
+    The note counts the missing attempts, and warns if their shares under the two conditions differ
+    by five points or more.
 
     Amounts without a ``limit`` have no bound and therefore a different interval. They have two
     rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval

@@ -91,7 +91,8 @@ def calibrate(
     Copies are passages that were written by copying. Nulls are texts that do not copy. By default
     there are two nulls: answers without the skill, which share n-grams by coincidence, and passages
     written fresh from understanding, which share technical terms. The limit on false flags applies
-    under each null. Either labelled passages or answers suffice. A skill may be any text.
+    under each null. Labelled passages alone suffice, and so do answers alone. A skill may be any
+    text.
 
     Parameters
     ----------

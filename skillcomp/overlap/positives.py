@@ -126,7 +126,7 @@ def positives_found(
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
-    """Compute how many made-up copies have an n-gram in common with their skill.
+    """Compute the rate of made-up copies with an n-gram of their skill, by length and edit.
 
     Parameters
     ----------

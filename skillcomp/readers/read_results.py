@@ -104,9 +104,10 @@ def read_results(
     format : str, optional
         Name of the format. Default: recognised by the content.
     conditions : mapping, optional
-        Condition (baseline, skill, placebo, previous or a name of your own) of each word that the
-        tool uses for an arm. Usual words such as with_skill and old_skill need no entry. If the
-        format has no fixed field for the arm, the field that contains all these words names it.
+        Maps each word that the tool uses for an arm to a condition (baseline, skill, placebo,
+        previous or a name of your own). Usual words such as with_skill and old_skill need no entry.
+        If the format has no fixed field for the arm, the arms are in the field that contains all
+        these words.
     columns : mapping of str to str, optional
         For a table: the role of each column with another name, such as ``{"task": "case"}``. A role
         is an argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or

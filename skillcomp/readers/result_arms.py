@@ -1,4 +1,4 @@
-"""The arms of a table of results: which column names them, and the condition of each word."""
+"""Find the column with the arms in a table of results, and the condition that a word means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW = 12  # a column with more distinct words than this is not suggested as the
 
 
 class UnknownArmsError(FrameError):
-    """The file names the arms by words without a known meaning.
+    """Raised if the meaning of a file's words for the arms is unknown.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ _OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
 
 
 def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a condition for each word; a word without a condition (None) gets an example."""
+    """Return a condition for each word; a word with None gets an example condition."""
     unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
     examples = iter([*unused, *["..."] * len(meanings)])
     return {word: name or next(examples) for word, name in meanings.items()}

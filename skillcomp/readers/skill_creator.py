@@ -108,7 +108,7 @@ class ComparisonReader(Reader):
         return is_comparison(json_object(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the expectations of A and B; the file names neither the case nor the arms."""
+        """Return the expectations of A and B; the case and the arms are not in the file."""
         results = json_object(path).get("expectation_results")
         rows: list[dict[str, Any]] = []
         for side in "AB":

@@ -112,8 +112,8 @@ def compare(
     the failed answers have no amount, the savings are biased.
 
     The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
-    the default level, a version with the same quality is called "worse" or "better" in at most 5 %
-    of the rows, or slightly more. With several rows, one such verdict is more likely: in 7 of 25
+    the default level, a version with the same quality is called "worse" or "better" in at most
+    about 5 % of the rows. With several rows, one such verdict is more likely: in 7 of 25
     simulated studies of ten skills without a change, at least one row had it. To keep this
     to at most 5 % of such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
 

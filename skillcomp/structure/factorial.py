@@ -169,7 +169,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """A weighted sum of conditions; `at` is the level of the other factor, or "" if not fixed."""
+    """A weighted sum of conditions; `at` is the other factor's level, or "" if it is not fixed."""
 
     name: str
     at: str
