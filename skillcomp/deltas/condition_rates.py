@@ -176,8 +176,8 @@ def _rates_of_cases(
     """Return the rates of a case table, with the columns for their interval and bounds.
 
     ``worst_low`` and ``worst_high`` are the rates if all missing attempts had failed, and if all
-    had passed (a missing attempt with a failed check cannot pass). ``share_of_case`` is the weight of a row: the weight of its case, divided by the
-    number of rows of the case under the condition.
+    had passed (a missing attempt with a failed check cannot pass). ``share_of_case`` is the weight
+    of a row: the weight of its case, divided by the number of rows of the case under the condition.
     """
     n, met, name = table["n"], table["n_passed"], "passed"
     if value != "passed":
