@@ -155,7 +155,7 @@ J = TypeVar("J", bound=Job)
 
 @dataclass(frozen=True)
 class Options:
-    """How the jobs of a stage are done.
+    """Settings for the jobs of a stage.
 
     Attributes
     ----------

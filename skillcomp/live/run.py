@@ -174,7 +174,7 @@ class AnswerWork(Engine[PlannedCell]):
         return bool(self.done[job.place].paid)
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
-        """Return the cells of one agent, or of all, without an answer, in the planned order."""
+        """Return the cells that have no answer, in the planned order. `agent` selects one agent."""
         cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
         return [cell for cell in cells if not self.is_done(cell)]
 
