@@ -20,7 +20,7 @@ from skillcomp.errors import suggest
 
 __all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
-READ_ON = date(2026, 11, 21)  # day of the last comparison of the table with its sources
+READ_ON = date(2026, 11, 21)  # day on which the table was last compared with its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
@@ -69,7 +69,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return a `Price` for each name; `prices` are its fields ``input`` to ``cache_read``."""
+    """Return one `Price` per name; all get ``prices`` as fields ``input`` to ``cache_read``."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -120,7 +120,7 @@ class Usage:
     cache_write_1h_tokens: float = 0
 
     def __post_init__(self) -> None:
-        """Check that no number is negative and no part exceeds the whole."""
+        """Raise ValueError if a number is negative or a part of the prompt exceeds the prompt."""
         parts = self.cached_tokens + self.cache_write_tokens
         if min(asdict(self).values()) < 0 or parts > self.input_tokens:
             raise ValueError(

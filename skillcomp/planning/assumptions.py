@@ -83,12 +83,11 @@ class Assumptions:
         below ``-margin``. With the default, the interval excludes 0. If the true effect is smaller
         than the margin, the study is to show that the effect is within the margin.
     tau2, omega2, sigma2 : float, optional
-        tau2 is the variance of the delta between skills. For a gap with ``cluster="skill"``, it is
-        the variance of the gap between skills. omega2 is the variance of the true delta between the
-        cases of a skill; for a gap, between the cases of a skill at the same distance. sigma2 is
-        the variance between repeats of a case, in either condition. With ``cluster="case"``, tau2
-        is used only for a delta and a pooled gap: it is added to omega2, because an interval by
-        case includes both.
+        tau2 is the variance, between skills, of the delta; for a gap with ``cluster="skill"``, it
+        is that of the gap. omega2 is the variance of the true delta between the cases of a skill;
+        for a gap, between the cases of a skill at the same distance. sigma2 is the variance between
+        repeats of a case, in either condition. With ``cluster="case"``, tau2 is used only for a
+        delta and a pooled gap: it is added to omega2, because an interval by case includes both.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int

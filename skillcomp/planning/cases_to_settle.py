@@ -135,7 +135,7 @@ def _sought_verdicts(verdict: pd.Series) -> list[tuple[str, float, float]]:
 def _settling_counts(
     verdict: pd.Series, pilot: pd.DataFrame, n_repeats: int, power: float, settings: Assumptions
 ) -> Iterator[tuple[str, float, Interval]]:
-    """Yield measure, assumed change and number of cases or repeats for one verdict sought."""
+    """Yield, for one verdict sought, each measure with its assumed change and its estimate."""
     size, level = float(verdict["estimate"]), settings.ci_level
     if math.isnan(size) or pilot.empty:
         nothing = undefined("", "no estimate, or no pilot of it", ci_level=level)
@@ -211,7 +211,7 @@ def _fewest_cases_of_any_result(
 def _repeats_instead(
     pilot: pd.DataFrame, size: float, power: float, how: dict[str, Any], needed: Interval
 ) -> Interval:
-    """Return the number of repeats that reaches the target power; NaN if even 20 do not."""
+    """Return the number of repeats needed for the target power; NaN if 20 are not enough."""
     least = how.pop("n_repeats")
 
     def powers(n_repeats: int) -> pd.Series:

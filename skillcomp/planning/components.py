@@ -91,7 +91,7 @@ def variance_components(
         - ``baseline_rate``, ``delta``: mean over cases, in rate units;
         - ``gap``: mean delta of far cases minus mean delta of near cases; NaN with fewer than two
           cases of either kind;
-        - ``tau2``, ``tau2_gap``: variance of the delta and variance of the gap between skills;
+        - ``tau2``, ``tau2_gap``: variance, between skills, of the delta and of the gap;
         - ``omega2``: variance of the true delta between cases of a skill;
         - ``omega2_gap``: variance of the true delta between cases of the same skill and distance;
         - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, averaged
@@ -416,7 +416,7 @@ class Components:
 
     @property
     def one_repeat(self) -> bool:
-        """Whether a sigma2 is unknown, so that omega2 includes the variance between repeats."""
+        """Whether a sigma2 is unknown; omega2 then includes the variance between repeats."""
         return math.isnan(self.sigma2_skill) or math.isnan(self.sigma2_baseline)
 
     @property
@@ -435,7 +435,7 @@ class Components:
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of the observed delta between cases, as the simulation assumes it."""
+        """Return the variance, between cases, of the observed delta in the simulation."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
             # The interval of a pooled gap counts variation between skills as variation between
@@ -477,7 +477,7 @@ def case_chances(
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
-    # if the baseline rate is unknown, both rates are equally far from 1/2
+    # if the baseline rate is unknown, assume that both rates are equally far from 1/2
     rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
     square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
     squares = (skill - baseline) ** 2 + noise
@@ -562,7 +562,7 @@ _SOURCES = {
 
 
 def _remedy(lacking: str) -> str:
-    """Return the remedy for unknown components: arguments, or a pilot that can estimate them."""
+    """Return a sentence that names the arguments, or the pilot data, for unknown components."""
     names = [name for name in _SOURCES if name in lacking]
     parts = [f"{name}= (a pilot needs {_SOURCES[name]})" for name in names]
     return f"Give {' and '.join(parts)}." if parts else "Give it as an argument."

@@ -61,9 +61,9 @@ class Differences:
     n_gold: float = math.inf
 
 
-# the differences in the pilot, and those in its resamples (None without resamples)
+# the `Differences` of the pilot, and those of its resamples (None without resamples)
 Pilots = tuple[Differences, Differences | None]
-# the pilot's differences, the number of cases of the study, and the columns that identify the row
+# `Pilots`, the number of cases of the study, and the columns that identify a row of the result
 _Plan = tuple[Pilots, int, dict[str, Any]]
 
 
@@ -317,10 +317,10 @@ def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[flo
 
 
 def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any) -> _Plan:
-    # a grader of whole attempts gives one verdict per attempt, so only one can be wrong
+    # a grader of whole attempts gives one verdict per attempt, so only one verdict can be wrong
     n_verdicts = 1 if value == "passed" else n_checks
     assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # _assumed_differences raises StudyError without n_cases
+    assert n_cases is not None  # if n_cases were None, the line above would have raised
     return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
 
 
@@ -377,7 +377,11 @@ def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
 ) -> tuple[Interval, dict[str, float]]:
-    """Return the fewest gold cases for a width, with the expected width and the grader weight."""
+    """Return the smallest number of gold cases whose interval is expected to be narrow enough.
+
+    ``width`` is the largest sufficient width. The dict has the width that is expected with this
+    number of gold cases, and ``lam``, the weight of the grader.
+    """
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilots[0], n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))

@@ -31,7 +31,7 @@ _MEASURES = {
     "false_passes": "specificity",
     "false_fails": "sensitivity",
 }
-LABELS = ["width", "target", "rate", "n_pilot"]  # extra columns of the result
+LABELS = ["width", "target", "rate", "n_pilot"]  # columns next to the estimates columns
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
 # the search starts with 100 labels and has at most 12 steps
 _START, _STEPS = 100.0, 12
@@ -47,7 +47,7 @@ def pilot_rows(
     reference_grader: Any,
     **how: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the number of labels for each width, from the interval of a pilot."""
+    """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure = _MEASURES[quality]
     differs = {"is_difference": reference_grader is not None}
     if reference_grader is None:
@@ -77,7 +77,7 @@ def assumed_rows(
     ci_level: float,
     **rates: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the number of labels for each width, from assumed error rates of one or two graders."""
+    """Yield one row per width: the number of labels, from assumed error rates of the graders."""
     prevalence = _stated("baseline_rate", rates["baseline_rate"])
     se, sp = (_both(name, rates[name], reference_grader) for name in ("sensitivity", "specificity"))
     expected, share = _expected_interval(quality, prevalence, se, sp, ci_level)
@@ -103,7 +103,7 @@ def _label_row(
     *,
     is_difference: bool,
 ) -> dict[str, Any]:
-    """Return one row of the result; the measure counts only the ``share`` of all labels."""
+    """Return the row of one width; ``share`` is the share of labels that the measure counts."""
     units = units_needed(interval, width / 2)
     method = f"interval of {quality}, length {width:g} at level {interval.ci_level:g}"
     if math.isfinite(units) and share > 0:
@@ -113,8 +113,8 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    # The rate of false passes or fails is 1 minus `rate`. The difference of two such rates is
-    # therefore minus the difference of the two `rate`.
+    # `rate` is a specificity or sensitivity, or a difference of two. The rate of false passes or
+    # fails is 1 minus it; a difference of two such rates has the opposite sign.
     if quality.startswith("false_"):
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
@@ -199,7 +199,7 @@ def _expected_bounded(
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # `counts` are rounded, `chances` are not
+        mean = float(np.dot(values, chances))  # use `chances`, because `counts` are rounded
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected

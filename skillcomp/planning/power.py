@@ -255,9 +255,9 @@ def cases_needed(
         Three rows per ``by``, condition, plan and size, with the measures ``cases_per_skill``,
         ``cases_in_all`` and ``attempts`` (under both conditions, with all repeats). Further
         columns: effect, cluster, scope, n_skills, n_cases (per skill), n_repeats, size and power.
-        There are no limits, as in :func:`minimum_detectable_delta`. The estimate is NaN with a note
-        if no number of cases is sufficient, for instance because the skills are few and differ too
-        much.
+        As in :func:`minimum_detectable_delta`, there are no confidence limits, because the
+        components are taken as known. The estimate is NaN with a note if no number of cases is
+        sufficient, for instance because the skills are few and differ too much.
 
     Raises
     ------
@@ -598,7 +598,7 @@ def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Add pseudo-cases to units; they are at the bounds if ``terms`` is empty."""
+    """Add pseudo-cases to cases or skills; without ``terms``, pseudo-cases are at the bounds."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high

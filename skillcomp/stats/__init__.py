@@ -18,7 +18,7 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
 
 bounded_studies: bounded means of many studies
-    ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.
+    ``bounded_mean_counts``, ``BoundedMeans``: means from the number of cases with each value.
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters
@@ -28,14 +28,14 @@ clusters: cases in clusters
 
 cusum: a control chart of the errors in single checks
     ``bernoulli_cusum``, ``BernoulliCusum``: the chart.
-    ``cusum_limit``, ``cusum_steps``: limit at which the chart alarms, and steps of the chart.
+    ``cusum_limit``, ``cusum_steps``: value of the chart that raises an alarm, and its steps.
 
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.
     ``clean_needed``: negatives needed to bound the false-flag rate.
 
 gaps: two groups of different cases
-    ``bounded_slope``: slope on a column, within levels; on a 0/1 column, the gap of two groups.
+    ``bounded_slope``: slope within levels; for a 0/1 column, the difference of two groups.
 
 grader_errors: a grader compared with gold
     ``sensitivity``, ``specificity``: share of gold passes, or gold fails, that are judged right.

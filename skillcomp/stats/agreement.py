@@ -272,7 +272,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 
 
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
-    # count disagreements in units of large weight only; these decide the width of the interval
+    # Units of small weight do not count here, because they hardly change the width of the interval.
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
         of_heavy = "" if heavy.all() else " in the units of the largest weights"
@@ -320,7 +320,7 @@ def _resampled_values(
 
 
 def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
-    """Return the coefficient of each resample; ``weights[r, i]`` counts case i in resample r."""
+    """Return the coefficient of each resample; resample r contains case i weights[r, i] times."""
     return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
 
 
@@ -423,7 +423,7 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
     # This slope treats the share of units with two or more ratings as random, as Gwet's published
-    # standard error does. Without missing ratings, the share is 1 and the slope the ordinary one.
+    # standard error does. Without missing ratings, the result is the ordinary slope.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
@@ -502,8 +502,9 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
     """Return the features of ordinal alpha, and the function ``solve`` of `_Parts`.
 
-    Each feature counts the pairs of ratings of a unit that have two given categories. The counts of
-    a unit with m ratings are divided by m - 1.
+    A feature belongs to two categories. It is the number of pairs of a unit's ratings in which the
+    first rating has the one category and the second has the other, divided by m - 1 for a unit with
+    m ratings.
     """
     raters = counts.sum(axis=1)
     n = counts.shape[1]
@@ -524,7 +525,10 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _ordinal_distances(totals: Floats) -> Floats:
-    """Return squared differences of mean ranks, with ranks divided by the number of ratings."""
+    """Return, for each pair of categories, the squared difference of their mean relative ranks.
+
+    A relative rank is the rank of a rating, divided by the number of ratings.
+    """
     total = totals.sum(axis=-1)
     ranks = np.cumsum(totals, axis=-1) - totals / 2.0
     span = np.where(total > 0, total, 1.0)[..., None, None]

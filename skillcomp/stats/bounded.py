@@ -169,10 +169,10 @@ class Quantity:
         return np.asarray(self.c + rise * max(1.0 - self.c, 0.0))
 
 
-# Weight c of the pseudo-case. At 95 %, `make validate` has two rules for coverage. In no design of
-# its main suite may coverage be significantly below 94 %. In its exact scans, coverage must be at
-# least 93.1 % at the worst true value, with at most 5 % error on either side. Both rules hold with
-# c = 0.75. With c = 0.7 the second rule fails: with eight cases, coverage is only 93.0 % for the
+# Weight c of the pseudo-case. At 95 %, `make validate` has two rules for coverage. In its main
+# suite, coverage must not be significantly below 94 % in any design. In its exact scans, it must be
+# at least 93.1 % at the worst true value, with at most 5 % error on either side. Both rules hold
+# with c = 0.75. With c = 0.7 the second rule fails: with eight cases, coverage is only 93.0 % for the
 # delta if every case flips, up or down with equal probability, and for the rate if every case has
 # one attempt that passes with probability 1/2.
 _C = 0.75
@@ -188,22 +188,23 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # nodes per block, and the largest number of blocks. The height on the contour is proportional to
 # sinh(v). With two or more cases, fewer blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
+_BEND = 0.5  # Largest angle between contour and vertical; bending the contour damps oscillations.
 # All samples with up to _SMALL_SAMPLE + 1 distinct values are solved together.
 _SMALL_SAMPLE = 15
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
-_SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The trapezoid sum for a Gaussian integrand.
+_SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The trapezoid sum in the saddlepoint approximation.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
 
 # _PHI and _KAPPA were chosen on half the designs of `make validate` and checked on the others.
-_PHI = 0.05  # Smallest distance of a pseudo-case from the mean, as a share of the bound's distance.
+# Smallest distance between a pseudo-case and the mean, as a share of that between bound and mean.
+_PHI = 0.05
 # Distance of a pseudo-case from the mean, in standard deviations of a case, for many cases and a
 # level of up to 95 %. At higher levels the distance grows with the t quantile; otherwise coverage
 # of 99 % intervals falls to 97.1 % (with two attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
 _TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
-_LEAST_P = 1e-15  # A smaller p-value is not exact, but it is certainly below this.
+_LEAST_P = 1e-15  # If a returned p-value is below this, it is not exact, but the exact one is below this, too.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
@@ -492,7 +493,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
     live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
     a, b, over, under = (part[live] for part in (*ends, *excess))
-    before = np.full(len(live), 0.5)  # last replaced: 1 lower end, 0 upper end, 0.5 neither
+    before = np.full(len(live), 0.5)  # the end replaced last: 1 lower, 0 upper, 0.5 neither
     for _ in range(60):
         if not len(live):
             break
@@ -514,8 +515,8 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
 def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate: Any) -> Floats:
     """Return twice the smaller of P(mean < null) and P(mean > null), but at most 1.
 
-    Each probability is computed with its own pseudo-case, which depends on ``error_rate``.
-    The two therefore add up to 1 or more. If one is at most 1/2, it is the smaller one.
+    Each probability is computed with its own pseudo-case, which depends on ``error_rate``. The sum
+    of the two is therefore at least 1, and a probability of at most 1/2 is the smaller of the two.
     """
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
@@ -544,7 +545,7 @@ def chance_beyond(
     whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
     at = np.where(above, -null, null)
     below, _ = chance_below(*whole, at, near=near)
-    # if all cases have the value of the pseudo-case, the mean equals this value for all weights
+    # if all cases have the value of the pseudo-case, the mean has this value, too, for all weights
     start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
     sure = (side.top <= start) & (bottom >= start) & (at >= start)
     return np.asarray(np.where(sure, 1.0, below))
@@ -777,8 +778,8 @@ def adaptive_positions(
     Parameters
     ----------
     arms : sequence of Arm
-        Arms of the clusters: mean rate of the cases in each cluster, and sums of their attempts or
-        checks. Arrays have the shape (S, m) or (m,), for S studies of m clusters.
+        Arms with one entry per cluster: the mean rate of its cases, and the total number of their
+        attempts or checks. Arrays have the shape (S, m) or (m,), for S studies of m clusters.
     value, size : ndarray, shape (S, m)
         Value and size of each cluster.
     bounds : tuple of float
@@ -794,9 +795,10 @@ def adaptive_positions(
 class ContrastTerms(NamedTuple):
     """Sums over the arms of a contrast, one per study.
 
-    ``noise`` is the variance of the mean if the attempts are independent. ``down`` and ``up`` are
-    the parts of the pseudo-cases' distances from the mean that do not depend on the spread of the
-    clusters.
+    ``noise`` is the variance of the mean if the attempts are independent. The lower pseudo-case is
+    below the mean, the upper one above it. `placed_cases` computes each of these two distances as
+    the root of a sum of two squares. One square depends on the spread between clusters. The other
+    is that of ``down`` for the lower pseudo-case, and that of ``up`` for the upper one.
     """
 
     noise: Any
@@ -818,9 +820,10 @@ def contrast_terms(
 ) -> ContrastTerms:
     """Return the terms of a contrast; ``share`` is the share of each cluster in the mean.
 
-    A cluster of several cases has ``n_cases`` and, for each arm, the :func:`mixed_outcomes` of its
-    cases. Further attempts at a case that always has the same outcome add no information, so such a
-    cluster has fewer effective attempts.
+    If clusters have several cases, ``n_cases`` is the number of cases in each cluster, and
+    ``mixed_cases`` has, for each arm, the :func:`mixed_outcomes` of the cases. Further attempts at
+    a case that always has the same outcome add no information. Clusters with such cases therefore
+    have fewer effective attempts.
     """
     terms = ContrastTerms(0.0, 0.0, 0.0)
     for at, arm in enumerate(arms):
@@ -882,8 +885,8 @@ def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
 def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
     """Return how mixed the outcomes of each case are: 4 p (1 - p) for a pass rate p.
 
-    The result is corrected for the number of attempts. It is 0 if the case always has the same
-    outcome or has only one attempt, and about 1 if it passes half the time.
+    The result is 0 if the case always has the same outcome, and about 1 if it passes half the time.
+    If ``attempts`` are given, it is corrected for their number, and 0 for a single attempt.
     """
     rate = np.asarray(rates, float)
     mixed = 4.0 * rate * (1.0 - rate)
@@ -896,7 +899,7 @@ def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
 def _independent_variance(
     arm: Arm, n_cases: Floats | float, mixed: Floats, of_cases: Floats
 ) -> Floats | float:
-    """Return the variance of the rate of each cluster if its effective attempts are independent."""
+    """Return, for each cluster, the variance of its rate, assuming independent attempts."""
     rate = np.asarray(arm.rates, float)
     spread = rate * (1.0 - rate)
     if arm.attempts is None:
@@ -915,8 +918,8 @@ def cluster_positions(
 ) -> Positions:
     """Return the positions of the pseudo-cases for S studies that have the same cases.
 
-    ``value`` has the value of each cluster, of the shape (S, G); rates of the arms have the shape
-    (n,) or (S, n), and ``weights`` the shape (n,).
+    ``value`` has the shape (S, G): the value of each of the G clusters in each study. The rates of
+    the arms have the shape (n,) or (S, n), and ``weights`` has the shape (n,), for n cases.
     """
     share = groups.totals(weights)[None] / weights.sum()
     terms = clustered_terms(arms, groups, weights)

@@ -139,9 +139,9 @@ def bounded_mean_counts(
 
 
 # `sides_of_null` needs to know only whether a probability is below the error rate. A saddlepoint
-# approximation decides this, unless it is from 0.5 to 1.3 times the error rate; then the exact
-# probability is computed. This range is wide enough: in 20,000 random studies, the approximation
-# of probabilities from .005 to .5 was .64 to 1.05 times the exact value.
+# approximation of the probability decides this. If the approximation is from 0.5 to 1.3 times the
+# error rate, the exact probability is computed instead. This range is wide enough: in 20,000 random
+# studies, the approximation of probabilities from .005 to .5 was .64 to 1.05 times the exact value.
 _NEAR = np.array([0.5, 1.3])
 
 

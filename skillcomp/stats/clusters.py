@@ -31,8 +31,8 @@ Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 ZERO_VARIANCE = 1e-20
 _HEAVY = 0.2  # a note warns if one case or cluster has more than this share of the weight
 
-# For each method, the residuals of a cluster are multiplied by the inverse of (I - H_gg) to this
-# power, where H_gg is the block of the hat matrix for the cluster.
+# The exponent of each method. The residuals of a cluster are multiplied by the inverse of
+# (I - H_gg) ** exponent, where H_gg is the block of the hat matrix for the cluster.
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
@@ -235,9 +235,10 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return the Gram matrix of each cluster's orthonormal design, and the adjustment matrix.
+    """Return two matrices per cluster: the Gram matrix and the adjustment matrix.
 
-    The adjustment matrix of a cluster is (I - Gram matrix) to the power of minus ``power``.
+    The Gram matrix is that of the cluster's rows in ``scaled``, the orthonormal design. The
+    adjustment matrix is (I - Gram matrix) to the power of minus ``power``.
     """
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
@@ -253,7 +254,7 @@ def _cluster_factors(
 def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Floats:
     """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), from sums over clusters.
 
-    Q is the matrix of the quadratic form of the errors that estimates the variance.
+    The variance estimate is a quadratic form of the errors, and Q is the matrix of this form.
     """
     weights = adjusted @ root
     images = gram @ weights

@@ -35,7 +35,7 @@ class BernoulliCusum:
     alarm : int or None
         Position (from 0) of the check that raised the first alarm; None without alarm.
     change : int or None
-        Position (from 0) of the first check that is later than the last value of 0 before the
+        Position (from 0) of the check with which the chart left 0 for the last time before the
         alarm. This is the usual estimate of when the rate rose; None without alarm.
     up, down : int
         Steps of the chart: ``+up`` on an error, ``-down`` (but not below 0) on a correct check.

@@ -23,15 +23,15 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # a smaller distance between two limits is a rounding error
-_FEW_DOCUMENTS = 10  # With fewer documents than this, limits are Clopper-Pearson's.
+_TIE = 1e-12  # two limits that differ by less than this differ only by rounding
+_FEW_DOCUMENTS = 10  # With fewer documents than this, Clopper-Pearson limits are used.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
 
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
-    """Rows without a missing value: the label, score and document code of each row."""
+    """Label, score and document code of each row; rows with a missing value are left out."""
 
     positive: NDArray[np.bool_]
     scores: Floats
@@ -239,8 +239,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
 
-    # Clopper-Pearson's pseudo-case has weight 1, which is c or more. It needs at least as many
-    # negatives, so its n is an upper bound for the search.
+    # The Clopper-Pearson limit has a pseudo-case of weight 1, which is at least c. This limit
+    # therefore needs at least as many negatives, and its n is an upper bound for the search.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

@@ -220,8 +220,8 @@ def bounded_slope(
         why = f"interval='t' takes no {n_levels:,} levels of few rows; use another interval"
         unknown: Any = dict.fromkeys(("low", "high", "se", "df", "p_value"), np.nan)
         return replace(slope, **unknown, note=join_notes(slope.note, why))
-    # The column of interest comes last in the reversed design. The last vector of the basis is
-    # therefore proportional to the part of it that the other columns do not explain.
+    # Reverse the design, so that the column of interest is its last column. The last vector of the
+    # basis is then proportional to the residual of this column given the other columns.
     basis = np.linalg.qr(design[:, ::-1])[0]
     effect = basis[:, -1] / (basis[:, -1] @ design[:, 0])
     left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
@@ -285,7 +285,8 @@ class _Rows:
         """Return the distances of the lower and upper pseudo-case from a difference of two rates.
 
         ``shares`` has two entries: one for rows with a negative sign, one for rows with a positive
-        sign. Each entry is the largest move of such a row, as a share of its distance to the bound.
+        sign. An entry is the largest assumed change of such a row's value, as a share of the
+        distance between the value and the bound.
         """
         above = self.sign > 0
         cell = 2 * self.level + above
@@ -309,7 +310,7 @@ class _Rows:
             sizes = checks.totals(weight)
             rates = checks.totals(weight * self.x[at]) / sizes
             label, weight = label[checks.order][checks.starts], sizes
-            # with several checks per case, rates are shares of checks; otherwise, of attempts
+            # rates are shares of checks if a case has several checks, otherwise shares of attempts
             several = len(np.unique(label)) < len(label)
             arms = [Arm(rates, checks=np.ones(len(sizes))) if several else Arm(rates, checks.sizes)]
         signed = [replace(arm, sign=way * arm.sign) for arm in arms]

@@ -141,8 +141,8 @@ def weighted_rate(
 
     Examples
     --------
-    The grader passes 6 of 10 answers. Gold passes 1 of the 4 fails. It is known for 3 of the
-    passes, and passes 2 of them: 0.4 * 1/4 + 0.6 * 2/3.
+    The grader fails 4 of 10 answers, and gold passes 1 of these 4. The grader passes the other 6;
+    3 of these have gold, which passes 2 of the 3. The rate is 0.4 * 1/4 + 0.6 * 2/3.
 
     >>> nan, grader = float("nan"), ["fail"] * 4 + ["pass"] * 6
     >>> round(weighted_rate([1, 0, 0, 0, 1, 1, 0, nan, nan, nan], grader).estimate, 3)
@@ -201,8 +201,8 @@ class _Strata:
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
         """Return the effective number of labels of each stratum.
 
-        It is at least the number of its cases with gold, and at most the number of its labels. With
-        unequal weights, these two are effective numbers as well.
+        The result is at least the number of cases with gold in the stratum, and at most the number
+        of labels there. With unequal weights, these two bounds are effective numbers as well.
         """
         pair = self._code * (self._case.max() + 1) + self._case
         codes, place = np.unique(pair, return_inverse=True)
@@ -220,8 +220,8 @@ class _Strata:
         """Return the effective number of units, and the standard error from which it follows."""
         part = self._hit - self.rate * (self._hit + self._miss)
         own = self._value - self.rate * self._of - part[self._code]
-        # Deviations from the estimated mean of a stratum are too small. Enlarge them, as the factor
-        # n / (n - 1) enlarges a variance.
+        # Deviations from the estimated mean of a stratum are too small. Multiply them by the root
+        # of n / (n - 1), the usual correction of a variance.
         more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
         scale = (self._share / self._labelled * more)[self._code]
         influence = self._size * (part[self._code] + self._has * scale * own)

@@ -399,9 +399,10 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``sizes`` are the weights of the cases, and ``weights`` are the sizes divided by the inclusion
-    probabilities. ``has_chances`` is True if inclusion probabilities were given. ``weighted`` is
-    True if the sizes differ, or if the inclusion probabilities of the cases with gold differ.
+    ``sizes`` are the weights that the user gave to the cases. ``weights`` are the sizes divided by
+    the inclusion probabilities, or the sizes themselves if every case has gold. ``has_chances`` is
+    True if inclusion probabilities were given. ``weighted`` is True if the sizes differ, or if the
+    inclusion probabilities of the cases with gold differ and some cases have no gold.
     """
 
     gold: Floats
@@ -500,7 +501,8 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
-        # if every case has gold, the probabilities refer to repeats and do not weight the cases
+        # If every case has gold, the probabilities are those of its repeats, and do not change the
+        # weights of cases.
         alike = bool(labelled[usable].all())
         weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
         weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))
@@ -547,7 +549,7 @@ def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
 
 
 def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of the mean of ``values``; 0 unless there are more than ``ddof``."""
+    """Return the variance of the mean of ``values``; 0 if there are ``ddof`` values or fewer."""
     return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 
@@ -559,8 +561,9 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
     df = data.gold_clusters - 1.0
     if data.clustered and df > 0:
-        # The mean response is theta - beta in rows without gold, and beta in rows with gold. Theta
-        # is thus the sum of both means, and CR2 includes their covariance within clusters.
+        # A regression with two coefficients, theta and beta. The rows without gold have the mean
+        # theta - beta, the rows with gold have the mean beta. Theta is thus the sum of the two
+        # means, and its CR2 variance includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
@@ -585,9 +588,9 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a text for ``method`` and the estimate at the weight ``lam``.
+    """Return two values: a text for ``method``, and the estimate with the grader weight ``lam``.
 
-    The text states whether every case has gold, and whether weights are unequal.
+    The text states whether every case has gold, and whether the weights of cases are unequal.
     """
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:

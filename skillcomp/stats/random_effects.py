@@ -141,9 +141,9 @@ def random_effects(
     which Q(t) equals the quantiles of this distribution form the confidence distribution of t, cut
     at 0. The limits of the standard deviation are square roots of two quantiles of this
     distribution (Viechtbauer 2007); they are NaN with a note if both are 0. For the pooled effects,
-    100 values of t are taken from the distribution. Each value gives a unit the usual shrinkage
-    estimate and variance, and the limits are quantiles of the mixture of the 100 normal
-    distributions. They include the uncertainty about the spread, which limits from a single
+    100 values of t are taken from the distribution. For each value, the usual shrinkage estimate of
+    a unit and its variance define a normal distribution. The limits are quantiles of the mixture of
+    these 100 distributions. They include the uncertainty about the spread, which limits from a single
     estimate of t do not.
 
     The interval of the standard deviation assumes normal effects. If few units carry the whole
@@ -193,9 +193,9 @@ def _spread_interval(y: Floats, v: Floats, level: float) -> Interval:
 
 
 def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
-    """Return, for each target, the variance between units at which Q has this value.
+    """Return, for each target value of Q, the variance between units at which Q has this value.
 
-    The result is 0 if Q is always lower.
+    The result is 0 if Q is below the target for all variances.
     """
     low: Floats = np.zeros(len(targets))
     high: Floats = float(((y - y.mean()) ** 2).sum()) / targets

@@ -9,7 +9,7 @@ from numbers import Real
 from skillcomp.errors import FrameError
 
 NAN = math.nan
-OUTSIDE = "lies outside"  # words in the note on a clipped estimate
+OUTSIDE = "lies outside"  # the note of a clipped estimate contains these words
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,12 @@ def units_needed(interval: Interval, half_width: float) -> float:
     return float(math.ceil(n - 1e-9)) if math.isfinite(n) else NAN
 
 
-HALF_WIDTHS = (0.2, 0.1)  # result rows state the number of units for each half width
+HALF_WIDTHS = (0.2, 0.1)  # results have a column of needed units for each of these
 NEEDED = ("n_for_half_width_20", "n_for_half_width_10")
 
 
 def needed_columns(interval: Interval) -> dict[str, float]:
-    """Return the columns with the number of units for each of ``HALF_WIDTHS``."""
+    """Return, for each of ``HALF_WIDTHS``, a column name and the number of units needed."""
     needed = [units_needed(interval, half_width) for half_width in HALF_WIDTHS]
     return dict(zip(NEEDED, needed, strict=True))
 
@@ -206,7 +206,7 @@ def join_notes(*notes: str) -> str:
 def within_range(
     estimate: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float, str]:
-    """Clip an interval to the possible range; if the estimate moves, so does one limit.
+    """Clip an estimate and its limits to the possible range.
 
     Parameters
     ----------

@@ -307,8 +307,8 @@ def clustered_cochran(
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
-    # leave out a case in which all versions pass equally many items, because permuting them changes
-    # nothing
+    # Leave out a case in which all versions pass equally many items, because an exchange of the
+    # versions there changes nothing.
     totals = totals[np.ptp(totals, axis=1) > 0]
     # Sort by value, so that the permutations do not depend on the names of the cases.
     totals = totals[np.lexsort(totals.T)]
