@@ -120,7 +120,7 @@ class Usage:
     cache_write_1h_tokens: float = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a number is negative or a part of the prompt exceeds the prompt."""
+        """Raise ValueError if a number is negative, or if a part is larger than its whole."""
         parts = self.cached_tokens + self.cache_write_tokens
         if min(asdict(self).values()) < 0 or parts > self.input_tokens:
             raise ValueError(

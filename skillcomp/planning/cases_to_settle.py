@@ -170,7 +170,7 @@ def _as_interval(count: pd.Series) -> Interval:
 
 
 def _cautious_size(verdict: pd.Series, margin: float) -> float:
-    """Return the change of a cautious plan; NaN if it is on the other side of the margin."""
+    """Return the change that a cautious plan assumes; NaN if it is on the margin's other side."""
     size = float(verdict["estimate"])
     within, sign = abs(size) < margin, math.copysign(1.0, size)
     # The cautious size is closer to the margin than the estimate. It is larger than an estimate

@@ -562,7 +562,7 @@ _SOURCES = {
 
 
 def _remedy(lacking: str) -> str:
-    """Return a sentence that names the arguments, or the pilot data, for unknown components."""
+    """Return advice on unknown components: which arguments to give, or what data a pilot needs."""
     names = [name for name in _SOURCES if name in lacking]
     parts = [f"{name}= (a pilot needs {_SOURCES[name]})" for name in names]
     return f"Give {' and '.join(parts)}." if parts else "Give it as an argument."

@@ -1,4 +1,4 @@
-"""Estimate of the tokens and dollars that a study will cost, with caching and batches.
+"""Estimate of the tokens and dollars that a study costs, with or without caching and batches.
 
 Tokens are counted by a client if one is given, and otherwise estimated from characters.
 """
@@ -297,7 +297,7 @@ class GraderFrame:
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # the style of graders of tasks with a rubric (templates rubric.j2 and rubric-case.j2)
+    # style of the graders for tasks that have a rubric (templates rubric.j2 and rubric-case.j2)
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }
@@ -508,7 +508,7 @@ class CostedStudy:
         return self.caller("grader", grader, calls_of, {})
 
     def answer(self, case: Case, condition: str) -> float:
-        """Return the length of an answer in tokens, from the pilot if there is one."""
+        """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:
                 return self.count.letters(self.lengths[key])

@@ -188,7 +188,8 @@ def gold_needed(
         `value` is ``passed``. Each is one number, or a mapping with the keys ``baseline`` and
         ``skill``. Without a pilot, both are required, as are ``n_cases``, ``baseline_rate``,
         ``delta`` and ``gold_variance``. For another ``measure``, only ``baseline_rate`` is required
-        in addition; with ``reference_grader``, the keys are the names of two graders.
+        in addition. With ``reference_grader``, each is a mapping with the names of two graders as
+        keys.
     baseline_rate, delta : float, optional
         Assumed pass rate of the baseline according to gold, and assumed rate with the skill minus
         the rate of the baseline. For another ``measure``, ``baseline_rate`` is the share of gold

@@ -37,7 +37,7 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 FEWEST_EVENTS = 5
 # If more than this share of the resamples is undefined, the others do not represent the sample.
 _MOST_UNDEFINED = 0.05
-# maximum of (resamples x cases) in memory at a time; 10,000 cases then need less than 100 MB
+# largest number of resamples times cases in memory; 10,000 cases then need less than 100 MB
 _BLOCK = 1_000_000
 # relative step of the central-difference derivative; the error is of the order of the step squared
 _STEP = 1e-5

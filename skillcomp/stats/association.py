@@ -140,7 +140,7 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
 
 
 def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n and the sums of x, y, xx, xy and yy with each cluster left out; shape (6, G)."""
+    """Return n and sums of x, y, xx, xy, yy, with one of G clusters left out; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)

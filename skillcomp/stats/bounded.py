@@ -172,9 +172,9 @@ class Quantity:
 # Weight c of the pseudo-case. At 95 %, `make validate` has two rules for coverage. In its main
 # suite, coverage must not be significantly below 94 % in any design. In its exact scans, it must be
 # at least 93.1 % at the worst true value, with at most 5 % error on either side. Both rules hold
-# with c = 0.75. With c = 0.7 the second rule fails: with eight cases, coverage is only 93.0 % for the
-# delta if every case flips, up or down with equal probability, and for the rate if every case has
-# one attempt that passes with probability 1/2.
+# with c = 0.75. With c = 0.7 the second rule fails: with eight cases, coverage is only 93.0 % for
+# the delta if every case flips, up or down with equal probability, and for the rate if every case
+# has one attempt that passes with probability 1/2.
 _C = 0.75
 # The weight is c at the error rate _ALPHA, and 1 at twice this rate or more. At _SMALL or less it
 # is also larger than c: with a weight of 0.75, coverage of 99 % intervals falls to 98.4 %.
@@ -195,16 +195,17 @@ _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The trapezoid sum in the saddlepoint approximation.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
 
-# _PHI and _KAPPA were chosen on half the designs of `make validate` and checked on the others.
-# Smallest distance between a pseudo-case and the mean, as a share of that between bound and mean.
+# _PHI and _KAPPA were chosen on half the designs of `make validate` and checked on the others. _PHI
+# is the smallest distance between a pseudo-case and the mean, as a share of the distance between
+# the bound and the mean.
 _PHI = 0.05
-# Distance of a pseudo-case from the mean, in standard deviations of a case, for many cases and a
-# level of up to 95 %. At higher levels the distance grows with the t quantile; otherwise coverage
-# of 99 % intervals falls to 97.1 % (with two attempts per case).
+# _KAPPA is the distance between a pseudo-case and the mean, in standard deviations of a case, for
+# many cases and a level of up to 95 %. At higher levels the distance grows with the t quantile;
+# otherwise coverage of 99 % intervals falls to 97.1 % (with two attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
 _TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
-_LEAST_P = 1e-15  # If a returned p-value is below this, it is not exact, but the exact one is below this, too.
+_LEAST_P = 1e-15  # A returned p-value below this is not exact; the exact one is also below this.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
@@ -306,7 +307,7 @@ def chance_below(
 
 
 def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
+    """Return two values: the s in (0, 1) at which ``exp(K(s)) / s`` is smallest, and ``1 - lam s``.
 
     K is the cumulant generating function of ``sum lam g``. Newton steps on the logit of s stay
     inside a bracket. An approximate s is enough.
@@ -847,7 +848,7 @@ def placed_cases(
     *,
     count: Floats | float = 1.0,
 ) -> Positions:
-    """Return the positions of the pseudo-cases, from the terms of a contrast and its clusters."""
+    """Return the positions of the pseudo-cases, from `ContrastTerms` and values of clusters."""
     low, high = bounds
     square = (count * share**2).sum(-1)
     mean = (count * share * value).sum(-1)
@@ -886,7 +887,7 @@ def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
     """Return how mixed the outcomes of each case are: 4 p (1 - p) for a pass rate p.
 
     The result is 0 if the case always has the same outcome, and about 1 if it passes half the time.
-    If ``attempts`` are given, it is corrected for their number, and 0 for a single attempt.
+    If ``attempts`` are given, the result is corrected for their number, and 0 for one attempt.
     """
     rate = np.asarray(rates, float)
     mixed = 4.0 * rate * (1.0 - rate)

@@ -59,7 +59,7 @@ def satterthwaite(share: Floats) -> float:
 
 
 def heavy_note(weights: Floats, unit: str) -> str:
-    """Warn if weights differ and one case or cluster has more than a fifth of their sum."""
+    """Return a warning if weights differ and one is more than a fifth of their sum, else ""."""
     share = float(weights.max() / weights.sum())
     if share <= _HEAVY or float(np.ptp(weights)) <= 1e-9 * float(weights.max()):
         return ""
@@ -424,7 +424,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # divide by the size of the numbers, so that the rule is the same for dollars and tokens
+    # divide by the size of the numbers, so that ZERO_VARIANCE suits dollars as well as tokens
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))

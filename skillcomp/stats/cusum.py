@@ -213,6 +213,8 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
 
     Examples
     --------
+    This chart alarms at the first error, so the result is 1 - 0.8 ** 2.
+
     >>> round(false_alarm_probability(2, 0.2, up=10, down=1, limit=5), 6)
     0.36
     """

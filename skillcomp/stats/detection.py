@@ -239,8 +239,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
 
-    # The Clopper-Pearson limit has a pseudo-case of weight 1, which is at least c. This limit
-    # therefore needs at least as many negatives, and its n is an upper bound for the search.
+    # The Clopper-Pearson limit has a pseudo-case of weight 1, which is at least c. It needs at
+    # least as many negatives as the limit with weight c, so its n is an upper bound for the search.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

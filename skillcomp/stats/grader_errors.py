@@ -125,9 +125,9 @@ def rates_against_gold(
     """Return the sensitivity or the specificity of each of several samples.
 
     A sample is a tuple of verdicts, gold, truth, clusters, weights and strata; the last three may
-    be None. With the truth 1, the result is the sensitivity; with 0, the specificity. Missing
-    verdicts and gold are NaN. With strata, the sample must also contain the units without gold, and
-    the rate is computed by :func:`skillcomp.stats.weighted_rate`.
+    be None. The result is the sensitivity if ``truth`` is 1, and the specificity if it is 0.
+    Missing verdicts and gold are NaN. With strata, the sample must also contain the units without
+    gold, and the rate is computed by :func:`skillcomp.stats.weighted_rate`.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters, weights, strata in questions:

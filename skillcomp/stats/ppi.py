@@ -501,8 +501,8 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
-        # If every case has gold, the probabilities are those of its repeats, and do not change the
-        # weights of cases.
+        # If every case has gold, the inclusion probabilities are those of repeats. They then do not
+        # change the weights of cases.
         alike = bool(labelled[usable].all())
         weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
         weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))

@@ -143,8 +143,8 @@ def random_effects(
     distribution (Viechtbauer 2007); they are NaN with a note if both are 0. For the pooled effects,
     100 values of t are taken from the distribution. For each value, the usual shrinkage estimate of
     a unit and its variance define a normal distribution. The limits are quantiles of the mixture of
-    these 100 distributions. They include the uncertainty about the spread, which limits from a single
-    estimate of t do not.
+    these 100 distributions. They include the uncertainty about the spread, which limits from a
+    single estimate of t do not.
 
     The interval of the standard deviation assumes normal effects. If few units carry the whole
     effect, the sample may happen to contain none of them, and the interval is then too low.

@@ -141,7 +141,7 @@ def units_needed(interval: Interval, half_width: float) -> float:
     return float(math.ceil(n - 1e-9)) if math.isfinite(n) else NAN
 
 
-HALF_WIDTHS = (0.2, 0.1)  # results have a column of needed units for each of these
+HALF_WIDTHS = (0.2, 0.1)  # results have one column for each: the number of units needed
 NEEDED = ("n_for_half_width_20", "n_for_half_width_10")
 
 

@@ -149,7 +149,7 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # Add half the mean number of disagreements of a case to both counts, and not half an item,
+        # To both counts, add half the mean number of disagreements per case instead of half an item,
         # because the disagreements in a case are dependent.
         size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
@@ -360,6 +360,8 @@ def holm(p_values: ArrayLike) -> Floats:
 
     Examples
     --------
+    NaN counts, so there are three comparisons. The results are 3 * 0.01 and 2 * 0.04.
+
     >>> holm([0.01, float("nan"), 0.04]).tolist()
     [0.03, nan, 0.08]
     """
