@@ -149,8 +149,8 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # To both counts, add half the mean number of disagreements per case instead of half an item,
-        # because the disagreements in a case are dependent.
+        # To both counts, add half the mean number of disagreements per case. Half an item would be
+        # wrong, because the disagreements in a case are dependent.
         size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
