@@ -72,8 +72,8 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
         names skills or suites, these are checked. If it names none, its store is checked.
         A suite is checked together with the skill that it names. This skill is looked up in the
         study, then at ``../skills/<skill>/SKILL.md`` and then at ``../SKILL.md``. Both paths are
-        relative to the folder that contains the suite's file or, if the suite is a folder, to its
-        parent folder.
+        relative to the suite's folder: the suite itself or, if it is a file, the folder that
+        contains the file.
     evals : bool, default False
         Whether to check all skills in the folder `path` and their trigger prompts
         (``evals/skills/<slug>/prompts.csv``). Hidden folders, recorded studies, ``artifacts`` and
@@ -308,7 +308,7 @@ def _findings_of_suite(
 ) -> list[Finding]:
     from_reader = [*_reader_findings(suite.problems, file), *_id_findings(suite, file)]
     if suite.path.endswith(".csv"):
-        return from_reader  # lint_suite applies only to comprehension suites
+        return from_reader  # lint_suite has no rules for trigger suites
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
     if suite.kind == "tasks":
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
@@ -342,7 +342,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn problems of reading a file into findings; omit those that the lint also reports."""
+    """Turn the problems that a reader reports into findings, unless the lint reports them too."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -359,7 +359,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return copies of findings with the file in ``file`` and at the beginning of ``place``."""
+    """Return copies of findings that name the file in ``file`` and at the start of ``place``."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings
@@ -440,7 +440,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
 
 
 def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
-    """Yield a finding for each skill with the slug, name or description of an earlier skill."""
+    """Yield a finding for each skill that shares its slug, name or description with another."""
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),

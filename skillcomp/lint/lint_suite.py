@@ -68,7 +68,7 @@ _MARKDOWN = (".md", ".markdown")
 FEWEST_C2 = 3
 SKILLS = 3  # A prompt with this many names of skills asks for several skills at once.
 
-# Match the role of the listener in a prompt, such as "Explain it to a product manager."
+# Match the role of the listener in a prompt such as "Explain it to a product manager."
 _ROLE = re.compile(
     r"\b(?:to|for) (?:an?|the|your|my|our) ([\w' -]{3,40}?)(?=[^\w' -]|\s(?:who|that)\b|$)", re.I
 )
@@ -373,7 +373,7 @@ class CaseLint:
         dimension = case.comprehension_dimension
         covered = {c.comprehension_dimension for c in self.cases.values()}
         if covered == {None}:
-            return  # `_coverage_messages` reports once that no case of the suite has a dimension
+            return  # `_coverage_messages` already reports that no case has a dimension
         family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""

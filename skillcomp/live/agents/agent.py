@@ -141,7 +141,7 @@ class Reply(Record):
         Whether the agent loaded the skill, as the trace shows; None if unknown.
     offered, invoked : tuple of str or None
         The skills that were installed for the agent, and those that it loaded. None if no skill
-        was installed; `invoked` is None as well if the trace does not show it.
+        was installed; `invoked` is also None if the trace does not show which skills were loaded.
     n_commands : int or None
         Number of shell commands that the agent ran, as the trace shows.
     exit_code : int or None
@@ -156,7 +156,7 @@ class Reply(Record):
         What went wrong, as one sentence; None if nothing did.
     fatal : bool
         Whether the cause of the failure (no permission, no money) would make every further prompt
-        fail, too.
+        fail, too. For a request in a batch: whether it must not be sent again.
     settings : str or None
         Settings of the agent that gave the reply, as JSON.
     wait_seconds : float or None

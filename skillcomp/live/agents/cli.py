@@ -360,7 +360,7 @@ class CliAgent(BaseAgent):
             "sandbox_workspace_write.writable_roots": [str(folder / "tmp")],
             # keep codex from reading instructions and skills of a repository around the folder
             "project_root_markers": [],
-            # codex needs a key in its environment; hide it from the commands of its model
+            # codex needs a key in the environment; hide it from commands that the model runs
             "shell_environment_policy.ignore_default_excludes": False,
             "shell_environment_policy.exclude": _HIDDEN_VARIABLES,
         }

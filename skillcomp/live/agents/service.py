@@ -307,7 +307,7 @@ class ServiceAgent(BaseAgent):
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Map placeholders to the secrets of the client that the user passed."""
+        """Return the secrets of the client that the user passed, by their placeholders."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()

@@ -195,8 +195,8 @@ def why_no_sandbox() -> str | None:
 def without_userns() -> list[str]:
     """Return options that disable user namespaces in a sandbox; [] if they do not work here.
 
-    They are needed because in its own user namespace, a program has all capabilities and can make
-    file systems in memory.
+    The options are needed, because a program has all capabilities in its own user namespace and can
+    make file systems in memory there.
     """
     options = ["--unshare-user", "--disable-userns"]
     user: dict[str, Any] = {}
@@ -344,7 +344,7 @@ def _is_open(program: Path) -> bool:
 
 
 def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
-    """Read the `Report` of a run from its file; ``reason`` is empty if the run ended normally."""
+    """Read the `Report` of a run from `file`; ``reason`` is empty if the run ended normally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
     ended: int | None = None
