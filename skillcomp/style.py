@@ -323,7 +323,7 @@ def _with_glyphs_only(text: str) -> str:
 
 
 def _missing_glyph_text(character: str) -> str:
-    """Return a warning that names a font with the character, or a font to install."""
+    """Return a warning that names an installed font with the character, or a font to install."""
     fonts = [font for font in font_manager.fontManager.ttflist if "Last Resort" not in font.name]
     having = (
         f.name for f in fonts if ord(character) in font_manager.get_font(f.fname).get_charmap()

@@ -99,7 +99,7 @@ class Table:
         ]
 
     def linked(self, csv: str | PathLike[str]) -> Table:
-        """Write the frame to a file if the table has more than 30 rows, and link the file."""
+        """Write the frame to a file and link to it, if the table has more than 30 rows."""
         if len(self.cells) <= MOST_ROWS:
             return self
         path = as_path(csv, "table: csv", FrameError)
@@ -456,7 +456,7 @@ _MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape the signs of Markdown, and everything that a renderer turns into a link or image."""
+    """Escape Markdown characters, and everything that a renderer turns into a link or image."""
     line = re.sub(r"\s*\n\s*", " ", text)
     return re.sub(_MARKDOWN, r"\\\g<0>", line)
 

@@ -111,8 +111,8 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
     kind: Any = extend(validator_for(schema), _bounded_keywords(patterns))
 
     def evolve(self: Any, **changes: Any) -> Any:
-        # a part of the schema may have its own `$schema`; jsonschema would then switch to its own
-        # validator for this part, which has no time limit
+        # a part of the schema may have its own `$schema`; for such a part, jsonschema would use a
+        # validator without a time limit
         patterns.require_time()
         same = {"schema": self.schema, "registry": self._registry, "_resolver": self._resolver}
         return kind(**same | changes)

@@ -32,7 +32,7 @@ _CHUNK = 1 << 16
 
 
 class StoreWarning(UserWarning):
-    """Warning about a torn line in a store, which was moved aside or left out."""
+    """Warning that a torn line in a store was moved aside or left out."""
 
 
 def append(path: Path, lines: list[bytes], *, sync: bool) -> None:

@@ -396,7 +396,7 @@ class RunStore:
         self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills_by_slug", None)  # the next access reads the files again
+        vars(self).pop("_skills_by_slug", None)  # `self.skills` then reads the files again
         return self.skills[slug]
 
     def add_suite(
@@ -445,7 +445,7 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites_by_slug", None)  # the next access reads the files again
+        vars(self).pop("_suites_by_slug", None)  # `self.suites` then reads the files again
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -523,7 +523,7 @@ class RunStore:
 
 
 def _make_store_folder(root: Path) -> None:
-    """Make the folder of a store; raise if it contains other files."""
+    """Make the folder of a store; raise if it has no manifest but contains unrelated files."""
     if root.exists() and not journal.has_manifest(root):
         names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
         strange = sorted(names - {"skills", "suites"})
@@ -545,7 +545,7 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
     try:
         inside = file.resolve().is_relative_to(root.resolve())
         if file.is_symlink():
-            file.stat()  # raises OSError or RuntimeError if the link is circular
+            file.stat()  # this call raises an error if the link is circular
     except FileNotFoundError:
         return
     except (OSError, RuntimeError) as cause:

@@ -17,7 +17,8 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # Folders next to the suite's file.
+# Folders next to the suite's file, for the files of judges and for the reference answers.
+FIXTURES, REFERENCES = "fixtures", "reference"
 THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) that passes.
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 # skillcomp's own key in a task, which version 1.0 lacks; live.probe reads it from `Case.extra`
