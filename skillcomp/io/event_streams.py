@@ -177,7 +177,7 @@ def kind_of(command: Sequence[str]) -> Kind | None:
 
 
 def read_trace(output: str, kind: Kind | None = None) -> Trace:
-    """Read the output of a program into a `Trace`; without ``kind``, recognise the format.
+    """Read the output of a program into a `Trace`; if ``kind`` is None, recognise the format.
 
     Examples
     --------

@@ -33,8 +33,8 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def shipped(name: str) -> Path:
     """Return the folder ``data`` or ``notebooks`` of the installed package or of the checkout.
 
-    In a wheel these folders are below ``skillcomp/shipped`` (see pyproject.toml), in a checkout
-    next to the package.
+    In a wheel, these folders are below ``skillcomp/shipped`` (see pyproject.toml). In a checkout,
+    they are next to the package.
     """
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name

@@ -2,8 +2,8 @@
 
 A field such as the dimension of a case has a closed vocabulary, defined in sections 2.1 and 6.1 of
 comprehension-report.md, one of the documents that this package implements. If a file has another
-word in such a field, the word is kept and listed in ``Suite.problems``. If a published schema
-defines the word, the problem explains it.
+word in such a field, the word is kept and listed in ``Suite.problems``. If the word is known from
+other published files, its problem says so.
 """
 
 from __future__ import annotations
