@@ -464,7 +464,7 @@ def case_chances(
     baseline_rate: float = math.nan,
     sigma2: tuple[float, float] | None = (0.0, 0.0),
 ) -> tuple[Floats, bool]:
-    """Return the chance of each result of a case, and whether the delta can have this variance.
+    """Return the chance of each result of a case, and whether the delta can have `variance`.
 
     A result is a pair of rates, with the skill and without, as in :func:`case_results`. Each case
     has two pass probabilities p, and its numbers of passes are binomial. The joint distribution of

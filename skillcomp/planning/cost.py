@@ -411,7 +411,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class CostedStudy:
-    """Arguments of `cost_estimate`; its methods derive the calls of agents and graders."""
+    """Arguments of `cost_estimate`, with methods that derive the calls of agents and graders."""
 
     suites: Mapping[str, Suite]
     skills: Mapping[str, Skill]

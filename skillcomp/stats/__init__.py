@@ -38,7 +38,7 @@ gaps: two groups of different cases
     ``bounded_slope``: slope within levels; for a 0/1 column, the difference of two groups.
 
 grader_errors: a grader compared with gold
-    ``sensitivity``, ``specificity``: share of gold passes, or gold fails, that are judged right.
+    ``sensitivity``, ``specificity``: share of gold passes, or fails, that the grader gets right.
     ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
     ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
 

@@ -513,6 +513,8 @@ def sign_flip(
 
     Examples
     --------
+    All six values are positive, so the p-value is the smallest possible one, 2 / 2 ** 6.
+
     >>> sign_flip([1.0, 2.0, 1.5, 0.5, 1.0, 2.5]).p_value
     0.03125
     """

@@ -266,6 +266,9 @@ def bernoulli_cusum(errors: ArrayLike, *, p0: float, p1: float, limit: int) -> B
 
     Examples
     --------
+    An error adds 10 to the chart, and a correct check subtracts 1. The last check (position 5)
+    raises the alarm, and the first error (position 2) is the estimated change.
+
     >>> chart = bernoulli_cusum([0, 0, 1, 1, 0, 1], p0=0.05, p1=0.15, limit=28)
     >>> chart.path, chart.alarm, chart.change
     ((0.0, 0.0, 10.0, 20.0, 19.0, 29.0), 5, 2)
