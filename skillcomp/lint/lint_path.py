@@ -440,7 +440,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
 
 
 def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
-    """Yield a finding for each skill that shares its slug, name or description with another."""
+    """Yield a finding for a skill with the same slug, name or description as an earlier one."""
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),

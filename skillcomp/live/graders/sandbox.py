@@ -248,7 +248,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     """Return words to put before a command so that it runs in a sandbox."""
     pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    # Python's folder may be a home folder with other files, so bind only these parts of it.
+    # Python's folder may be a home folder with other files, so bind only the parts in `_PYTHON`.
     bound = {path / name for path in python for name in _PYTHON if (path / name).exists()}
     if pytest_spec is not None and pytest_spec.origin is not None:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
