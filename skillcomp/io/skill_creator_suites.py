@@ -171,7 +171,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return checks for the expectations that a grader can judge, and all others."""
+        """Return the checks that a grader can judge, and the expectations that have no check."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
