@@ -380,8 +380,8 @@ def _fewest_gold_cases(
 ) -> tuple[Interval, dict[str, float]]:
     """Return the smallest number of gold cases whose interval is expected to be narrow enough.
 
-    ``width`` is the largest sufficient width. The dict has the width that is expected with this
-    number of gold cases, and ``lam``, the weight of the grader.
+    Narrow enough means no wider than ``width``. The returned dict has the width that is expected
+    with this number of gold cases, and ``lam``, the weight of the grader.
     """
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilots[0], n, n_cases, ci_level)

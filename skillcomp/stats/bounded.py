@@ -797,9 +797,9 @@ class ContrastTerms(NamedTuple):
     """Sums over the arms of a contrast, one per study.
 
     ``noise`` is the variance of the mean if the attempts are independent. The lower pseudo-case is
-    below the mean, the upper one above it. `placed_cases` computes each of these two distances as
-    the root of a sum of two squares. One square depends on the spread between clusters. The other
-    is that of ``down`` for the lower pseudo-case, and that of ``up`` for the upper one.
+    below the mean, and the upper one is above it. The distance of each from the mean is the root of
+    a sum of two squares (see `placed_cases`). One square depends on the spread between clusters.
+    The other is ``down`` squared for the lower pseudo-case, and ``up`` squared for the upper one.
     """
 
     noise: Any

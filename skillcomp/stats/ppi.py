@@ -399,7 +399,7 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``sizes`` are the weights that the user gave to the cases. ``weights`` are the sizes divided by
+    ``sizes`` are the user's weights, divided by the largest. ``weights`` are the sizes divided by
     the inclusion probabilities, or the sizes themselves if every case has gold. ``has_chances`` is
     True if inclusion probabilities were given. ``weighted`` is True if the sizes differ, or if the
     inclusion probabilities of the cases with gold differ and some cases have no gold.
@@ -562,7 +562,7 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     df = data.gold_clusters - 1.0
     if data.clustered and df > 0:
         # A regression with two coefficients, theta and beta. The rows without gold have the mean
-        # theta - beta, the rows with gold have the mean beta. Theta is thus the sum of the two
+        # theta - beta, and the rows with gold have the mean beta. Theta is thus the sum of the two
         # means, and its CR2 variance includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
