@@ -154,7 +154,7 @@ def detection(
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
     sums: list[_Sample] = []
-    dead: list[str] = []  # for each sample, a note on failed controls
+    dead: list[str] = []  # for each entry of `sums`, a note on failed controls
     exact = _exact_cases(checked, names)
     prompts = _prompts_by_skill(checked, names)
     for values, group in groups(prompts.assign(right=_share_right(prompts)), names):

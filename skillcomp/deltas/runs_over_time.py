@@ -81,6 +81,8 @@ def over_time(
 
     Examples
     --------
+    Of twelve cases, 4 pass in the first run and 5 in the second.
+
     >>> import pandas as pd
     >>> runs = {"monday": [True] * 4 + [False] * 8, "again": [True] * 5 + [False] * 7}
     >>> frame = pd.concat([pd.DataFrame({

@@ -172,10 +172,10 @@ def aggregate(
     exceptions : sequence of str
         Dimensions with documented deficiencies; only for ``strict``.
     weights : {"schema", "rubric"} or mapping of str to float, default "schema"
-        Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema; C7 to
-        C9 have no weight there and count 0. ``rubric``: the same, but C7, C8 and C9 have weight 1
-        each. The report recommends this for C7 (9.2); C8 and C9 get the same weight. If a study has
-        its own dimensions, both give them equal weights.
+        Weight of each dimension. ``schema``: C1 to C6 have the weights of the schema in the
+        comprehension report (2.4); C7 to C9 have no weight there and count 0. ``rubric``: the same,
+        but C7, C8 and C9 have weight 1 each. The report recommends this for C7 (9.2); C8 and C9 get
+        the same weight. If a study has its own dimensions, both give them equal weights.
     threshold : float, optional
         The least share or number of passed dimensions; see ``policy``.
 
@@ -183,7 +183,7 @@ def aggregate(
     -------
     pandas.DataFrame
         One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
-        on dimensions without a verdict. ``verdict`` uses the words of the source's audits. If
+        on dimensions without a verdict. ``verdict`` uses the words of the report's audit loop. If
         ``passed`` is True, it is ``PASS WITH FIXES`` if a dimension failed, otherwise ``PASS``. If
         ``passed`` is False, it is ``PARTIAL`` if a dimension passed, otherwise ``FAIL``. It is NA
         if ``passed`` is NA.

@@ -247,7 +247,7 @@ def _checked_design(design: Any, what: str) -> _Design:
 
 @dataclass(frozen=True)
 class _GroupCells:
-    """A group of rows; ``numbers`` has an array (rows, conditions) for each name in CELL."""
+    """The cells of a group; ``numbers`` has an array (rows, conditions) for each name in CELL."""
 
     facts: pd.DataFrame
     n_cases: int
