@@ -229,7 +229,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
-    """Yield each sequence of ``size`` sentences of a block, after the number of its first one."""
+    """Yield ``size`` neighbouring sentences of a block, and the number of the first sentence."""
     first = 1
     for block in blocks:
         for at in range(len(block) - size + 1):

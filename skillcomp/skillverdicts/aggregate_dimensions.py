@@ -225,7 +225,7 @@ def aggregate(
 def _checked_verdicts(
     judged: pd.DataFrame, keys: list[str], what: str, advice: str
 ) -> pd.DataFrame:
-    """Return verdicts with the right dtypes; raise FrameError if a dimension has two."""
+    """Return verdicts with the right dtypes; raise FrameError if a dimension has two verdicts."""
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(

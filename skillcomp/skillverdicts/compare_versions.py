@@ -177,7 +177,7 @@ def _with_savings(
     limit: float | None,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the savings of each group; note missing amounts, and totals that are not lower."""
+    """Add the savings of each group, and notes on missing amounts and unreduced totals."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None
