@@ -273,7 +273,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> Non
 
 
 def lost_letters_note(share: float) -> str:
-    """Return a note: ``share`` of the letters are not ASCII, so the default tokenizer loses them."""
+    """Return a note: ``share`` of the letters are lost by the tokenizer, as they are not ASCII."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "

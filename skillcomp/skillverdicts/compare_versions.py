@@ -177,7 +177,7 @@ def _with_savings(
     limit: float | None,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the savings of each group, and notes on missing amounts and unreduced totals."""
+    """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None
