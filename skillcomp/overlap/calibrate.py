@@ -192,8 +192,8 @@ def calibrate(
     Candidates are tried from the longest n down (with rule ``share``, the strictest cut first),
     until the upper limit of the false flags exceeds ``max_false_flags`` under a null. With a level
     of 0.95, each rule then exceeds ``max_false_flags`` in at most about 2.5 % of calibrations,
-    however many candidates there are. If the estimate decided instead of the upper limit, the choice
-    would exceed it in 31-54 % of calibrations with 40 texts in a null.
+    however many candidates there are. If the estimate decided instead of the upper limit, the
+    choice would exceed it in 31-54 % of calibrations with 40 texts in a null.
 
     The chosen candidate is the most sensitive of those that kept the limit. If several tie, ``any``
     is preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred,
