@@ -364,10 +364,11 @@ def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> s
 class Tokens:
     """Documents as one array of integers; equal integers mean equal tokens.
 
-    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Two groups of fields are
-    alternatives. One is `start` and `end`, the character positions of each token in its document.
-    The other is `words`, the tokens of each document, and `normal`, the normalised documents with
-    the edges of their characters.
+    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
+    are given, or `words` and `normal`. `start` and `end` are the character positions of each token
+    in its document. `words` has the tokens of each document. `normal` has the result of
+    :func:`normalise` for each document: the normalised text, and the positions of its characters in
+    the original.
     """
 
     ids: Ints

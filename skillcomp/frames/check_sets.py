@@ -101,11 +101,11 @@ class _Cells:
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Return for each pair how many of its slots ``slots`` selects."""
+        """Return, for each pair, the number of its slots that are selected by ``slots``."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:
-        """Return for each outcome how many slots of its cell ``slots`` selects."""
+        """Return, for each outcome, the number of slots of its cell selected by ``slots``."""
         return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
 
 
@@ -256,7 +256,10 @@ def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: I
 
 
 def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
-    """Mark the slots whose check the grader was never asked about under their condition."""
+    """Return, for each slot, whether the grader was never asked about the slot's check.
+
+    Never means in no case under the condition of the slot.
+    """
     check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
     place, first = dense_codes(cells.side[cell], check)
     n_rows = np.bincount(place, cells.has_rows)
@@ -318,10 +321,10 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 
 
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
-    """Add a sentence to the notes of the outcomes in ``which``.
+    """Add a sentence to the notes of the outcomes that ``which`` selects.
 
-    The sentence differs between codes of ``group``: the function ``sentence`` makes it from the
-    outcomes in ``which`` that have the same code.
+    There is one sentence for each code of ``group``. The function ``sentence`` returns it; its
+    argument marks the selected outcomes with this code.
     """
     for number in np.unique(group[which]):
         chosen = which & (group == number)

@@ -407,9 +407,10 @@ def _require_reading(
     values: pd.Series,
     reader: TableReader,
 ) -> None:
-    """Report winners such as A if some pairs are swapped, and ``winner_names`` is not given.
+    """Report a problem if some pairs are swapped and a winner such as A is ambiguous.
 
-    In that case, A may be the answer in the column ``first`` or the answer shown first.
+    With swapped pairs, A may be the answer in the column ``first`` or the answer shown first. It is
+    not ambiguous if ``winner_names`` defines its meaning.
     """
     if not swapped.any() or winner_names in ("answer", "position"):
         return

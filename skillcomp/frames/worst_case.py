@@ -222,7 +222,8 @@ def _claims_of_row(
     )
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
-    # p-values are adjusted for several rows, so a gain or loss needs a higher ci_level
+    # The verdicts helps and hurts follow from a p-value of at most p_limit, which allows for the
+    # number of rows. Their claims are therefore checked at the level 1 - p_limit.
     family: dict[str, Any] = {
         "bound": 0.0,
         "ci_level": 1.0 - row.get("p_limit", 1.0 - row["ci_level"]),

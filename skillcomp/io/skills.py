@@ -81,8 +81,9 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Raises
     ------
     SkillError
-        If the file is missing, leads out of its folder, is larger than 1 MiB, is not UTF-8, or has
-        broken YAML (the message names the line) or a front matter of more than 131,072 characters.
+        If the file is missing, is a link that leads out of its folder, is larger than 1 MiB, is not
+        UTF-8, or has broken YAML (the message names the line) or a front matter of more than
+        131,072 characters.
         With ``strict``, any problem raises.
 
     Notes

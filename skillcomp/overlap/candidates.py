@@ -243,12 +243,13 @@ def _flag_matrix(
 class Chooser:
     """Choice of a candidate rule, for given weights of documents and cases.
 
-    A null is a group of texts that do not copy. A candidate keeps the limit if, in every
-    null, the upper limit of its false flags is at most the limit. The candidates of each rule
-    (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until one
-    does not keep the limit; the candidates before it are allowed. Because of this order,
-    the number of candidates does not matter: a rule exceeds the limit as rarely as if only one
-    interval were computed.
+    A null is a group of texts that do not copy. The limit is the largest allowed rate of false
+    flags (``limit``). A candidate keeps the limit if, in every null, the upper end of the
+    confidence interval of its rate of false flags is not above ``limit``. The candidates of each
+    rule (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until
+    one does not keep the limit; the candidates before it are allowed. Because of this order, the
+    number of candidates does not matter: a rule exceeds the limit as rarely as if only one interval
+    were computed.
 
     The preferred candidate is the most sensitive of those allowed. If several tie, ``any`` is
     preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.

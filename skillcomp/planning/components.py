@@ -356,7 +356,7 @@ def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
 
 
 def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
-    """Return (first - second) / scale, a variance, with modified large-sample limits."""
+    """Return the variance ``(first - second) / scale`` with modified large-sample limits."""
     plain = (first.value - second.value) / scale
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
     low = high = math.nan

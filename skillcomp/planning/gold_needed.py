@@ -68,13 +68,14 @@ _Plan = tuple[Pilots, int, dict[str, Any]]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
-    """For each ``n`` gold cases, return the variance of the PPI++ delta and the grader weight.
+    """Return the variance of the PPI++ delta and the grader weight for each number of gold cases.
 
-    The delta is estimated as in :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have
-    gold, the estimate combines the mean of the cases with gold and the mean of the cases without.
-    If every case has gold, the estimate is the mean of one value per case. The variance does not
-    include the imagined errors of :func:`imagined_variance`. Both results are arrays. Their last
-    dimension is that of ``n``. If ``pilot`` holds resamples, their dimensions come first.
+    ``n`` has the numbers of gold cases. The delta is estimated as in
+    :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have gold, the estimate combines the
+    mean of the cases with gold and the mean of the cases without. If every case has gold, the
+    estimate is the mean of one value per case. The variance does not include the imagined errors of
+    :func:`imagined_variance`. Both results are arrays. Their last dimension is that of ``n``. If
+    ``pilot`` holds resamples, their dimensions come first.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]

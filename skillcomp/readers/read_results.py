@@ -109,9 +109,10 @@ def read_results(
         If the format has no fixed field for the arm, the arms are in the field that contains all
         these words.
     columns : mapping of str to str, optional
-        For a table: the role of each column with another name, such as ``{"task": "case"}``. A role
-        is an argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or
-        :func:`skillcomp.from_passages`. Another column with the name of the role is left out.
+        For a table: maps the name of a column to its role, if they differ, such as
+        ``{"task": "case"}``. A role is an argument of :func:`skillcomp.from_frame`,
+        :func:`skillcomp.from_pairs` or :func:`skillcomp.from_passages`. If the table also has a
+        column that is called ``case``, that column is left out, unless it is given a role, too.
     skill, agent, agent_model, grader_model : str, optional
         Facts that the files do not contain; each value applies to all rows. ``skill`` also selects
         one of several skills. If a file has another value, the argument replaces it, and

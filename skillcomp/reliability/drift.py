@@ -278,8 +278,11 @@ def paired_change(
     Also return four columns: the two rates, the p-value of the interval, and the p-value of
     McNemar's test over items. If ``exchanged`` is False, the p-value of the change is that of the
     interval. Otherwise it is the larger of two p-values: that of the interval, and that of a test
-    that exchanges the versions within clusters. The adaptive rule needs ``items``, a frame with
-    the check and the case of each item.
+    that exchanges the versions within clusters.
+
+    ``rule`` is the rule for the interval. ``items`` is a frame with the check and the case of each
+    item. It lets the rule "adaptive" use the attempts of each check. Without ``items``, "adaptive"
+    gives the same interval as "bounded".
     """
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)

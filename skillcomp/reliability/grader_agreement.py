@@ -542,7 +542,10 @@ def _labeller_agreement(
 
 
 def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
-    """Return the reason why there is no agreement between labellers."""
+    """Return the reason why the agreement between labellers cannot be estimated.
+
+    The reason applies only if ``raters`` has fewer than two columns (labellers).
+    """
     if gold.empty:
         return "no labels"
     if raters.shape[1]:

@@ -37,7 +37,7 @@ from skillcomp.grading_rules import (
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
-# for each rule, the units that the denominator of its rate counts
+# for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",

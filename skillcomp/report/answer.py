@@ -129,7 +129,10 @@ class Answer:
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def lines(self) -> list[str]:
-        """Return the sentences or, if no conditions are compared, the lines of the screens."""
+        """Return the sentences of ``findings``.
+
+        If the study compares no conditions, return the lines of its ``screens`` instead.
+        """
         if self.screens and "decided" not in self.frames:
             return [line for screen in self.screens for line in screen.lines()]
         return list(self.findings["sentence"])

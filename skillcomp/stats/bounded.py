@@ -189,7 +189,8 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # sinh(v). With two or more cases, fewer blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between contour and vertical; bending the contour damps oscillations.
-# All samples with up to _SMALL_SAMPLE + 1 distinct values are solved together.
+# The limits of all samples with at most _SMALL_SAMPLE + 1 distinct values are computed in one
+# batch. Larger samples are batched by size: 17 to 32 distinct values, 33 to 64, and so on.
 _SMALL_SAMPLE = 15
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The trapezoid sum in the saddlepoint approximation.
@@ -199,9 +200,10 @@ _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this sha
 # is the smallest distance between a pseudo-case and the mean, as a share of the distance between
 # the bound and the mean.
 _PHI = 0.05
-# _KAPPA is the distance between a pseudo-case and the mean, in standard deviations of a case, for
-# many cases and a level of up to 95 %. At higher levels the distance grows with the t quantile;
-# otherwise coverage of 99 % intervals falls to 97.1 % (with two attempts per case).
+# _KAPPA is the distance between a pseudo-case and the mean, in standard deviations of a case. It
+# applies in the limit of many cases and at levels up to 95 %. At higher levels the distance grows
+# with the t quantile. If it did not grow, coverage of 99 % intervals would fall to 97.1 % (with two
+# attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
 _TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
@@ -848,7 +850,14 @@ def placed_cases(
     *,
     count: Floats | float = 1.0,
 ) -> Positions:
-    """Return the positions of the pseudo-cases, from `ContrastTerms` and values of clusters."""
+    """Return the positions of the two pseudo-cases of a contrast, below and above its mean.
+
+    ``value`` is the value of each cluster, ``share`` its share in the mean, and ``count`` its
+    number of copies. The distance of a pseudo-case from the mean is the root of a sum of two
+    squares. One is the square of ``terms.down`` (below the mean) or ``terms.up`` (above it). The
+    other depends on the spread between clusters. Positions do not exceed ``bounds``.
+    With a single cluster, the pseudo-cases are at the bounds.
+    """
     low, high = bounds
     square = (count * share**2).sum(-1)
     mean = (count * share * value).sum(-1)
