@@ -317,6 +317,14 @@ def test_wrong_arguments_are_named_with_what_is_allowed(settings: dict, message:
         sc.correction.delta(VERDICTS, GOLD, **settings)
 
 
+def test_gold_without_a_verdict_elsewhere_is_noted_where_error_rates_are_pooled() -> None:
+    lost = [*SKILL[:-2], [(None, False)], [(None, False)]]
+    made = sc.correction.rate(*study({"baseline": BASELINE, "skill": lost}))
+    row = one(made, "rogan_gladen_pooled", condition="baseline")
+    assert "gold without a verdict, over all conditions: 2;" in row["note"]
+    assert "gold without" not in one(made, "rogan_gladen_by_arm", condition="baseline")["note"]
+
+
 def test_graders_and_labellers_are_never_pooled_silently() -> None:
     verdicts, gold = VERDICTS, GOLD
     two = pd.concat([verdicts, verdicts.assign(grader="h")])

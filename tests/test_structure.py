@@ -435,6 +435,10 @@ def test_a_fault_of_the_experiment_is_named(options, message) -> None:
         sc.structure.factorial(outcomes, **{"design": DESIGN, **options})
 
 
+def test_a_study_without_outcomes_has_no_effects() -> None:
+    assert sc.structure.factorial(sc.frames.empty("outcomes"), DESIGN).empty
+
+
 @pytest.mark.slow
 def test_the_intervals_of_an_experiment_cover() -> None:
     # case by case: hard and easy ones, deterministic attempts half of the time

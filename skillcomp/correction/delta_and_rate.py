@@ -613,6 +613,9 @@ def _group_of(
     # strata differ between conditions, so no error rates can be pooled over conditions
     whole = every.iloc[:0] if by_strata else every
     errors = errors_of([*units.values(), whole], ci_level)
+    errors[-1] = replace(
+        errors[-1], n_lost=int((whole["gold"].notna() & whole["verdict"].isna()).sum())
+    )
     sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
     known = {c: row for c, row in shares.items() if row is not None}

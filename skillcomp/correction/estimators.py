@@ -385,10 +385,21 @@ def _ppi_estimate(
 
 @dataclass(frozen=True)
 class Errors:
-    """Sensitivity and specificity of the grader under one or several conditions."""
+    """Sensitivity and specificity of the grader under one or several conditions.
+
+    ``n_lost`` counts the units with gold but without a verdict. It is set only for error rates over
+    all conditions; the notes on missing attempts count those of one condition.
+    """
 
     sensitivity: Interval
     specificity: Interval
+    n_lost: int = 0
+
+    @property
+    def pooled_note(self) -> str:
+        """Note on what estimates with error rates over all conditions assume and lack."""
+        lost = f"gold without a verdict, over all conditions: {self.n_lost:,}"
+        return join_notes(POOLED_NOTE, lost if self.n_lost else "")
 
     @property
     def youden(self) -> Interval:
@@ -413,7 +424,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
         about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
         samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
     rates = rates_against_gold(samples, ci_level)
-    return [Errors(*rates[i : i + 2]) for i in range(0, len(rates), 2)]
+    return [Errors(rates[i], rates[i + 1]) for i in range(0, len(rates), 2)]
 
 
 def no_units() -> pd.DataFrame:
@@ -597,7 +608,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
     corrected = corrected_rate(naive, side, pooled, ci_level)
     if math.isnan(corrected.estimate):
         return corrected
-    return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))
+    return replace(corrected, note=join_notes(pooled.pooled_note, corrected.note))
 
 
 def _effective_labels(rate: Interval) -> float:
@@ -642,7 +653,7 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
     moved = (abs(estimate), abs(estimate))
     n, bounds = float(n_gold), (-1.0, 1.0)
     corrected = _divided_by_youden(label, naive, estimate, errors, moved, bounds, n)
-    return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))
+    return replace(corrected, note=join_notes(errors.pooled_note, corrected.note))
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,7 @@ def factorial(
     table = case_table(outcomes, by=[*names, *averaged], column=column)
     effects = crossed.effects(reference)
     estimated: list[_GroupEffect] = []
-    conditions = [*crossed.conditions, *([] if reference is None else [reference])]
-    for about, cells in _cells_by_group(with_bounds(table, value), conditions, names, averaged):
+    for about, cells in _cells_by_group(with_bounds(table, value), names, averaged):
         for effect in effects:
             of_group = _GroupEffect.of(effect, cells, value, cluster, averaged, interval)
             estimated.append(replace(of_group, columns=about | of_group.columns))
@@ -260,12 +259,14 @@ class _GroupCells:
 
 
 def _cells_by_group(
-    table: pd.DataFrame, conditions: list[str], names: list[str], averaged: list[str]
+    table: pd.DataFrame, names: list[str], averaged: list[str]
 ) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
     """Yield for each group its values in the columns ``names``, and its `_GroupCells`.
 
     A single pivot of the whole table is faster than a pivot for each group.
     """
+    if table.empty:
+        return
     code, first = group_codes(table, names)
     keys = [*CASE, "cluster", "cluster_by_name", *averaged]
     wide = table.assign(_group=code).pivot(

@@ -46,6 +46,8 @@ def without_prefixes(result: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered(table: pd.DataFrame) -> pd.DataFrame:
+    if table.empty:
+        return table
     texts = [c for c in table.columns if table[c].dtype == object]
     keys = [*texts, *table.columns.difference(texts)]
     key = table[keys].map(lambda v: f"{v:.6f}" if isinstance(v, float) else str(v))
