@@ -56,11 +56,11 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 	npm install --prefix $(VENV)/programs --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
 
-outputs: $(VENV)/.dev-ready  ## run the chapters and compare their outputs with the stored ones; build the site
+outputs: $(VENV)/.dev-ready  ## chapters give their stored outputs; site, wheel, installs, JupyterLab
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow \
-		-k "a_new_run or test_docs or voila or static_page or in_a_shell" \
+		-k "a_new_run or test_docs or test_explore_jupyter or in_a_shell or test_wheel or test_install" \
 		tests/test_notebooks.py tests/test_docs.py tests/test_explore_jupyter.py \
-		tests/test_live_inspect_task.py
+		tests/test_live_inspect_task.py tests/test_wheel.py tests/test_install.py
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600

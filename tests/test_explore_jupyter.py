@@ -16,6 +16,7 @@ from jupyter import ROOT, TOKEN, server, write_notebook
 
 import skillcomp as sc
 
+pytestmark = pytest.mark.slow  # `make outputs` runs them
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>**bold**'
 CELLS = [
     """
@@ -234,7 +235,6 @@ def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(l
     assert len(sc.frames.gold(sc.RunStore(lab.folder / "labels"))) == 4
 
 
-@pytest.mark.slow  # `make outputs` runs it
 def test_a_static_page_shows_the_last_state_without_a_network(
     jupyter: Jupyter, tmp_path: Path
 ) -> None:
@@ -265,7 +265,6 @@ sc.explore.verdicts(verdicts, attempts, label=True, store=sc.RunStore("STORE"), 
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"'))
 
 
-@pytest.mark.slow  # `make outputs` runs it
 @pytest.mark.parametrize("path", ["notebooks/notebook-7", "voila/render/voila"])
 def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
     jupyter: Jupyter, path: str

@@ -204,7 +204,7 @@ for words in (
 """
 
 
-@pytest.mark.integration
+@pytest.mark.slow  # `make outputs` runs it
 def test_the_core_does_all_but_what_a_missing_extra_names_in_one_sentence(tmp_path: Path) -> None:
     done = run_in(CORE, tmp_path)
     lines = done.stdout.splitlines()
@@ -223,7 +223,7 @@ def test_the_core_does_all_but_what_a_missing_extra_names_in_one_sentence(tmp_pa
         assert canonicalize_name(owners_of_modules()[module][0]) in declared_in(EXTRAS[extra])
 
 
-@pytest.mark.integration
+@pytest.mark.slow  # `make outputs` runs it
 def test_an_extra_alone_brings_what_its_names_need(tmp_path: Path) -> None:
     """Each extra is tried in a fork of a process that has loaded the core."""
     names = {

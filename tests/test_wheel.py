@@ -51,6 +51,7 @@ for words in (["report", "--data", str(study), "--out", "page", "--quiet", "--no
 """
 
 
+@pytest.mark.slow  # `make outputs` runs it
 def test_the_wheel_builds_a_report_and_hands_out_its_notebooks(wheel: Path, tmp_path: Path) -> None:
     place = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as archive:
