@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test tests quick lint outputs slow check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test tests quick units lint outputs slow check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,10 @@ $(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
 report: $(VENV)/.run-ready  ## build report/index.html from the recorded study: no key, no network
 	$(BIN)/skillcomp report --data $(DATA) --out $(OUT)
 
-quick: lint  ## a first answer in three minutes: lint, types, layers, unit tests
+quick:  ## a first answer in three minutes: lint, types, layers, unit tests
+	$(MAKE) --no-print-directory -j 2 lint units
+
+units: $(VENV)/.dev-ready
 	$(PYTEST) -q -m "not slow and not integration"
 
 test:  ## lint, types, layers and all tests but the slow simulations

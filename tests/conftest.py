@@ -30,7 +30,7 @@ if os.environ.get("SKILLCOMP_FUZZ") != "long":
     settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
-# Files that start kernels, browsers, servers or programs, or fuzz or simulate for long.
+# Files that start kernels, browsers or programs, build pages, or fuzz or simulate for long.
 # `make quick` leaves them out; `make test` starts with them, so that the longest do not come last.
 INTEGRATION = {
     "test_notebooks",
@@ -68,6 +68,19 @@ INTEGRATION = {
     "test_live_trigger_runs",
     "test_own_dimensions",
     "test_runs",
+    "test_live_inspect_task",
+    "test_report_study_kinds",
+    "test_explore_study",
+    "test_case_pages",
+    "test_cli_answer",
+    "test_report_conditions",
+    "test_readme_evals",
+    "test_workers",
+    "test_correction_by_verdict",
+    "test_skillverdicts_compare_versions",
+    "test_overlap_score_files",
+    "test_readers_inspect",
+    "test_live_probe",
 }
 
 
