@@ -18,7 +18,7 @@ from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
 from skillcomp.lint.lint_path import lint_places, store_problems
 from skillcomp.lint.lint_rules import RULES, finding, findings_frame
-from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
+from skillcomp.live.trigger_runs import TriggerSettings, control_lines, prepare_run
 
 DATA = Path(__file__).parent.parent / "data"
 SKILL = """---
@@ -92,6 +92,15 @@ def test_coverage_is_that_of_a_suite_a_study_or_the_folder_of_a_study_file(tmp_p
     assert check("--coverage", tmp_path)[1].split()[-1] == "1"
     fault = CliRunner().invoke(app, ["check", "--judges", str(tmp_path)]).exception
     assert str(fault).startswith("probe: the suites of the study have no checks")
+
+
+def test_prompts_for_triggers_are_read_and_an_unknown_control_is_named(tmp_path):
+    file = put(tmp_path, "prompts.csv", PROMPTS)
+    assert lint_path(file).empty
+    row = {"skill": "tea", "called": True, "works": None, "fired": None, "notes": ""}
+    assert control_lines({"dead": [], "controls": [row]}) == [
+        "it is not known whether tea can be called: the program does not report it"
+    ]
 
 
 def test_a_folder_with_a_suite_is_checked_against_the_skill_beside_it(tmp_path):

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from skillcomp.errors import AgentError, ExtraError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, Cell, OpenAIAgent, ReplayAgent
-from skillcomp.live.agents.agent import redact
+from skillcomp.live.agents.agent import family_of, redact
 from skillcomp.live.agents.service import (
     UnreadableReplyError,
     failed_reply,
@@ -328,3 +328,7 @@ def test_secrets_are_redacted_whole_also_the_password_of_a_proxy():
     assert text == "via me:[HTTPS_PROXY] in /usr/bin"
     text = redact("x abcdefgh12345 abcdefgh", {"A_KEY": "abcdefgh", "B_KEY": "abcdefgh12345"})
     assert text == "x [B_KEY] [A_KEY]"
+
+
+def test_an_agent_without_a_model_has_no_family():
+    assert family_of(None) is None and family_of("") is None

@@ -461,6 +461,12 @@ def explained(**columns: object) -> pd.DataFrame:
     )
 
 
+def test_a_score_without_a_number_gives_its_reason() -> None:
+    rows = findings(None, explained=explained(estimate=NAN, note="3 documents are too few"))
+    (sentence,) = rows["sentence"]
+    assert sentence.endswith("cannot be held against results: 3 documents are too few.")
+
+
 def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
     rows = findings(None, effects=experiment(), explained=explained())
     assert rows["topic"].eq("structure").all()
