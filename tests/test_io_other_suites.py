@@ -321,7 +321,7 @@ def test_a_rule_is_decided_by_what_is_recorded_and_else_unknown(tmp_path, asked,
 @pytest.mark.parametrize(
     ("pattern", "flags", "passed"),
     [
-        ("thé", "i", True),
+        ("VERT: THÉ", "i", True),  # without a class of letters, both read the same
         (r"th\b", "", None),  # in JavaScript é is no letter: th ends there
         (r"caf\w", "", None),
         (r"\bth\s", "", False),

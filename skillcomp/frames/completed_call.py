@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused columns whose name fits the argument ``role``.
+    """Return the unused columns with a name that fits the argument ``role``.
 
     A column with the name ``role`` itself is returned alone. Without such a column, all columns
     with usual names for this argument are returned.

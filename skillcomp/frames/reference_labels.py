@@ -223,7 +223,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out checks whose id contains one of the texts ``exclude``; letter case matters.
+    """Leave out checks with an id that contains one of the texts ``exclude``; letter case matters.
 
     Examples
     --------

@@ -23,6 +23,7 @@ from skillcomp.records import Attempt, Rule
 SECONDS = 2.0  # Time limit for all patterns of an attempt together.
 _MAX_FILE = 16_000_000  # Maximum size in bytes of a file in which a pattern is searched for.
 _Result = tuple[bool | None, str]
+_LETTER_CLASS = regex.compile(r"\\[wWdDbB]")  # In JavaScript, these know only ASCII.
 _NO_FILES = "the files that the agent left are not recorded"
 _NO_CALLS = "no trace of Claude Code, whose tools the check names"
 
@@ -65,10 +66,10 @@ class RuleChecker:
             return (False if is_missing_file and match == "contains" else None), note
         expected = match.removeprefix("count:")
         results: dict[bool, str] = {}
-        for ascii_letters in [False] if text.isascii() else [False, True]:
-            pattern = compiled_pattern(
-                settings["pattern"], settings.get("flags", ""), ascii_letters=ascii_letters
-            )
+        source, flags = settings["pattern"], settings.get("flags", "")
+        is_clear = text.isascii() or not _LETTER_CLASS.search(source)
+        for ascii_letters in [False] if is_clear else [False, True]:
+            pattern = compiled_pattern(source, flags, ascii_letters=ascii_letters)
             n = sum(1 for _ in pattern.finditer(text, timeout=self.patterns.require_time()))
             passed = n == int(expected) if expected.isdigit() else (n > 0) == (match == "contains")
             results[passed] = f"{n} matches"
