@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test tests quick units lint outputs slow check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test tests quick units lint outputs slow size check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ outputs: $(VENV)/.dev-ready  ## chapters give their stored outputs; site, wheel,
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600
+
+size: $(VENV)/.run-ready  ## tokens, lines, files and public names of the package
+	@$(BIN)/python tools/size.py
 
 check: $(VENV)/.run-ready  ## validate the recorded skills and suites
 	$(BIN)/skillcomp check $(DATA)

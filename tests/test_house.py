@@ -16,6 +16,7 @@ from types import FrameType
 import pandas as pd
 
 import skillcomp as sc
+from tools import size
 
 PACKAGE = Path(sc.__file__).parent
 ROOT = PACKAGE.parent
@@ -189,3 +190,26 @@ def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -
     for question in (sc.correction.delta, sc.correction.rate):
         files = reached(lambda asked=question: asked(verdicts, gold, cases=cases))
         assert "correction/delta_and_rate.py" in files and len(files) <= 12, sorted(files)
+
+
+def test_a_size_counts_no_comment_docstring_or_layout(tmp_path: Path) -> None:
+    source = '''
+        """A docstring
+        of two lines."""
+
+        def double(x):  # a comment
+            """Another docstring."""
+            text = """two
+            lines"""
+            return 2 * x
+    '''
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "one.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    # def double ( x ) : text = """...""" return 2 * x; the text is on two lines
+    assert size.size_of_files(tmp_path) == {"tokens": 13, "lines": 4, "files": 1}
+
+
+def test_public_names_are_those_of_modules_and_not_the_modules() -> None:
+    names = set(size.public_names(sc))
+    assert {"RunStore", "deltas.paired", "live.BaseAgent"} <= names
+    assert not {"deltas", "live", "__version__"} & names
