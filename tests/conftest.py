@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Files that start kernels, browsers or programs, build pages, or fuzz or simulate for long.
 # `make quick` leaves them out; `make test` starts with them, so that the longest do not come last.
 INTEGRATION = {
+    "test_analysis_tables",
     "test_notebooks",
     "test_docs",
     "test_report",
