@@ -36,6 +36,7 @@ INTEGRATION = {
     "test_analysis_tables",
     "test_notebooks",
     "test_docs",
+    "test_journeys",
     "test_report",
     "test_explore_jupyter",
     "test_live_kill",

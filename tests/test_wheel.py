@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from test_journeys import JOURNEYS, make_journey
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 8_000_000
@@ -78,3 +79,15 @@ def test_the_wheel_builds_a_report_and_hands_out_its_notebooks(wheel: Path, tmp_
     for name in RECORDED[1:]:
         assert (tmp_path / "mine" / name).read_bytes() == (ROOT / name).read_bytes()
     assert (tmp_path / "mine" / "data" / "pilot" / "manifest.json").is_file()
+
+
+@pytest.mark.slow  # `make outputs` runs it
+@pytest.mark.parametrize("script", JOURNEYS, ids=lambda script: script.stem)
+def test_a_stranger_reaches_a_page_with_the_wheel(
+    script: Path, wheel: Path, tmp_path: Path
+) -> None:
+    place, away = tmp_path / "installed", tmp_path / "away"
+    away.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place)
+    make_journey(script, away, place, PYTHONPATH=str(place))
