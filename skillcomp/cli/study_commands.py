@@ -206,7 +206,7 @@ def _study_file_at(path: Path) -> Path:
 
 def check_judges(study: Path, *, ask: bool) -> None:
     """Probe the checks of a study, print the faulty checks, and exit with 1 if there are any."""
-    from skillcomp.frames.probes import probed_checks
+    from skillcomp.frames.probes import probed_checks, untested_reasons
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study
 
@@ -214,17 +214,15 @@ def check_judges(study: Path, *, ask: bool) -> None:
     store = file.open_store()
     file.open_suites(store)
     with warnings_as_notes(store):
+        warnings.filterwarnings("ignore", "probe: ")  # the last line below says the same
         probed = probe(store, graders=file.build_graders() if ask else ())
     at_fault = probed[probed["finding"].ne("")]
     for row in at_fault.to_dict("records"):
         by = "" if row["grader"] == row["check_id"] else f" ({row['grader']})"
         say(f"{row['case_id']}: {row['check_id']}{by}: {row['finding']}: {row['note']}")
     checks = probed_checks(probed)
-    n_open = (~checks["tested"]).sum()
-    hint = " (--ask asks the graders)" if not ask and probed["grader"].isna().any() else ""
-    untested = f", {n_open} not tested{hint}" if n_open else ""
-    n_at_fault = checks["at_fault"].sum()
-    say(f"probe: {n_at_fault} of {plural(len(checks), 'check')} at fault{untested}")
+    summary = f"{checks['at_fault'].sum()} of {plural(len(checks), 'check')} at fault"
+    say(f"probe: {'; '.join(filter(None, [summary, untested_reasons(probed)]))}")
     if len(at_fault):
         raise typer.Exit(1)
 
