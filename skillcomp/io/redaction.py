@@ -2,7 +2,7 @@
 
 Secrets are values of environment variables with names such as ``MY_API_KEY``, passwords in URLs,
 and values that agents report with `hide`. Escapes in a text are resolved, separators are left out,
-and the result is searched for all forms of all secrets. docs/studies.md lists the forms.
+and the result is searched for all forms of all secrets. docs/study-file.md lists the forms.
 """
 
 from __future__ import annotations
@@ -51,24 +51,20 @@ _ROUNDS = 3  # Maximum number of encodings inside one another that are resolved.
 
 
 class _Rule(NamedTuple):
-    """An escape: bytes that each escape contains, the byte it stands for, and its pattern."""
+    """An escape: bytes of which it contains at least one, its pattern, and the byte for a match."""
 
-    marker: bytes
-    value: Callable[[re.Match[bytes]], bytes] | None = None  # None stands for a blank
-    pattern: re.Pattern[bytes] | None = None  # None stands for the marker itself
+    markers: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+    # without a function, the markers are the escapes, and they stand for blanks
+    value: Callable[[re.Match[bytes]], bytes] | None = None
 
     def applied(self, data: bytes) -> bytes:
-        if self.marker not in data:
-            return data
-        if self.value is None or self.pattern is None:
-            return data.replace(self.marker, b" ")
-        return self.pattern.sub(self.value, data)
-
-    def edits(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """Return start, end and value of the escapes in a text."""
-        pattern = self.pattern or re.compile(re.escape(self.marker))
-        matches = pattern.finditer(data) if self.marker in data else ()
-        return [(*match.span(), self.value(match) if self.value else b" ") for match in matches]
+        for marker in self.markers:
+            if marker in data:
+                if self.value is not None:
+                    return self.pattern.sub(self.value, data)
+                data = data.replace(marker, b" ")
+        return data
 
 
 _ENTITIES = {
@@ -90,44 +86,34 @@ def _byte_of_entity(match: re.Match[bytes]) -> bytes:
 
 # Backslashes are left out, so the other escapes with a backslash need no rule, at any depth of JSON
 # inside JSON.
-_LINE_BREAKS = tuple(_Rule(marker) for marker in (b"\\n", b"\\r", b"\\t"))
+_LINE_BREAKS = _Rule((b"\\n", b"\\r", b"\\t"), re.compile(rb"\\[nrt]"))
 _CODES = (
+    _Rule((b"\\u",), re.compile(rb"\\(?:u00|u\{0*)([0-7][0-9A-Fa-f])\}?"), _byte_of_hex),
+    _Rule((b"\\x",), re.compile(rb"\\x([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule((b"%",), re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})"), _byte_of_hex),
     _Rule(
-        b"\\u",
-        _byte_of_hex,
-        re.compile(rb"\\(?:u00|u\{0*)([2-7][0-9A-Fa-f])\}?"),
-    ),
-    _Rule(b"\\x", _byte_of_hex, re.compile(rb"\\x([0-9A-Fa-f]{2})")),
-    _Rule(b"%", _byte_of_hex, re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})")),
-    _Rule(
-        b"&",
-        _byte_of_entity,
+        (b"&",),
         re.compile(
-            rb"&(?:#0*(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6])|#[xX]0*([2-7][0-9A-Fa-f])|"
+            rb"&(?=[#A-Za-z])(?:#0*(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6])"
+            rb"|#[xX]0*([2-7][0-9A-Fa-f])|"
             + b"|".join(re.escape(name[1:-1]) for name in sorted(_ENTITIES, reverse=True))
             + b");"
         ),
+        _byte_of_entity,
     ),
 )
 # In a dump of bytes, each can have a prefix, as in ``0x73, 0x6b``.
-_PREFIX = _Rule(b"0x")
+_PREFIX = _Rule((b"0x",), re.compile(b"0x"))
+# Bytes that are left out before a text is searched: blanks, separators between encoded bytes, and
+# NUL, which is every second byte of English text in UTF-16.
+_DROPPED = b" \t\n\r\f\v\0\\:,+-"
+_IS_KEPT = ~np.isin(np.arange(256), np.frombuffer(_DROPPED, np.uint8))
+# Capitals do not matter in hexadecimal. base64 for URLs has - and _ instead of + and /.
+_FOLDED = bytes(range(256)).lower().replace(b"_", b"/")
 
 
-class _Squeeze(NamedTuple):
-    """Bytes that are left out or changed before a text is searched."""
-
-    table: bytes
-    dropped: bytes
-
-    def applied(self, data: bytes) -> bytes:
-        return data.translate(self.table, self.dropped)
-
-
-# NUL is every second byte of English text in UTF-16.
-_BLANKS = b" \t\n\r\f\v\0\\"
-# base64 for URLs has - and _ instead of + and /
-_PLAIN = _Squeeze(bytes.maketrans(b"-_", b"+/"), _BLANKS)
-_HEX = _Squeeze(bytes(range(256)).lower(), _BLANKS + b":,-")
+def _squeezed(data: bytes) -> bytes:
+    return data.translate(_FOLDED, _DROPPED)
 
 
 class _Mapped:
@@ -135,29 +121,29 @@ class _Mapped:
 
     def __init__(self, data: bytes, starts: Any = None, ends: Any = None) -> None:
         self.data = data
-        self.starts = np.arange(len(data)) if starts is None else starts
+        self.starts = np.arange(len(data), dtype=np.int32) if starts is None else starts
         self.ends = self.starts + 1 if ends is None else ends
 
     def decoded(self, rule: _Rule) -> _Mapped:
-        edits = rule.edits(self.data)
-        if not edits:
+        matches = list(rule.pattern.finditer(self.data))
+        if not matches:
             return self
         array, ends = np.frombuffer(self.data, np.uint8).copy(), self.ends.copy()
-        first = np.array([start for start, _, _ in edits])
-        last = np.array([end - 1 for _, end, _ in edits])
-        array[first] = np.frombuffer(b"".join(value for *_, value in edits), np.uint8)
+        first = np.array([match.start() for match in matches])
+        last = np.array([match.end() - 1 for match in matches])
+        values = b" " if rule.value is None else b"".join(map(rule.value, matches))
+        array[first] = np.frombuffer(values, np.uint8)
         ends[first] = ends[last]
-        # `depth` is 1 from the second to the last byte of each escape; these bytes are left out
-        steps = np.zeros(len(array) + 1, np.int64)
-        steps[first + 1] += 1
-        steps[last + 1] -= 1
-        depth = np.cumsum(steps[:-1])
-        return _Mapped(array[depth == 0].tobytes(), self.starts[depth == 0], ends[depth == 0])
+        # the first byte of each escape stands for the escape; the others are left out
+        is_kept = np.ones(len(array), bool)
+        for step in range(1, int((last - first).max()) + 1):
+            is_kept[first[first + step <= last] + step] = False
+        kept = np.flatnonzero(is_kept)
+        return _Mapped(array[kept].tobytes(), self.starts[kept], ends[kept])
 
-    def squeezed(self, squeeze: _Squeeze) -> _Mapped:
-        array = np.frombuffer(self.data, np.uint8)
-        kept = ~np.isin(array, np.frombuffer(squeeze.dropped, np.uint8))
-        return _Mapped(squeeze.applied(self.data), self.starts[kept], self.ends[kept])
+    def squeezed(self) -> _Mapped:
+        kept = np.flatnonzero(_IS_KEPT[np.frombuffer(self.data, np.uint8)])
+        return _Mapped(_squeezed(self.data), self.starts[kept], self.ends[kept])
 
 
 class _Needles:
@@ -183,7 +169,9 @@ class _Needles:
         for start in range(0, _ANCHOR, _STEP):
             n_words = max(len(data) - start, 0) // _ANCHOR
             words = np.frombuffer(data, np.uint64, n_words, start) if n_words else self.parts[:0]
-            likely = words[self.table[(words * _FACTOR) >> _SHIFT]]
+            # numpy indexes faster by signed integers
+            places = ((words * _FACTOR) >> _SHIFT).view(np.int64)
+            likely = words[self.table[places]]
             for part in self.forms.keys() & set(likely.tolist()):
                 present.update(form for form in self.forms[part] if form in data)
         return present
@@ -200,14 +188,12 @@ class _Secrets:
         ]
         longest = max((len(secret) for secret, _ in self.plain), default=0)
         self.overlap = _EXPANSION * longest + _MARGIN
-        in_text: dict[bytes, str] = {}
-        in_hex: dict[bytes, str] = {}
+        forms: dict[bytes, str] = {}
         for secret, label in labels.items():
-            for squeeze, forms, add in ((_PLAIN, in_text, _text_forms), (_HEX, in_hex, _hex_forms)):
-                for form in map(squeeze.applied, add(secret)):
-                    if len(form) >= _MIN_SECRET:
-                        forms.setdefault(form, label)
-        self.needles = ((_PLAIN, _Needles(in_text)), (_HEX, _Needles(in_hex)))
+            for form in map(_squeezed, _forms(secret)):
+                if len(form) >= _MIN_SECRET:
+                    forms.setdefault(form, label)
+        self.needles = _Needles(forms)
 
     def replaced(self, data: bytes) -> bytes:
         """Return a text with placeholders for the secrets; the same object if it has none."""
@@ -228,34 +214,38 @@ class _Secrets:
         block = data[at : at + _BLOCK + self.overlap]
         decoded, rules = _decoded(block)
         # The undecoded block is searched, too: in a path, \n may be no escape.
-        for text, chain in [(block, []), (decoded, rules)] if rules else [(block, [])]:
-            for squeeze, needles in self.needles:
-                extra = [_PREFIX] if squeeze is _HEX else []
-                for rule in extra:
-                    text = rule.applied(text)
-                present = needles.present(squeeze.applied(text))
-                if not present:
-                    continue
-                mapped = _Mapped(block)
-                for rule in [*chain, *extra]:
-                    mapped = mapped.decoded(rule)
-                mapped = mapped.squeezed(squeeze)
-                for form in present:
-                    for match in re.finditer(re.escape(form), mapped.data):
-                        start = int(mapped.starts[match.start()])
-                        # a backslash would otherwise be left in front of the placeholder
-                        while start and block[start - 1 : start] == b"\\":
-                            start -= 1
-                        end = int(mapped.ends[match.end() - 1])
-                        yield at + start, at + end, needles.labels[form]
+        text = _squeezed(block)
+        counts = {form: text.count(form) for form in self.needles.present(text)}
+        found = [((), set(counts))]
+        if rules:
+            text = _squeezed(decoded)
+            present = self.needles.present(text)
+            found.append(
+                (rules, {form for form in present if text.count(form) != counts.get(form)})
+            )
+        for chain, forms in found:
+            if not forms:
+                continue
+            mapped = _Mapped(block)
+            for rule in chain:
+                mapped = mapped.decoded(rule)
+            mapped = mapped.squeezed()
+            for form in forms:
+                for match in re.finditer(re.escape(form), mapped.data):
+                    start = int(mapped.starts[match.start()])
+                    # a backslash would otherwise be left in front of the placeholder
+                    while start and block[start - 1 : start] == b"\\":
+                        start -= 1
+                    end = int(mapped.ends[match.end() - 1])
+                    yield at + start, at + end, self.needles.labels[form]
 
 
-def _decoded(block: bytes) -> tuple[bytes, list[_Rule]]:
+def _decoded(block: bytes) -> tuple[bytes, Sequence[_Rule]]:
     """Resolve the escapes of a block; return the result and the rules that changed it, in order."""
     rules: list[_Rule] = []
     for _ in range(_ROUNDS):
         has_codes = False
-        for rule in (*_LINE_BREAKS, *_CODES):
+        for rule in (_LINE_BREAKS, *_CODES, _PREFIX):
             decoded = rule.applied(block)
             if decoded != block:
                 has_codes |= rule in _CODES
@@ -292,24 +282,18 @@ def _byte_forms(secret: str) -> tuple[bytes, ...]:
     return (forward, forward[::-1], *wide)
 
 
-def _text_forms(secret: str) -> Iterator[bytes]:
-    """Yield the plain, reversed, JSON, UTF-16 and base64 forms of a secret."""
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield the forms of a secret, as they are after escapes are resolved."""
     for text in (secret, secret[::-1]):
-        quoted = json.dumps(text)[1:-1]
-        upper = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda match: match[0].upper(), quoted)
-        for plain in (text, quoted, upper):
+        for plain in (text, json.dumps(text)[1:-1]):
             form = plain.encode("utf-8", "surrogatepass")
             yield from (form, _decoded(form)[0])
     for data in _byte_forms(secret):
-        yield data
-        yield from _cores(data, base64.b64encode, 3, 6)
-
-
-def _hex_forms(secret: str) -> Iterator[bytes]:
-    """Yield the hexadecimal and base32 forms of a secret."""
-    for data in _byte_forms(secret):
-        yield data.hex().encode()
-        yield from _cores(data, base64.b32encode, 5, 5)
+        yield from (data, data.hex().encode())
+        for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
+            for form in _cores(data, encode, size, bits):
+                # an encoded text can by chance contain an escape
+                yield from (form, _decoded(form)[0])
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], size: int, bits: int) -> Iterator[bytes]:
