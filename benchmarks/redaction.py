@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.redaction`` redacts 60 MB of output of each of six kinds, with ten secrets
 of 48 characters in the environment. One kind has a secret in every 20th line: it is measured
-without a target, because each place of an encoded secret has to be found. The peer is the function of the third release, which knew
-fewer forms: it searched the text once for each form of each secret. ``--quick`` takes a tenth.
+without a target, because each place of an encoded secret has to be found. The peer is the function
+of the third release, which knew fewer forms: it searched the text once for each form of each
+secret. ``--quick`` takes a tenth.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
         # one call for the whole column is fast; most columns have no secret
         whole = "\n".join(map(str, values))
         if redact(whole) != whole:
-            redacted.isetitem(place, values.map(redacted_content).astype(dtype))
+            redacted.isetitem(place, values.map(redacted_content).astype(dtype).array)
     return redacted
 
 

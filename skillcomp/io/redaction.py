@@ -88,7 +88,11 @@ def _byte_of_entity(match: re.Match[bytes]) -> bytes:
 # inside JSON.
 _LINE_BREAKS = _Rule((b"\\n", b"\\r", b"\\t"), re.compile(rb"\\[nrt]"))
 _CODES = (
-    _Rule((b"\\u",), re.compile(rb"\\(?:u00|u\{0*)([0-7][0-9A-Fa-f])\}?"), _byte_of_hex),
+    _Rule(
+        (b"\\u", b"\\U"),
+        re.compile(rb"\\(?:u00|U000000|u\{0*)([0-7][0-9A-Fa-f])\}?"),
+        _byte_of_hex,
+    ),
     _Rule((b"\\x",), re.compile(rb"\\x([0-9A-Fa-f]{2})"), _byte_of_hex),
     _Rule((b"%",), re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})"), _byte_of_hex),
     _Rule(
@@ -216,7 +220,7 @@ class _Secrets:
         # The undecoded block is searched, too: in a path, \n may be no escape.
         text = _squeezed(block)
         counts = {form: text.count(form) for form in self.needles.present(text)}
-        found = [((), set(counts))]
+        found: list[tuple[Sequence[_Rule], set[bytes]]] = [([], set(counts))]
         if rules:
             text = _squeezed(decoded)
             present = self.needles.present(text)
@@ -279,13 +283,14 @@ def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, s
 def _byte_forms(secret: str) -> tuple[bytes, ...]:
     forward = secret.encode("utf-8", "surrogatepass")
     wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    return (forward, forward[::-1], *wide)
+    quoted = json.dumps(secret)[1:-1].encode()
+    return (*dict.fromkeys((forward, quoted)), forward[::-1], *wide)
 
 
 def _forms(secret: str) -> Iterator[bytes]:
     """Yield the forms of a secret, as they are after escapes are resolved."""
     for text in (secret, secret[::-1]):
-        for plain in (text, json.dumps(text)[1:-1]):
+        for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
             form = plain.encode("utf-8", "surrogatepass")
             yield from (form, _decoded(form)[0])
     for data in _byte_forms(secret):
