@@ -124,7 +124,7 @@ def test_keys_with_other_letters_are_found_too(key):
 
 
 def test_a_key_at_every_place_of_a_long_text_is_found():
-    size = redaction._BLOCK
+    size = redaction.BLOCK
     filler = 'The tide says "high" \\n at 100% & more. ' * (3 * size // 40)
     form = FORMS["JSON in JSON"].replace("/", "\\/")
     for place in (0, size - 60, size - 30, size - 1, size, size + 1, 2 * size - 40, len(filler)):

@@ -41,7 +41,7 @@ _INSIDE = re.compile(
 _MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
 _UNSAFE = re.compile(r"[^\w ().,-]")  # Characters that a placeholder must not contain.
 
-_BLOCK = 1 << 16  # Number of bytes that are searched at once; they fit into the processor's cache.
+BLOCK = 1 << 16  # Number of bytes that are searched at once; they fit into the processor's cache.
 # A form of a secret with its separators is at most this many times as long as the secret.
 _EXPANSION, _MARGIN = 16, 1024
 _ANCHOR, _STEP = 8, 4  # Length of the parts of forms that are looked up, and their distance.
@@ -204,7 +204,7 @@ class _Secrets:
         for secret, placeholder in self.plain:
             if secret in data:
                 data = data.replace(secret, placeholder)
-        spans = [span for at in range(0, len(data), _BLOCK) for span in self._spans_from(data, at)]
+        spans = [span for at in range(0, len(data), BLOCK) for span in self._spans_from(data, at)]
         if not spans:
             return data
         pieces, end = [], 0
@@ -215,7 +215,7 @@ class _Secrets:
 
     def _spans_from(self, data: bytes, at: int) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and label of the forms that begin in a block."""
-        block = data[at : at + _BLOCK + self.overlap]
+        block = data[at : at + BLOCK + self.overlap]
         decoded, rules = _decoded(block)
         # The undecoded block is searched, too: in a path, \n may be no escape.
         text = _squeezed(block)
