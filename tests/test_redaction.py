@@ -415,3 +415,7 @@ def test_tables_with_other_columns_are_exported_with_their_types(tmp_path, key):
 def test_the_environment_itself_is_left_alone(key):
     redact(KEY)
     assert os.environ[NAME] == KEY
+
+
+def test_a_secret_of_which_little_is_left_without_blanks_is_replaced_too():
+    assert redact("say 1 2 3 4 5 now", {"PASS": "1 2 3 4 5"}) == "say [PASS] now"

@@ -185,13 +185,14 @@ class _Secrets:
     """The secrets of a process and all their forms."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
-        # a secret can contain a shorter one, so replace the longest first
+        secrets = {secret.encode("utf-8", "surrogatepass"): labels[secret] for secret in labels}
+        self.overlap = _EXPANSION * max(map(len, secrets), default=0) + _MARGIN
+        # little is left of a secret such as "1 2 3 4 5", so only its plain form is replaced
         self.plain = [
-            (secret.encode("utf-8", "surrogatepass"), f"[{labels[secret]}]".encode())
-            for secret in sorted(labels, key=len, reverse=True)
+            (secret, f"[{label}]".encode())
+            for secret, label in secrets.items()
+            if len(_squeezed(secret)) < _MIN_SECRET
         ]
-        longest = max((len(secret) for secret, _ in self.plain), default=0)
-        self.overlap = _EXPANSION * longest + _MARGIN
         forms: dict[bytes, str] = {}
         for secret, label in labels.items():
             for form in map(_squeezed, _forms(secret)):
