@@ -15,6 +15,7 @@ from skillcomp.errors import FrameError, StoreError, problem_list
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file, whole_text
+from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.spreadsheet_cells import as_csv
 
 __all__ = ["read", "write"]
@@ -77,6 +78,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     for name, frame in mapping.items():
         try:
             checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+            checked = _redacted_frame(checked)
         except FrameError as cause:
             problems.append(str(cause))
             continue
@@ -93,6 +95,20 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     if problems:
         raise FrameError(problem_list(f"export: {len(written)} files written", problems), problems)
     return written
+
+
+def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without secrets; in parquet they could not be replaced after encoding."""
+    redacted = frame.copy()
+    for place, dtype in enumerate(frame.dtypes):
+        if pd.api.types.is_numeric_dtype(dtype):
+            continue
+        values = frame.iloc[:, place]
+        # one call for the whole column is fast; most columns have no secret
+        whole = "\n".join(map(str, values))
+        if redact(whole) != whole:
+            redacted.isetitem(place, values.map(redacted_content).astype(dtype).array)
+    return redacted
 
 
 def _unwritable_cell(frame: pd.DataFrame) -> str:

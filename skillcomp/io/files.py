@@ -16,6 +16,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError, StoreError, literal
+from skillcomp.io.redaction import redact_bytes, redact_json
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
@@ -133,8 +134,12 @@ def json_or_none(path: Path) -> Any:
         return None
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the content of a file; a reader sees the whole old or the whole new content."""
+def replace_file(path: Path, data: bytes, *, is_copy: bool = False) -> None:
+    """Replace the content of a file; a reader sees the whole old or the whole new content.
+
+    Secrets in `data` are replaced, unless it is the copy of a file of the user (`is_copy`).
+    """
+    data = data if is_copy else redact_bytes(data)
     fresh = path.with_name(path.name + ".new")
     try:
         with fresh.open("wb") as stream:
@@ -153,7 +158,7 @@ def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
     """Write indented JSON with `replace_file`; make the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS * sort_keys
-    replace_file(path, orjson.dumps(content, option=options))
+    replace_file(path, redact_json(orjson.dumps(content, option=options), options))
 
 
 def bases_of(file: Path) -> list[Path]:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
 from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_json
+from skillcomp.io.redaction import redact_json
 
 MANIFEST = "manifest.json"
 BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
@@ -35,7 +36,7 @@ class StoreWarning(UserWarning):
     """Warning that a torn line in a store was moved aside or left out."""
 
 
-def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
+def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
     """Append lines to a file; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
@@ -210,7 +211,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": time_now()}
         command = " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]])
-        replace_file(who, orjson.dumps({**writer, "command": command}))
+        replace_file(who, redact_json(orjson.dumps({**writer, "command": command})))
         yield
     finally:
         who.unlink(missing_ok=True)

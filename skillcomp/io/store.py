@@ -24,6 +24,7 @@ from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
+from skillcomp.io.redaction import redact_lines
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
 from skillcomp.io.suite_files import file_place, suite_files, suite_place
@@ -341,7 +342,8 @@ class RunStore:
             a lower-case name such as ``"batches"``.
         records : iterable of pydantic records or mappings
             Validated against the table's record before anything is written: all or none are
-            added. A user's own table takes any pydantic record or JSON mapping.
+            added. A user's own table takes any pydantic record or JSON mapping. Secrets, such as
+            the values of environment variables that hold keys, are replaced in all texts.
 
         Returns
         -------
@@ -358,7 +360,7 @@ class RunStore:
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
-                journal.append(file, lines, sync=self._sync)
+                journal.append(file, redact_lines(lines), sync=self._sync)
         return len(lines)
 
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
@@ -467,7 +469,8 @@ class RunStore:
                 )
             target = self.path / place
             self._make_way(target)
-            replace_file(target, data)
+            # the text of a skill or suite is part of the study, so it must not be changed
+            replace_file(target, data, is_copy=True)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
             journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
 

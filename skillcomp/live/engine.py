@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, StoreError, error_text, plural
+from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -385,7 +386,7 @@ class Engine(ABC, Generic[J]):
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
-        error, wait = last.error, last.wait_seconds or 0.0
+        error, wait = redacted_content(last.error), last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
@@ -45,6 +46,7 @@ from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 _log = logging.getLogger("skillcomp.live")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TABLES = ("gold_verdicts", "verdicts")
+_ABOUT_GRADER = ("version", "kind", "model", "family")
 
 
 def grade(
@@ -434,8 +436,8 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         planned = PlannedGrader(
             grader=grader.name,
             round=round if agent is None else None,
-            settings=getattr(agent or grader, "settings", None),
-            **{name: getattr(grader, name) for name in ("version", "kind", "model", "family")},
+            settings=redacted_content(getattr(agent or grader, "settings", None)),
+            **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
         )
         before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
         for earlier in before:

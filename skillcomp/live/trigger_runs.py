@@ -25,8 +25,9 @@ import orjson
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
-from skillcomp.io.files import checked_slug, json_or_none, write_json
+from skillcomp.io.files import checked_slug, json_or_none, replace_file, write_json
 from skillcomp.io.plugin_eval_suites import case_folders
+from skillcomp.io.redaction import redact, redact_json
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
@@ -397,7 +398,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     finally:
         summary = summarise(folder, plan)
         write_json(folder / "summary.json", summary)
-        (folder / "summary.md").write_text(_summary_markdown(summary), encoding="utf-8")
+        replace_file(folder / "summary.md", _summary_markdown(summary).encode())
     return summary
 
 
@@ -449,7 +450,7 @@ class _CaseAgent:
         await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
         if self._progress:
-            tqdm.write(_case_line(folder, skill, case, reply), file=sys.stderr)
+            tqdm.write(redact(_case_line(folder, skill, case, reply)), file=sys.stderr)
         return reply
 
     def _write_current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
@@ -465,7 +466,7 @@ class _CaseAgent:
         if status == "completed":
             row["pass"] = _read_object(folder / "grade.json")["deterministic"]["pass"]
             with (self._run / "progress.jsonl").open("ab") as stream:
-                stream.write(orjson.dumps(row) + b"\n")
+                stream.write(redact_json(orjson.dumps(row)) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
             write_json(self._run / "summary.partial.json", {**done, "last": row})
         write_json(self._run / "current.json", {**row, "status": status})

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.event_streams import whole_number
+from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     Reply,
     host_of,
-    redact,
     settings_json,
     whole_hash,
 )

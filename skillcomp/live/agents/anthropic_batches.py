@@ -9,7 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from skillcomp.errors import SkillcompError, extra_imports
-from skillcomp.live.agents.agent import LONGEST_WAIT, Reply, redact
+from skillcomp.io.redaction import redact
+from skillcomp.live.agents.agent import LONGEST_WAIT, Reply
 from skillcomp.live.agents.batch_service import BatchError, BatchState, Before
 from skillcomp.live.agents.service import (
     ServiceAgent,
