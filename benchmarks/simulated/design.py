@@ -302,9 +302,9 @@ def counts(
     n_runs : int
         Number of studies.
     n_skills, n_cases, n_repeats, baseline_rate, delta, near_far_gap, checks_per_case, far_share
-        As in :func:`skillcomp.simulate.study`.
+        As in :func:`benchmarks.simulated.study`.
     between_skill_sd, between_case_sd, case_effect_sd, skill_level_sd, between_attempt_sd : float
-        Standard deviations on the logit scale, as in :func:`skillcomp.simulate.study`.
+        Standard deviations on the logit scale, as in :func:`benchmarks.simulated.study`.
     seed : int or numpy.random.Generator
         Source of randomness.
 

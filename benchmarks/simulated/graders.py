@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
+from benchmarks.simulated.design import Bools, Floats, Ints, Rng
+from benchmarks.simulated.text import WrittenAnswers, quotes
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import missing_values
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS
-from skillcomp.simulate.design import Bools, Floats, Ints, Rng
-from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Rate = float | Mapping[str, float]
 
@@ -358,68 +358,3 @@ def _evidence_columns(
         "evidence_found": pd.arrays.BooleanArray(~wrong, failed.copy()),
         "rationale": reasons.take(np.where(failed, 2, passed.astype(np.int64))),
     }
-
-
-def gold_stream(
-    *,
-    n: int = 400,
-    rise_at: int | None = 200,
-    rate: float = 0.05,
-    raised: float = 0.15,
-    n_streams: int = 1,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Simulate a stream of gold checks with an error rate that rises at a known time.
-
-    Parameters
-    ----------
-    n : int, default 400
-        Gold checks per stream.
-    rise_at : int or None, default 200
-        Index (from 0) of the first check at the raised rate; None for no rise, to measure false
-        alarms.
-    rate, raised : float, default 0.05 and 0.15
-        Chance that the grader contradicts gold before ``rise_at``, and from ``rise_at`` on.
-    n_streams : int, default 1
-        Number of independent streams.
-    seed : int, default 0
-        Source of randomness.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per check in order of time: ``stream`` (str), ``index`` (from 0), ``time``,
-        ``error`` (boolean: grader and gold differ) and ``true_rate``.
-
-    Raises
-    ------
-    StudyError
-        If a rate is outside 0 to 1, or ``rise_at`` is outside the stream.
-
-    See Also
-    --------
-    skillcomp.reliability.chart : Control chart that should detect the rise.
-
-    Examples
-    --------
-    >>> stream = gold_stream(n=300, rise_at=200)
-    >>> stream["true_rate"].value_counts().to_dict()
-    {0.05: 200, 0.15: 100}
-    """
-    for name, value in (("rate", rate), ("raised", raised)):
-        if not 0 <= value <= 1:
-            raise StudyError(f"{name}: found {value}; allowed: 0 to 1.")
-    if n < 1 or (rise_at is not None and not 0 <= rise_at < n):
-        raise StudyError(f"rise_at: found {rise_at} in a stream of {n}; allowed: 0 to {n - 1}.")
-    rng = np.random.default_rng(seed)
-    index = np.tile(np.arange(n), n_streams)
-    true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
-    moved = (index * 1800).astype("timedelta64[s]")  # one check every half hour
-    columns = {
-        "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
-        "index": pd.array(index, dtype="Int64"),
-        "time": utc(GRADING_STARTS + moved),
-        "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
-        "true_rate": true,
-    }
-    return pd.DataFrame(columns)
