@@ -150,11 +150,10 @@ def test_sensitivity_and_specificity_hold_in_each_condition():
         assert realised == pytest.approx(sp)
 
 
-@pytest.mark.parametrize("when", [0.5, "2026-02-02T21:20:00"])
-def test_drift_sets_in_at_its_time(when):
+def test_drift_sets_in_at_its_time():
     # 1,600 attempts, one a minute from 08:00: the 800th is graded at 21:20
     made = simulated.study(
-        n_skills=20, n_cases=20, graders=(Grader("g", 0.95, 0.9, drift=(when, 0.6, 0.5)),), seed=1
+        n_skills=20, n_cases=20, graders=(Grader("g", 0.95, 0.9, drift=(0.5, 0.6, 0.5)),), seed=1
     )
     made.verdicts["late"] = made.verdicts["graded_at"] >= pd.Timestamp("2026-02-02 21:20", tz="UTC")
     rates = rates_against_truth(made, ["late"])
@@ -265,7 +264,6 @@ def test_counts_have_the_delta_gap_and_repeat_variance_asked_for():
         (share.mean(axis=1), 0.25),
         (share[:, many.far].mean(axis=1) - share[:, ~many.far].mean(axis=1), -0.1),
         (many.baseline.mean(axis=1) / 3, 0.3),
-        (many.realised, 0.25),
     ):
         assert abs(values.mean() - true) < 3.5 * values.std() / np.sqrt(2000)
 

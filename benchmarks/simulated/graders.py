@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,8 @@ class Grader:
     position_bias : float
         Change of the log odds that the answer shown first wins a pairwise comparison.
     drift : tuple of (time, sensitivity, specificity), optional
-        Time of a drift, and sensitivity and specificity from then on. The time is either the share
-        of attempts that are graded before the drift, strictly between 0 and 1, or a datetime or ISO
-        text that is compared with ``graded_at`` (UTC).
+        Time of a drift, and sensitivity and specificity from then on. The time is the share of
+        attempts that are graded before the drift, strictly between 0 and 1.
     failure_rate : float or mapping of str to float
         Chance that a verdict is ``malformed``, so that ``passed`` is NA.
     asks_evidence : bool
@@ -88,7 +86,7 @@ class Grader:
     list_bias: float = 0.0
     order_bias: float = 0.0
     position_bias: float = 0.0
-    drift: tuple[float | str | datetime | pd.Timestamp, Rate, Rate] | None = None
+    drift: tuple[float, Rate, Rate] | None = None
     failure_rate: Rate = 0.0
     asks_evidence: bool = True
     quote_error_rate: float = 0.0
@@ -100,8 +98,8 @@ class Grader:
         rates = {name: getattr(self, name) for name in _RATES}
         if self.drift is not None:
             share = self.drift[0]
-            if isinstance(share, float | int) and not 0 < share < 1:
-                rule = "a share strictly between 0 and 1, or a time"
+            if not 0 < share < 1:
+                rule = "a share strictly between 0 and 1"
                 raise StudyError(f"grader '{self.name}': drift time {share!r}; allowed: {rule}.")
             rates |= {"drifted sensitivity": self.drift[1], "drifted specificity": self.drift[2]}
         for name, rate in rates.items():
@@ -120,13 +118,8 @@ class Grader:
         """Return the ``graded_at`` at which the drift begins; None if the grader does not drift."""
         if self.drift is None:
             return None
-        when = self.drift[0]
-        if isinstance(when, float | int):
-            seconds = round(when * n_attempts) * SECONDS_PER_ATTEMPT
-            return GRADING_STARTS + np.timedelta64(seconds, "s")
-        stamp = pd.Timestamp(when)
-        stamp = stamp.tz_localize("UTC") if stamp.tz is None else stamp.tz_convert("UTC")
-        return stamp.tz_localize(None).to_datetime64()
+        seconds = round(self.drift[0] * n_attempts) * SECONDS_PER_ATTEMPT
+        return GRADING_STARTS + np.timedelta64(seconds, "s")
 
 
 def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
