@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, rankdata
 
+import skillcomp as sc
 from skillcomp import RunStore, frames
 from skillcomp.errors import FrameError
 from skillcomp.reliability import contrast, contrast_counts, drift
@@ -117,6 +118,7 @@ def test_a_version_that_graded_twice_is_compared_with_itself(pilot: RunStore) ->
     same = rows.loc["agreement_difference"]
     # of the 374 labelled checks of the retest, round 2 mends one and spoils two: (1 - 2) / 374
     assert (same["reference"], same["round"], same["n"]) == (1, 2, 374)
+    assert "compared with 1.\n" in str(sc.table(rows.reset_index().iloc[:3]))
     assert (same["n_gained"], same["n_lost"]) == (1, 2)
     assert same["estimate"] == pytest.approx(-1 / 374)
     assert same["ci_low"] < 0 < same["ci_high"]

@@ -162,7 +162,8 @@ def contrast(
         compared = _compared_graders(part, between, levels, ci_level, interval)
         rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
     rows = [line | {"note": join_notes(line["note"], together)} for line in rows]
-    return estimates(rows, by=[*names, between], extra=_EXTRA)
+    frame = estimates(rows, by=[*names, between], extra=_EXTRA)
+    return frame.astype({"reference": checked[between].dtype})
 
 
 def contrast_counts(
