@@ -89,7 +89,7 @@ INTEGRATION = {
     "test_workers",
     "test_correction_by_verdict",
     "test_skillverdicts_compare_versions",
-    "test_overlap_score_files",
+    "test_howto_dask",
     "test_readers_inspect",
     "test_live_probe",
 }

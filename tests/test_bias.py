@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp import simulate
+from benchmarks import simulated
 from skillcomp.bias.feature_effects import feature_effect
 from skillcomp.errors import FrameError
 
@@ -19,8 +19,8 @@ PLANTED = {
     "order in the batch": "order_effect",
 }
 CONDITIONS = ("baseline", "skill")
-FAIR = simulate.Grader("fair", asks_evidence=False)
-BIASED = simulate.Grader(
+FAIR = simulated.Grader("fair", asks_evidence=False)
+BIASED = simulated.Grader(
     "biased",
     sensitivity={"baseline": 0.85, "skill": 0.90},
     specificity={"baseline": 0.85, "skill": 0.70},
@@ -34,8 +34,8 @@ BIASED = simulate.Grader(
 )
 
 
-def planted_study(seed: int, **how: object) -> simulate.Study:
-    return simulate.study(
+def planted_study(seed: int, **how: object) -> simulated.Study:
+    return simulated.study(
         **{
             "n_skills": 4,
             "n_cases": 30,
@@ -50,13 +50,13 @@ def planted_study(seed: int, **how: object) -> simulate.Study:
     )
 
 
-def audited(made: simulate.Study, **how: object) -> pd.DataFrame:
+def audited(made: simulated.Study, **how: object) -> pd.DataFrame:
     return sc.bias.audit(
         made.verdicts, made.attempts, made.gold, by=["grader"], pairwise=made.pairwise, **how
     )
 
 
-def true_points(made: simulate.Study, row: pd.Series) -> float:
+def true_points(made: simulated.Study, row: pd.Series) -> float:
     """What was planted, in percentage points, over the checks of this study."""
     where = {"grader": row["grader"], "target": "these_cases"}
     if row["bias"] in PLANTED:
@@ -74,12 +74,12 @@ def effects(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def made() -> simulate.Study:
+def made() -> simulated.Study:
     return planted_study(3)
 
 
 @pytest.fixture(scope="module")
-def found(made: simulate.Study) -> pd.DataFrame:
+def found(made: simulated.Study) -> pd.DataFrame:
     return audited(made)
 
 
@@ -100,7 +100,7 @@ def test_every_bias_has_a_row_for_every_grader(found: pd.DataFrame) -> None:
     assert not pooled[found["bias"].eq("model family")].any()
 
 
-def test_planted_biases_lie_in_their_intervals(made: simulate.Study, found: pd.DataFrame) -> None:
+def test_planted_biases_lie_in_their_intervals(made: simulated.Study, found: pd.DataFrame) -> None:
     rows = effects(found)
     assert len(rows) == 14
     hit = [r["ci_low"] <= true_points(made, r) <= r["ci_high"] for _, r in rows.iterrows()]
@@ -116,7 +116,7 @@ def test_a_biased_grader_is_told_from_a_fair_one(found: pd.DataFrame) -> None:
     assert lenient["ci_low"] > 0
 
 
-def test_without_gold_only_paired_evidence_is_left(made: simulate.Study) -> None:
+def test_without_gold_only_paired_evidence_is_left(made: simulated.Study) -> None:
     found = sc.bias.audit(
         made.verdicts,
         made.attempts,
@@ -150,11 +150,11 @@ def leniency(cells: dict[tuple[str, str], list[tuple[bool, bool]]], **how: objec
 
 
 def with_copies(
-    study: simulate.Study, *graders: simulate.Grader
+    study: simulated.Study, *graders: simulated.Grader
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Verdicts and attempts of a study with padded copies."""
     copies = sc.bias.perturb(study.attempts, kind="pad")
-    graded = [simulate.grade(study, grader, attempts=copies, seed=7) for grader in graders]
+    graded = [simulated.grade(study, grader, attempts=copies, seed=7) for grader in graders]
     verdicts = pd.concat([study.verdicts, *graded], ignore_index=True)
     return verdicts, pd.concat([study.attempts, copies], ignore_index=True)
 
@@ -200,7 +200,7 @@ def test_leniency_within_skill_is_the_weighted_difference_by_hand() -> None:
     assert "not identified: no skill has gold passes in both" in rows.loc["all", "note"]
 
 
-def test_frames_that_do_not_belong_together_are_refused(made: simulate.Study) -> None:
+def test_frames_that_do_not_belong_together_are_refused(made: simulated.Study) -> None:
     with pytest.raises(FrameError, match="not in the attempts frame"):
         sc.bias.audit(made.verdicts, made.attempts.head(3), made.gold, by=["grader"])
     with pytest.raises(FrameError, match="more than one grader: biased, fair"):
@@ -237,7 +237,7 @@ def test_leniency_rises_with_each_answer_that_fools_the_grader() -> None:
 
 
 def test_a_grader_that_is_never_fooled_gets_a_bound_for_every_bias() -> None:
-    grader = simulate.Grader("sure", sensitivity=1.0, specificity=1.0, asks_evidence=False)
+    grader = simulated.Grader("sure", sensitivity=1.0, specificity=1.0, asks_evidence=False)
     study = planted_study(5, n_skills=2, n_cases=12, graders=(grader,))
     rows = sc.bias.audit(study.verdicts, study.attempts, study.gold)
     rows = rows[rows["bias"].isin(PLANTED) | rows["bias"].eq("condition leniency")]
@@ -279,13 +279,13 @@ def test_rows_without_a_feature_held_constant_are_left_out_and_counted() -> None
 
 
 @pytest.fixture(scope="module")
-def padded(made: simulate.Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+def padded(made: simulated.Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The study with padded copies, graded by a biased and a fair grader."""
     return with_copies(made, FAIR, BIASED)
 
 
 def test_padded_copies_show_the_verbosity_bias_without_gold(
-    made: simulate.Study, padded: tuple[pd.DataFrame, pd.DataFrame]
+    made: simulated.Study, padded: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
     with pytest.raises(FrameError, match="more than one agent"):
         sc.bias.perturbed(*padded, by=["grader"])
@@ -302,7 +302,7 @@ def test_padded_copies_show_the_verbosity_bias_without_gold(
 
 
 def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
-    found: pd.DataFrame, padded: tuple[pd.DataFrame, pd.DataFrame], made: simulate.Study
+    found: pd.DataFrame, padded: tuple[pd.DataFrame, pd.DataFrame], made: simulated.Study
 ) -> None:
     verdicts, attempts = padded
     both = sc.bias.audit(verdicts, attempts, made.gold, by=["grader"])

@@ -9,7 +9,9 @@ from oracles.variance_components import paired_components
 from scipy.stats import multinomial
 from scipy.stats import t as student
 
-from skillcomp import planning, simulate
+from benchmarks import simulated
+from benchmarks.simulated import Grader
+from skillcomp import planning
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
@@ -28,7 +30,6 @@ from skillcomp.planning.gold_needed import (
     expected_length,
 )
 from skillcomp.planning.power import GAPS, case_samples
-from skillcomp.simulate import Grader
 from skillcomp.skillverdicts import decide
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
 from skillcomp.stats.bounded_studies import (
@@ -76,7 +77,7 @@ def test_components_by_hand():
 
 
 def test_one_skill_leaves_tau_unknown_and_no_distance_leaves_the_gap_unknown():
-    made = simulate.study(n_skills=1, graders=PERFECT, far_share=0.0)
+    made = simulated.study(n_skills=1, graders=PERFECT, far_share=0.0)
     found = planning.variance_components(outcomes(made.verdicts, made.cases))
     for measure, words in (("tau2", "at least two skills"), ("gap", "two near and two far")):
         assert np.isnan(value(found, measure))
@@ -84,7 +85,7 @@ def test_one_skill_leaves_tau_unknown_and_no_distance_leaves_the_gap_unknown():
 
 
 def test_components_are_an_estimates_frame_and_refuse_pooled_graders():
-    made = simulate.study(graders=(Grader("a"), Grader("b")), n_skills=2)
+    made = simulated.study(graders=(Grader("a"), Grader("b")), n_skills=2)
     both = outcomes(made.verdicts, made.cases)
     found = planning.variance_components(both, by=["grader"])
     pd.testing.assert_frame_equal(
@@ -205,7 +206,7 @@ def test_the_grader_on_gold_is_read_on_the_checks_that_carry_gold():
 
 
 def test_wider_intervals_need_less_gold_and_a_short_pilot_has_no_upper_limit():
-    made = simulate.study(seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97),))
+    made = simulated.study(seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97),))
     how = {"width": [0.19, 0.3], "n_resamples": 50}
     table = planning.gold_needed(made.verdicts, made.gold, **how).set_index(["width", "measure"])
     rows, narrow = table.loc[0.3], table.loc[(0.19, "gold_cases")]
@@ -380,7 +381,7 @@ def test_drawn_deltas_have_the_mean_and_variance_that_are_asked_for(delta, varia
 
 
 def test_a_pilot_and_its_components_give_the_same_plan():
-    made = simulate.study(graders=(Grader("a", 1.0, 1.0), Grader("b")), seed=1)
+    made = simulated.study(graders=(Grader("a", 1.0, 1.0), Grader("b")), seed=1)
     pilot = outcomes(made.verdicts, made.cases)
     components_frame = planning.variance_components(pilot, by=["grader"])
     about = dict(by=["grader"], n_studies=100)
@@ -394,7 +395,7 @@ def test_a_pilot_and_its_components_give_the_same_plan():
 
 
 def test_a_pilot_with_one_repeat_says_what_it_takes_for_granted():
-    made = simulate.study(graders=PERFECT, n_repeats=1, seed=1)
+    made = simulated.study(graders=PERFECT, n_repeats=1, seed=1)
     pilot = outcomes(made.verdicts, made.cases)
     found = planning.power_curve(pilot, sizes=[0.2], n_repeats=[1, 4])
     # steps of a quarter instead of one, but the same variance
@@ -404,7 +405,7 @@ def test_a_pilot_with_one_repeat_says_what_it_takes_for_granted():
 
 
 def test_point_values_agree_with_the_second_implementation():
-    made = simulate.study(graders=PERFECT, n_cases=[5, 9, 14, 6], n_skills=4, n_repeats=3, seed=2)
+    made = simulated.study(graders=PERFECT, n_cases=[5, 9, 14, 6], n_skills=4, n_repeats=3, seed=2)
     out = outcomes(made.verdicts, made.cases)
     found = planning.variance_components(out)
     wide = out.assign(x=out["passed"].astype(float)).pivot_table(

@@ -9,6 +9,7 @@ import pytest
 from build import frames_of, lenient_judge, sentences_on
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import FrameError, StoreError, StudyError
 from skillcomp.planning.cases_to_settle import MANY_REPEATS
 from skillcomp.report import answer, findings
@@ -332,8 +333,8 @@ def test_gold_by_a_model_or_by_the_family_under_test_is_named_first() -> None:
 # Whole studies
 
 JUDGES = (
-    sc.simulate.Grader("judge", version="1"),
-    sc.simulate.Grader("judge", specificity=0.7, version="2"),
+    simulated.Grader("judge", version="1"),
+    simulated.Grader("judge", specificity=0.7, version="2"),
 )
 
 
@@ -341,11 +342,11 @@ JUDGES = (
 def small() -> sc.report.Answer:
     """The answer of a study too small to decide."""
     plan = {"n_skills": 4, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0}
-    return answer(frames_of(sc.simulate.study(**plan, seed=4)))
+    return answer(frames_of(simulated.study(**plan, seed=4)))
 
 
 def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> None:
-    study = sc.simulate.study(
+    study = simulated.study(
         n_skills=2, n_cases=20, n_repeats=1, delta=0.45, between_skill_sd=0.0, seed=2,
         graders=JUDGES, gold_fraction=0.6,
         conditions=("baseline", "skill", "placebo"),
@@ -427,7 +428,7 @@ def test_what_cannot_be_answered_is_an_error_that_says_why(
     (tmp_path / "empty").mkdir()
     with pytest.raises(StudyError, match="holds no verdicts yet"):
         answer(sc.RunStore(tmp_path / "empty"))
-    study = frames_of(sc.simulate.study(n_skills=1, n_cases=5, seed=1))
+    study = frames_of(simulated.study(n_skills=1, n_cases=5, seed=1))
     with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
         answer(study, grader="jugde")
     with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
@@ -580,7 +581,7 @@ def test_drift_has_a_sentence_for_each_agent_and_rounds_are_of_all_agents() -> N
 def test_failed_gradings_rounds_and_answers_that_address_the_grader_are_told(
     small: sc.report.Answer,
 ) -> None:
-    study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, seed=4)
+    study = simulated.study(n_skills=2, n_cases=6, n_repeats=1, seed=4)
     again = study.verdicts.assign(round=2, passed=~study.verdicts["passed"].astype("boolean"))
     lost = again.index[:20]
     again.loc[lost, "passed"] = pd.NA

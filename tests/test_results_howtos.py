@@ -255,7 +255,7 @@ def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(engine: str, execut
     if engine == "duckdb":
         database.sql("".join(re.findall(r"```sql\n(.*?)```", page, re.DOTALL)))
     else:
-        exec("".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL)), {"pl": database})
+        exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], {"pl": database})
     (row,) = executed("howto/million-rows")["delta"].to_dict("records")
     rows["at"] = rows.groupby(["task", "setup"]).cumcount() + 1
     names = {"skill": None, "case": "task", "condition": "setup", "repeat": "at"}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.many_studies import counted_studies
+from benchmarks.simulated import counts
 from benchmarks.validity.methods import Rows
-from skillcomp.simulate import counts
 from skillcomp.stats import sides_of_null
 from skillcomp.stats.bounded import DELTAS, Arm
 

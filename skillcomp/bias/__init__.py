@@ -7,6 +7,6 @@ estimates position bias from pairwise judgements in both orders or in one random
 is preferred to another. ``features`` measures the form of an answer.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

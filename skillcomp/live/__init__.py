@@ -71,6 +71,6 @@ graders.traces: graders of the work of a program
     ``TraceJudge``: a program that judges by a rubric.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

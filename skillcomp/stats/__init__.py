@@ -26,10 +26,6 @@ clusters: cases in clusters
     ``cr2_mean``: a mean with CR2 standard error and Satterthwaite df.
     ``sign_flip``: test of a mean by flipping the signs of whole clusters.
 
-cusum: a control chart of the errors in single checks
-    ``bernoulli_cusum``, ``BernoulliCusum``: the chart.
-    ``cusum_limit``, ``cusum_steps``: value of the chart that raises an alarm, and its steps.
-
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.
     ``clean_needed``: negatives needed to bound the false-flag rate.
@@ -77,6 +73,6 @@ significance: the same items judged by two or more versions
     ``rank_sets``: confidence sets of the ranks of graders, from adjusted pairs.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

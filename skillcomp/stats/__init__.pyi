@@ -19,10 +19,6 @@ from .clusters import ClusteredFit as ClusteredFit
 from .clusters import cr2 as cr2
 from .clusters import cr2_mean as cr2_mean
 from .clusters import sign_flip as sign_flip
-from .cusum import BernoulliCusum as BernoulliCusum
-from .cusum import bernoulli_cusum as bernoulli_cusum
-from .cusum import cusum_limit as cusum_limit
-from .cusum import cusum_steps as cusum_steps
 from .detection import bootstrap_auc as bootstrap_auc
 from .detection import clean_needed as clean_needed
 from .gaps import bounded_slope as bounded_slope
