@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -379,8 +381,14 @@ def test_the_commands_of_half_the_price_send_answers_and_gradings_in_batches(
         }
         settings |= {"PYTHONPATH": str(ROOT), "INSPECT_DISPLAY": "plain"}
         how: dict[str, Any] = {"shell": True, "cwd": tmp_path, "env": {**os.environ, **settings}}
-        ended = subprocess.run(commands, **how, capture_output=True, text=True, timeout=100)
-    assert ended.stdout.count("Log:") == 2, ended.stdout + ended.stderr
+        how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        shell = subprocess.Popen(commands, start_new_session=True, **how)
+        try:
+            output, _ = shell.communicate(timeout=300)
+        finally:
+            with suppress(ProcessLookupError):  # the commands outlive their shell
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert output.count("Log:") == 2, output
     models = [
         {request["params"]["model"] for request in batch["requests"]}
         for batch in server.batches.values()

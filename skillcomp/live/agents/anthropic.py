@@ -25,7 +25,7 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.agents.service import MAX_RETRIES, CacheGate, ServiceAgent, retry_after
 from skillcomp.live.concurrency import interruption
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus, Skill
+from skillcomp.records import AttemptStatus
 
 with extra_imports("live", "AnthropicAgent"):
     import anthropic
@@ -234,14 +234,6 @@ class AnthropicAgent(ServiceAgent):
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
         return self._cost_of_counts(message.model, counts)
-
-    async def count_tokens(
-        self, prompt: str, *, skill: Skill | None = None, system: str | None = None
-    ) -> int:
-        """Ask the service how many tokens the whole prompt has, and return that number."""
-        body = self.request(prompt, skill=skill, system=system)
-        fields = {key: body[key] for key in ("model", "messages", "system") if key in body}
-        return int((await self.client().messages.count_tokens(**fields)).input_tokens)
 
 
 async def _end_long_retries(

@@ -243,18 +243,6 @@ class ServiceAgent(BaseAgent):
     def _make_client(self) -> Any:
         """Make a client of the SDK; raise AgentError if the environment holds no key."""
 
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of a call; the arguments are those of `ask`."""
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
-        return self._request_body(prompt, texts, schema)
-
     @abstractmethod
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -275,8 +263,8 @@ class ServiceAgent(BaseAgent):
         cell: Cell | None = None,
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
-        body = self.request(prompt, skill=skill, system=system, schema=schema)
-        return await self._send_body(body)
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        return await self._send_body(self._request_body(prompt, texts, schema))
 
     @abstractmethod
     def _is_answer(self, message: Any) -> bool:
