@@ -319,7 +319,7 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     for row in store.records("batches"):
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
             under_way[row["nonce"]] = row
-        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], None):
+        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
             usd += row.get("usd") or 0.0
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for row in under_way.values():
