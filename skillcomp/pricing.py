@@ -43,8 +43,6 @@ class Price:
     cache_write_5m, cache_write_1h, cache_read : float
         USD per million tokens written to a cache that lasts five minutes, written to one that
         lasts one hour, and read from a cache. NaN if unknown.
-    batch : float
-        Factor that multiplies all prices of a call in a batch; NaN if the model has no batches.
     above : int
         The row applies only to calls with a longer prompt (in tokens) than this. Its prices then
         hold for all tokens of the call. 0 for the lowest tier.
@@ -60,7 +58,6 @@ class Price:
     cache_write_5m: float = math.nan
     cache_write_1h: float = math.nan
     cache_read: float = math.nan
-    batch: float = math.nan
     above: int = 0
     since: date | None = None
     source: str = "given by the user"
@@ -71,7 +68,7 @@ def _price_rows(
 ) -> list[Price]:
     """Return one `Price` per name; all get ``prices`` as fields ``input`` to ``cache_read``."""
     about.setdefault("source", _PAGES)
-    return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
+    return [Price(f"claude-{name}", *prices, **about) for name in names.split()]
 
 
 PRICES: tuple[Price, ...] = (
@@ -208,7 +205,6 @@ def cost(
     usage: Usage,
     model: str,
     *,
-    batch: bool = False,
     on: date | None = None,
     prices: Sequence[Price] = (),
 ) -> Cost:
@@ -221,8 +217,6 @@ def cost(
         model do not depend on the length of the prompt.
     model : str
         Name of the model in the reply.
-    batch : bool, default False
-        Whether the call was part of a batch.
     on : datetime.date, optional
         Day of the call; today if omitted.
     prices : sequence of Price, optional
@@ -235,14 +229,14 @@ def cost(
 
     Notes
     -----
-    Tokens read from a cache or written to one have their own prices. The batch discount applies to
-    all tokens. Individual discounts, taxes and server tools are not included.
+    Tokens read from a cache or written to one have their own prices. Discounts (such as those of
+    batch services), taxes and server tools are not included.
 
     Examples
     --------
     >>> from datetime import date
-    >>> cost(Usage(1_000_000, 0), "claude-opus-5-5", batch=True, on=date(2026, 11, 21)).usd
-    2.0
+    >>> cost(Usage(1_000_000, 0), "claude-opus-5-5", on=date(2026, 11, 21)).usd
+    4.0
     """
     day = on or date.today()
     row = price(model, on=day, prompt_tokens=usage.input_tokens, prices=prices)
@@ -257,11 +251,9 @@ def cost(
         "output": usage.output_tokens,
     }
     # skip a kind of token that was not used, because its price may be unknown
-    total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
-    usd = total * (row.batch if batch else 1.0)
+    usd = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     if math.isnan(usd):
-        used = {**tokens, "batch": batch}
-        need = [kind for kind, n in used.items() if n and math.isnan(getattr(row, kind))]
+        need = [kind for kind, n in tokens.items() if n and math.isnan(getattr(row, kind))]
         return Cost(math.nan, f"no price for {' and '.join(need)} of model '{model}'", row)
     return Cost(usd, None, row)
 
@@ -303,7 +295,7 @@ def price_table(*, on: date | None = None) -> pd.DataFrame:
     tiers = dict.fromkeys((row.model, row.above + 1 if row.above else 0) for row in PRICES)
     current = [price(model, on=on, prompt_tokens=n) for model, n in tiers]
     columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
-    columns += ["cache_read", "batch", "since", "source"]
+    columns += ["cache_read", "since", "source"]
     return pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)
 
 

@@ -38,7 +38,7 @@ def test_the_long_tier_applies_to_the_whole_request_and_counts_cached_tokens():
     parts=st.tuples(*[st.integers(0, 200_000)] * 4),
 )
 @settings(max_examples=30, deadline=None)
-def test_a_batch_costs_half_and_the_parts_add_up(name, parts):
+def test_the_parts_of_a_cost_add_up(name, parts):
     plain, read, write, out = parts
     usage = Usage(plain + read + write, out, read, write)
     full = cost(usage, name, on=NOW)
@@ -46,7 +46,6 @@ def test_a_batch_costs_half_and_the_parts_add_up(name, parts):
     by_hand = plain * row.input + read * row.cache_read + write * row.cache_write_5m
     by_hand += out * row.output
     assert full.usd == pytest.approx(by_hand / 1e6)
-    assert cost(usage, name, on=NOW, batch=True).usd == pytest.approx(full.usd / 2)
 
 
 def test_prices_are_those_of_the_day():
@@ -68,9 +67,9 @@ def test_an_unknown_model_costs_nan_with_a_note_and_never_nothing():
 def test_own_prices_come_first_and_may_leave_gaps():
     mine = (Price("gpt-6", 3, 12),)
     assert cost(Usage(1e6, 0), "gpt-6", prices=mine).usd == 3
-    gap = cost(Usage(1e6, 0, cached_tokens=5), "gpt-6", prices=mine, batch=True)
+    gap = cost(Usage(1e6, 0, cached_tokens=5), "gpt-6", prices=mine)
     assert np.isnan(gap.usd)
-    assert gap.note == "no price for cache_read and batch of model 'gpt-6'"
+    assert gap.note == "no price for cache_read of model 'gpt-6'"
 
 
 def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():

@@ -336,7 +336,7 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    # the price of calls without caching and without batches
+    # the price of calls without caching
     row = total[total["mode"].eq("plain")].iloc[0]
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

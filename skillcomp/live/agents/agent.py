@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
@@ -19,9 +19,6 @@ from skillcomp.io.files import whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
-
-if TYPE_CHECKING:
-    from skillcomp.live.agents.batch_service import BatchService
 
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
@@ -143,7 +140,7 @@ class Reply(Record):
         What went wrong, as one sentence; None if nothing did.
     fatal : bool
         Whether the cause of the failure (no permission, no money) would make every further prompt
-        fail, too. For a request in a batch: whether it must not be sent again.
+        fail, too.
     settings : str or None
         Settings of the agent that gave the reply, as JSON.
     wait_seconds : float or None
@@ -272,8 +269,6 @@ class BaseAgent(ABC):
         The attributes of `Agent`. By default, model and family are None and there are no settings.
     prices : sequence of Price
         Prices to use instead of the list prices.
-    batches : BatchService or None
-        The service to which the prompts can be sent in batches; None without such a service.
     is_recording : bool
         Whether the agent replays recorded replies; they cost nothing, so no budget counts them.
     takes_files : bool
@@ -295,7 +290,6 @@ class BaseAgent(ABC):
     family: str | None = None
     settings: str = "{}"
     prices: Sequence[Price] = ()
-    batches: BatchService | None = None
     is_recording: bool = False
     takes_files: bool = False
     installs_folders: bool = False
@@ -401,7 +395,7 @@ def redacted_reply(reply: Reply) -> Reply:
 
 
 def cost_fields(
-    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
+    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]
 ) -> dict[str, Any]:
     """Return `cost_usd` and `cost_note` of a `Reply`.
 
@@ -409,7 +403,7 @@ def cost_fields(
     note.
     """
     try:
-        price = cost(Usage(*tokens), model, batch=batch, prices=prices)
+        price = cost(Usage(*tokens), model, prices=prices)
     except ValueError:
         what = "tokens for one hour than in all" if any(tokens[4:]) else "cached tokens than tokens"
         return {"cost_note": f"{who} reports more {what}"}

@@ -141,7 +141,7 @@ class OpenAIAgent(ServiceAgent):
         create = self.client().chat.completions.with_raw_response.create
         return await self._reply_to(partial(create, **body))
 
-    def _reply_fields(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: ChatCompletion) -> dict[str, Any]:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")

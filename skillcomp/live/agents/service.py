@@ -254,18 +254,6 @@ class ServiceAgent(BaseAgent):
     def _make_client(self) -> Any:
         """Make a client of the SDK; raise AgentError if the environment holds no key."""
 
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of a call; the arguments are those of `ask`."""
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
-        return self._request_body(prompt, texts, schema)
-
     @abstractmethod
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -286,20 +274,18 @@ class ServiceAgent(BaseAgent):
         cell: Cell | None = None,
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
-        body = self.request(prompt, skill=skill, system=system, schema=schema)
-        return await self._send_body(body)
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        return await self._send_body(self._request_body(prompt, texts, schema))
 
     @abstractmethod
     def _is_answer(self, message: Any) -> bool:
         """Return whether a parsed response has the type and the main fields of an answer."""
 
     @abstractmethod
-    def _reply_fields(self, message: Any, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: Any) -> dict[str, Any]:
         """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
 
-    def read(
-        self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False
-    ) -> Reply:
+    def read(self, message: Any, *, seconds: float | None = None, n_tries: int = 1) -> Reply:
         """Return an answer of the service as a `Reply`, with its cost.
 
         A malformed answer gives a reply with the status ``error`` that keeps the answer as raw
@@ -313,7 +299,7 @@ class ServiceAgent(BaseAgent):
             "settings": self.settings,
         }
         try:
-            return Reply(**self._reply_fields(message, batch=batch), **common)
+            return Reply(**self._reply_fields(message), **common)
         except Exception as error:  # the call was paid for, so an unreadable answer is recorded
             return unreadable(error, message, **common)
 
@@ -358,9 +344,7 @@ class ServiceAgent(BaseAgent):
     def _require_key(self, error: Exception) -> None:
         """Raise AgentError if the error shows that the client has no key."""
 
-    def _cost_of_counts(
-        self, model: Any, counts: Sequence[Any], *, batch: bool = False
-    ) -> dict[str, Any]:
+    def _cost_of_counts(self, model: Any, counts: Sequence[Any]) -> dict[str, Any]:
         """Return token counts and cost as fields of a reply, or only a note if a count is invalid.
 
         `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
@@ -375,4 +359,4 @@ class ServiceAgent(BaseAgent):
         fields: dict[str, Any] = dict(zip(_TOKENS, tokens, strict=False))
         if not isinstance(model, str):
             return fields | {"cost_note": f"{self._reporter} does not say which model answered"}
-        return fields | cost_fields(self._reporter, model, tokens, self.prices, batch=batch)
+        return fields | cost_fields(self._reporter, model, tokens, self.prices)
