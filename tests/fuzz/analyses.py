@@ -264,9 +264,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "planning.variance_components": lambda f: sc.planning.variance_components(
         f["outcomes"], by=GRADER
     ),
-    "planning.cases_to_settle": lambda f: sc.planning.cases_to_settle(
-        sc.skillverdicts.decide(f["forced"]), f["forced"], by=["skill"], n_studies=40
-    ),
     "planning.cases_needed": lambda f: sc.planning.cases_needed(f["forced"], n_studies=40),
     "planning.minimum_detectable_delta": lambda f: sc.planning.minimum_detectable_delta(
         f["forced"], n_studies=40
