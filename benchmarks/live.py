@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,8 @@ def _price_pilot() -> int:
     )
     print(
         f"dollars: the pilot's design, {len(attempts)} answers by {AGENT}, each graded by {GRADER}"
-        f"\n  (list prices of {sc.pricing.READ_ON}; tokens estimated from the pilot's texts; no "
-        "thinking)"
+        f"\n  (list prices of genai-prices {version('genai-prices')}; tokens estimated from the "
+        "pilot's texts; no thinking)"
     )
     print("  mode         asking    grading      total   ratio   a graded answer (grading alone)")
     total = sc.planning.cost_total(estimate).set_index("mode")
