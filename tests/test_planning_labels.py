@@ -31,12 +31,12 @@ def test_a_measure_that_cannot_be_planned_is_named() -> None:
         needed(made.verdicts, made.gold, measure="kapa")
 
 
-@pytest.mark.parametrize(("measure", "note"), [
-    ("kappa", "kappa"), ("specificity", "no labelled item counts"),
+@pytest.mark.parametrize(("measure", "label", "note"), [
+    ("sensitivity", False, "no gold label passes"), ("specificity", True, "no gold label fails"),
 ])  # fmt: skip
-def test_gold_that_always_passes_plans_no_kappa_and_no_specificity(measure: Any, note: str) -> None:
+def test_gold_without_items_of_a_kind_plans_nothing(measure: Any, label: bool, note: str) -> None:
     made = lenient_judge()
-    plan = needed(made.verdicts, made.gold.assign(passed=True), measure=measure).iloc[0]
+    plan = needed(made.verdicts, made.gold.assign(passed=label), measure=measure).iloc[0]
     assert np.isnan(plan["estimate"]) and note in plan["note"]
 
 

@@ -21,7 +21,6 @@ from skillcomp.live.agents.agent import Reply
 from skillcomp.live.concurrency import Stop, fan_out, run_sync
 from skillcomp.live.graders.gold_answers import gold_answers
 from skillcomp.live.graders.grader import LiveGrader, agent_of
-from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.live.graders.task_graders import Contains, Pytest
 from skillcomp.live.graders.traces import WITHOUT_RUN, grade_trace, rule_name, usage
 from skillcomp.planning.cost import cost_estimate, cost_total
@@ -205,8 +204,6 @@ def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], 
 
 def _program_for(check: Check, case: Case) -> str | None:
     """Return the kind of program that decides a check; None if the check needs a model."""
-    if check.rule is not None:
-        return "rule"
     if check.judge is not None:
         return check.judge.type if check.judge.type != "llm-rubric" else None
     if case.prompt_kind is not None and rule_name(check) in _RULES:
@@ -216,8 +213,7 @@ def _program_for(check: Check, case: Case) -> str | None:
 
 def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
     """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
-    pattern = check.rule.settings.get("pattern", "") if check.rule else check.description
-    return bool(passed["empty"] and _PROHIBITION.match(str(pattern)))
+    return bool(passed["empty"] and _PROHIBITION.match(check.description))
 
 
 async def _decide_by_program(
@@ -231,9 +227,6 @@ async def _decide_by_program(
         result: tuple[bool | None, str] = (None, "")
         if answer is None:
             pass
-        elif program == "rule" and check.rule is not None:
-            files = () if name == "empty" else None
-            result = RuleChecker(probed.attempt(name, answer), files).result_of(check.rule)
         elif program == "trace":
             result = (None, "a run of the program decides this check")
             if rule_name(check) in WITHOUT_RUN:

@@ -252,7 +252,7 @@ def gold_needed(
     >>> verdicts = frames.verdicts(pilot).query("grader == 'g2'")
     >>> plan = gold_needed(verdicts, frames.gold(pilot), measure="agreement", width=0.1)
     >>> plan[["target", "n_pilot"]].values.tolist()
-    []
+    [['agreement', 820.0]]
     """
     require_known("measure: found", measure, ("delta", *get_args(Quality)), StudyError)
     widths = _checked_widths(width, ci_level)
@@ -286,7 +286,8 @@ def _label_rows(
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES[quality], "raw_agreement"
     quantities = list(dict.fromkeys([whole_rate, measure]))
-    frame = agreement(verdicts, gold, quantities=quantities, by=by, ci_level=ci_level)
+    how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": _N_RESAMPLES}
+    frame = agreement(verdicts, gold, quantities=quantities, by=by, **how)
     for values, part in groups(frame, by):
         intervals = {row["measure"]: interval_of(row) for _, row in part.iterrows()}
         if measure not in intervals:
