@@ -499,17 +499,15 @@ def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
         planning.minimum_detectable_delta(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
 
 
-def test_keywords_take_the_place_of_the_assumptions_fields():
-    shared = planning.Assumptions(omega2=0.2, sigma2=0.15, n_studies=200)
-    stated = planning.power_curve(sizes=0.2, assumptions=shared)
-    plain = planning.power_curve(sizes=0.2, omega2=0.2, sigma2=0.15, n_studies=200)
-    pd.testing.assert_frame_equal(stated, plain)
-    calmer = planning.power_curve(sizes=0.2, assumptions=shared, omega2=0.05)
-    assert one(calmer)["estimate"] > one(stated)["estimate"]
+def test_assumptions_are_keywords_and_an_unknown_one_is_named():
+    shared = {"omega2": 0.2, "sigma2": 0.15, "n_studies": 200}
+    wide = planning.power_curve(sizes=0.2, **shared)
+    calmer = planning.power_curve(sizes=0.2, **shared | {"omega2": 0.05})
+    assert one(calmer)["estimate"] > one(wide)["estimate"]
     with pytest.raises(TypeError, match=r"unknown keyword 'omega'.*Did you mean 'omega2'"):
         planning.power_curve(omega=0.2)
     with pytest.raises(StudyError, match="effect: found 'deltas'"):
-        planning.Assumptions(effect="deltas")
+        planning.power_curve(effect="deltas")
 
 
 def test_a_gap_is_planned_where_few_cases_are_far() -> None:

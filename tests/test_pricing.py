@@ -1,5 +1,6 @@
 import re
 import socket
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp import pricing
 from skillcomp.errors import ExtraError
 from skillcomp.pricing import Price, Usage, cost
 
@@ -92,13 +92,13 @@ def test_no_price_is_read_from_the_network(monkeypatch):
     for name in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, name, refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    pricing._list_prices.cache_clear()
-    assert cost(Usage(1e6, 0), "claude-opus-5-5", on=NOW).usd == 4
+    # a day that no other test asks about
+    assert cost(Usage(1e6, 0), "claude-opus-5-5", on=date(2026, 11, 3)).usd == 4
 
 
 def test_own_prices_come_first_and_may_leave_gaps(monkeypatch):
     assert cost(Usage(1e6, 0), "claude-opus-5-5", prices=[Price("claude-opus-5-5", 1, 1)]).usd == 1
-    monkeypatch.setattr(pricing, "_list_prices", None)  # the list is not needed
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)  # the list is not needed
     mine = (Price("gpt-6", 3, 12),)
     assert cost(Usage(1e6, 0), "gpt-6", prices=mine).usd == 3
     gap = cost(Usage(1e6, 0, cached_tokens=5), "gpt-6", prices=mine, batch=True)
@@ -107,10 +107,9 @@ def test_own_prices_come_first_and_may_leave_gaps(monkeypatch):
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    pricing._list_prices.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "genai_prices.data_snapshot", None)
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
     with pytest.raises(ExtraError, match=r"genai_prices.*skillcomp\[live\]"):
-        cost(Usage(10, 0), "claude-opus-5-5")
+        cost(Usage(10, 0), "claude-opus-5-5", on=date(2026, 11, 4))
 
 
 def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():

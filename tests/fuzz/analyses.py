@@ -216,7 +216,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
         f["verdicts"], f["gold"], reference_grader="judge"
     ),
-    "reliability.flip_rates": lambda f: sc.reliability.flip_rates(f["rounds"]),
     "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
         f["one"], f["attempts"], f["shared"], f["cases"]
     ),
@@ -239,9 +238,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.position": lambda f: sc.bias.position(f["pairwise"], by=GRADER, cases=f["cases"]),
     "bias.win_rates": lambda f: sc.bias.win_rates(
         f["pairwise"], f["attempts"], by=GRADER, sides="condition", cases=f["cases"]
-    ),
-    "bias.position_change": lambda f: sc.bias.position_change(
-        two_judges(f["pairwise"]), reference_grader="other", cases=f["cases"]
     ),
     "correction.rate": lambda f: sc.correction.rate(
         f["verdicts"], f["gold"], by=["grader", "condition"], cases=f["cases"]
