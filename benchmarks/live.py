@@ -3,7 +3,7 @@
 ``python -m benchmarks.live`` sends 2,000 questions, 64 at a time, to a loopback service
 (`tests/fake_anthropic.py`, a separate process on another core): with `sc.run`, and with a bare
 loop over the same SDK and request bodies. The two alternate, each in a fresh process pinned to one
-core. Then it prices the pilot's design from the pilot's texts and the dated price table; tokens
+core. Then it prices the pilot's design from the pilot's texts and list prices; tokens
 are estimated at 3.5 characters each (`sc.planning.cost_estimate`). ``--quick``
 sends 400.
 """

@@ -20,10 +20,9 @@ from skillcomp.errors import extra_imports, suggest
 __all__ = ["Cost", "Price", "Usage", "cost"]
 
 _PER = 1_000_000  # prices are in USD per million tokens
-# Makers that sell their models themselves. A model with open weights has no list price: whoever
-# runs it has another one.
-_MAKERS = ("anthropic", "openai")
-_OPEN_WEIGHTS = "gpt-oss"
+# Only the prices of this maker are used. Other models are served by several services, and each has
+# prices of its own.
+_MAKER = "anthropic"
 # our name of a kind of token -> that of genai-prices
 _KINDS = {
     "input": "input_mtok",
@@ -159,9 +158,9 @@ def cost(
 
     Notes
     -----
-    List prices are those of the models of Anthropic and OpenAI in the installed version of
-    genai-prices. Tokens read from a cache or written to one have their own prices. Individual
-    discounts, taxes and server tools are not included.
+    List prices are those of Anthropic's models in the installed version of genai-prices. For
+    other models, which several services offer at different prices, give your own. Tokens read
+    from a cache or written to one have their own prices. Individual discounts, taxes and server tools are not included.
 
     Examples
     --------
@@ -224,19 +223,15 @@ def _list_prices(model: str, day: date, batch: bool) -> dict[str, Any]:
 
     # noon, because prices start with a day
     moment = datetime.combine(day, time(12), UTC)
-    for maker in _MAKERS:
-        try:
-            _, info = get_snapshot().find_provider_model(model, None, maker, None)
-        except LookupError:
-            continue
-        if info.id.startswith(_OPEN_WEIGHTS):
-            continue
-        standard = info.get_prices(moment)
-        resolved = info.get_prices(moment, {"processing": "batch"}) if batch else standard
-        rates = {kind: getattr(resolved, name) for kind, name in _KINDS.items()}
-        rates = {kind: math.nan if rate is None else rate for kind, rate in rates.items()}
-        return rates | ({"batch": math.nan} if batch and resolved == standard else {})
-    return {}
+    try:
+        _, info = get_snapshot().find_provider_model(model, None, _MAKER, None)
+    except LookupError:
+        return {}
+    standard = info.get_prices(moment)
+    resolved = info.get_prices(moment, {"processing": "batch"}) if batch else standard
+    rates: dict[str, Any] = {kind: getattr(resolved, name) for kind, name in _KINDS.items()}
+    rates = {kind: math.nan if rate is None else rate for kind, rate in rates.items()}
+    return rates | ({"batch": math.nan} if batch and resolved == standard else {})
 
 
 def _rate_of_tier(rate: Any, usage: Usage) -> float:
@@ -250,10 +245,8 @@ def _rate_of_tier(rate: Any, usage: Usage) -> float:
 def _why_unknown(model: str) -> str:
     from genai_prices.data_snapshot import get_snapshot
 
-    makers = [provider for provider in get_snapshot().providers if provider.id in _MAKERS]
-    names = [info.id for maker in makers for info in maker.models]
-    names = [name for name in names if not name.startswith(_OPEN_WEIGHTS)]
-    near = suggest(_SNAPSHOT.sub("", model), names)
+    models = [m for maker in get_snapshot().providers if maker.id == _MAKER for m in maker.models]
+    near = suggest(_SNAPSHOT.sub("", model), [info.id for info in models])
     release = f"genai-prices {version('genai-prices')}"
     return f"no price for model '{model}' in {release}; give your own as prices=.{near}"
 

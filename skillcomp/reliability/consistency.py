@@ -90,10 +90,6 @@ def consistency(
         If the frame breaks its contract, graders, versions or agents would be pooled, or ``by``
         names ``round``.
 
-    See Also
-    --------
-    flip_rates : The flip rate of every case.
-
     Notes
     -----
     Flip rates, raw agreement and the change have the interval of
