@@ -160,7 +160,8 @@ def cost(
     -----
     List prices are those of Anthropic's models in the installed version of genai-prices. For
     other models, which several services offer at different prices, give your own. Tokens read
-    from a cache or written to one have their own prices. Individual discounts, taxes and server tools are not included.
+    from a cache or written to one have their own prices. Individual discounts, taxes and
+    server tools are not included.
 
     Examples
     --------
