@@ -3,7 +3,7 @@
 ``python -m benchmarks.live`` sends 2,000 questions, 64 at a time, to a loopback service
 (`tests/fake_anthropic.py`, a separate process on another core): with `sc.run`, and with a bare
 loop over the same SDK and request bodies. The two alternate, each in a fresh process pinned to one
-core. Then it prices the pilot's design from the pilot's texts and the dated price table; tokens
+core. Then it prices the pilot's design from the pilot's texts and list prices; tokens
 are estimated at 3.5 characters each (`sc.planning.cost_estimate`). ``--quick``
 sends 400.
 """
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,8 @@ def _price_pilot() -> int:
     )
     print(
         f"dollars: the pilot's design, {len(attempts)} answers by {AGENT}, each graded by {GRADER}"
-        f"\n  (list prices of {sc.pricing.READ_ON}; tokens estimated from the pilot's texts; no "
-        "thinking)"
+        f"\n  (list prices of genai-prices {version('genai-prices')}; tokens estimated from the "
+        "pilot's texts; no thinking)"
     )
     print("  mode         asking    grading      total   ratio   a graded answer (grading alone)")
     total = sc.planning.cost_total(estimate).set_index("mode")

@@ -354,13 +354,13 @@ def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
 def test_the_pilot_audit(pilot: sc.RunStore) -> None:
     verdicts = sc.frames.verdicts(pilot, perturbation="all")
     attempts = sc.frames.attempts(pilot, perturbation="all")
+    copying = verdicts["check_id"].str.contains("no_verbatim_span")
     found = sc.bias.audit(
-        verdicts[verdicts["grader"].isin(["g0", "g2"])],
+        verdicts[verdicts["grader"].isin(["g0", "g2"]) & ~copying],
         attempts,
         sc.frames.gold(pilot),
         by=["grader"],
         pairwise=sc.frames.pairwise(pilot),
-        exclude_checks=["no_verbatim_span"],
     )
     assert found.loc[found["bias"].eq("model family"), "estimate"].isna().all()
     lenient = pick(found, grader="g0", bias="condition leniency", condition="skill",
@@ -374,51 +374,6 @@ def test_the_pilot_audit(pilot: sc.RunStore) -> None:
     # 73 of 84 pairs keep their winner
     assert shown.loc["position_consistency", "estimate"] == pytest.approx(73 / 84)
     assert pick(found, grader="pairwise")["estimate"] == pytest.approx(100 * (7 - 4) / 84)
-
-
-def judged_pairs(judges: dict[str, list[bool]], cases: list[str] | None = None) -> pd.DataFrame:
-    """Pairs by judge: whether the winner is the same in both orders."""
-    rows = [
-        {
-            "skill": "s",
-            "case_id": cases[k] if cases else str(k),
-            "grader": judge,
-            "order": order,
-            "first": (one := f"{k}/a" if order == 1 else f"{k}/b"),
-            "second": f"{k}/b" if order == 1 else f"{k}/a",
-            "winner": f"{k}/a" if consistent else one,
-        }
-        for judge, said in judges.items()
-        for k, consistent in enumerate(said)
-        for order in (1, 2)
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_consistency_of_two_judges_is_compared_on_the_same_pairs() -> None:
-    frame = judged_pairs(
-        {"old": [True] * 5 + [False] * 8, "new": [True] * 4 + [False] + [True] * 8}
-    )
-    row = sc.bias.position_change(frame, reference_grader="old").iloc[0]
-    assert (row["grader"], row["n_gained"], row["n_lost"], row["n"]) == ("new", 8, 1, 13)
-    assert row["estimate"] == pytest.approx(7 / 13)
-    # mid-p McNemar of 8 against 1: 2 * (P(X <= 1) - P(X = 1) / 2) with X ~ B(9, 1/2)
-    assert row["p_items"] == pytest.approx(2 * (1 + 9 / 2) / 2**9)
-    assert row["p_items"] < row["p_value"] < 0.05  # that of the interval, which excludes 0
-    assert row["ci_low"] > 0 and "p: at least that of mid-p McNemar" in row["method"]
-    assert row["ci_low"] < row["estimate"] < row["ci_high"]
-
-
-def test_position_change_says_which_judges_there_are() -> None:
-    frame = judged_pairs({"old": [True, False], "new": [True, True]})
-    with pytest.raises(
-        FrameError, match=r"grader 'older' is not there; there: .*Did you mean 'old'"
-    ):
-        sc.bias.position_change(frame, reference_grader="older")
-    with pytest.raises(FrameError, match="is the only one"):
-        sc.bias.position_change(frame[frame["grader"].eq("old")], reference_grader="old")
-    with pytest.raises(FrameError, match="which is compared"):
-        sc.bias.position_change(frame, reference_grader="old", by=["grader"])
 
 
 @pytest.mark.parametrize("name", ["condition", "bias", "stratum"])

@@ -30,7 +30,6 @@ UNANNOUNCED = {
     "planning.minimum_detectable_delta",
     "readers.Problems",
     "reliability.flip_counts",
-    "reliability.flip_rates",
     "reliability.flipped",
     "report.build",
     "report.execute",

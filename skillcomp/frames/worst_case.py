@@ -1,4 +1,4 @@
-"""Effect of missing attempts on a verdict: the worst case, and how many of them can change it.
+"""Effect of missing attempts on a verdict: the worst case.
 
 To set a missing attempt against a verdict means to assume the result that contradicts the verdict
 most. If the verdict is a gain, this is a fail under the condition, or a pass under the reference.
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means, delta_rows
 from skillcomp.stats.bounded import RATES, IntervalRule, Sample
@@ -20,7 +19,6 @@ from skillcomp.stats.results import join_notes
 
 # A verdict is overturned only if a condition lacks at least this share of its attempts.
 ENOUGH_MISSING = 0.05
-_GRID = 32  # The search for the tipping point tries at most this many numbers in one step.
 
 
 @dataclass(frozen=True)
@@ -48,27 +46,8 @@ class Claim:
 
         It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
         """
-        ((estimate, low),) = self._shifted_estimates([int(self._lost().sum())])
+        estimate, low = self._worst_estimate()
         return not estimate > self.bound or (self.is_gain and not low > 0)
-
-    def tipping_point(self) -> int | None:
-        """Return the smallest number of missing attempts that, set against the claim, refute it.
-
-        The claim is refuted if the lower limit is not above the bound. The attempts are ordered
-        once by their influence on the estimate; with equal influence, the earlier row comes first.
-        The result is None if the claim holds even if all attempts are set against it.
-        """
-        below, at_most = 0, int(self._lost().sum())
-        tipping = None
-        while at_most > below:
-            counts = np.unique(np.linspace(below + 1, at_most, _GRID).astype(int)).tolist()
-            fails = [not low > self.bound for _, low in self._shifted_estimates(counts)]
-            if not any(fails):
-                break
-            first = fails.index(True)
-            tipping = counts[first]
-            below, at_most = counts[first - 1] if first else below, tipping - 1
-        return tipping
 
     def _lost(self) -> Floats:
         """Count the missing attempts of each case, in one column for each of the two conditions."""
@@ -84,58 +63,24 @@ class Claim:
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
-    def _shifted_estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the estimate and the lower limit if missing attempts are set against the claim.
-
-        There is one result for each number of attempts in ``counts``.
-        """
-        order, lost, against = self._order_of_influence(), self._lost(), self._opposed_values()
-        sets = []
-        for count in counts:
-            n = np.bincount(order[:count], minlength=lost.size).reshape(lost.shape).astype(float)
-            sets.append(_with_attempts(self.pairs, n, n * against))
+    def _worst_estimate(self) -> tuple[float, float]:
+        """Return the estimate and the lower limit if all missing attempts refute the claim."""
+        lost = self._lost()
+        pairs = _with_attempts(self.pairs, lost, lost * self._opposed_values())
         if self.is_rate:
-            whole = [pairs.where(~np.isnan(pairs.level1)) for pairs in sets]
-            whole = [pairs.averaged() for pairs in whole]
-            labels = [claim(pairs.skill, pairs.cluster, self.cluster)[0] for pairs in whole]
-            by_name = [claim(pairs.skill, pairs.by_name, self.cluster)[0] for pairs in whole]
-            parts = zip(whole, labels, strict=True)
-            samples = [
-                Sample(pairs.level1, label, pairs.weight, pairs.arms(with_reference=False))
-                for pairs, label in parts
-            ]
+            whole = pairs.where(~np.isnan(pairs.level1)).averaged()
+            label = claim(whole.skill, whole.cluster, self.cluster)[0]
+            by_name = claim(whole.skill, whole.by_name, self.cluster)[0]
+            arms = whole.arms(with_reference=False)
+            sample = Sample(whole.level1, label, whole.weight, arms)
             how: dict[str, Any] = {"ci_level": self.ci_level, "interval": self.interval}
-            intervals = covering_means(samples, by_name, quantity=RATES, **how)
-            made = [(interval.estimate, interval.low) for interval in intervals]
+            (interval,) = covering_means([sample], [by_name], quantity=RATES, **how)
+            estimate, low = interval.estimate, interval.low
         else:
             how = {"interval": self.interval}
-            rows = delta_rows(sets, self.value, self.cluster, self.ci_level, **how)
-            made = [(row["estimate"], row["ci_low"]) for row in rows]
-        return [(estimate + self.moved[0], low + self.moved[1]) for estimate, low in made]
-
-    def _order_of_influence(self) -> NDArray[np.int64]:
-        """Return the missing attempts in the order of their effect, the largest first.
-
-        The effect of an attempt is the fall of the estimate if it alone is set against the claim.
-        Each attempt is represented by the position of its entry in the flattened array of `_lost`.
-        """
-        pairs, against, lost = self.pairs, self._opposed_values(), self._lost()
-        weight = pairs.entry_weights()
-        weight = np.ones(len(pairs.n1)) if weight is None else weight
-        before = pairs.level1 - (0.0 if self.is_rate else pairs.level0)
-        complete = ~np.isnan(before)
-        total, mass = weight[complete] @ before[complete], weight[complete].sum()
-        fall = np.zeros(lost.shape)
-        for arm in range(2):
-            n = np.zeros(lost.shape)
-            n[:, arm] = 1.0
-            filled = _with_attempts(pairs, n, n * against)
-            after = filled.level1 - (0.0 if self.is_rate else filled.level0)
-            moved = total + weight * (after - np.where(complete, before, 0.0))
-            estimate = moved / (mass + np.where(complete, 0.0, weight))
-            fall[:, arm] = np.nan_to_num(total / mass - estimate) if mass else 0.0
-        cells = np.argsort(-fall.round(12), axis=None, kind="stable")
-        return np.repeat(cells, lost.ravel()[cells].astype(int))
+            (row,) = delta_rows([pairs], self.value, self.cluster, self.ci_level, **how)
+            estimate, low = row["estimate"], row["ci_low"]
+        return estimate + self.moved[0], low + self.moved[1]
 
 
 def with_missing_attempts(
@@ -148,7 +93,7 @@ def with_missing_attempts(
     cluster: str = "case",
     interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
-    """Overturn the verdicts that missing attempts could change, or note the tipping point.
+    """Overturn the verdicts that missing attempts could change.
 
     Parameters
     ----------
@@ -200,12 +145,7 @@ def _judged_row(
             return verdict, True, assume_missing, remark
         others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
         return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
-    points = [n for claim in claims if (n := claim.tipping_point()) is not None]
-    n = int(sum(row[name] for name in counts))
-    every = f"all {n} missing attempts" if n > 1 else "the missing attempt"
-    some = f"{min(points)} of the {n} missing attempts" if points and n > 1 else every
-    end = f"would fall if {some}" if points else f"would stand even if {every}"
-    return verdict, False, "", f"{claimed} {end} had gone against it"
+    return verdict, False, "", ""
 
 
 def _claims_of_row(

@@ -285,7 +285,7 @@ def _loaded_skill(own: Skill, condition: str, text: Source | Skill | None) -> Sk
 
 
 def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
-    every = [check for case in suite.cases for check in case.checks if check.rule is None]
+    every = [check for case in suite.cases for check in case.checks]
     return isinstance(grader, str) and any(
         check.judge is None or check.judge.type == "llm-rubric" for check in every
     )

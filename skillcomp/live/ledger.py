@@ -20,7 +20,7 @@ from skillcomp.errors import StudyError, plural
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribute_of
-from skillcomp.pricing import Usage, cost, price
+from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
 
 # letters per token; English text has about four, so 2.5 overestimates the number of tokens
@@ -248,7 +248,7 @@ def upper_cost(agent: Agent, *texts: str | None) -> float:
     -----
     The cost is that of one try at the prices of the agent or, without them, at list prices. Earlier
     tries that were charged for but gave no readable answer are not covered. Price changes since the
-    price table was made are not covered either.
+    release of genai-prices are not covered either.
     """
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
@@ -256,10 +256,11 @@ def upper_cost(agent: Agent, *texts: str | None) -> float:
         return math.nan
     n_tokens = _FRAME + sum(upper_tokens(text) for text in texts if text)
     prices = attribute_of(agent, "prices")
-    row = price(agent.model, prompt_tokens=n_tokens, prices=prices)
-    cached = n_tokens if row is not None and not math.isnan(row.cache_write_1h) else 0.0
-    usage = Usage(n_tokens, limit, 0, cached, cached)
-    return cost(usage, agent.model, prices=prices).usd
+    dearest = Usage(n_tokens, limit, 0, n_tokens, n_tokens)  # all written to a cache for an hour
+    dollars = cost(dearest, agent.model, prices=prices).usd
+    if math.isnan(dollars):  # the model has no such cache, or no price at all
+        return cost(Usage(n_tokens, limit), agent.model, prices=prices).usd
+    return dollars
 
 
 def upper_tokens(text: str) -> float:

@@ -23,7 +23,6 @@ from skillcomp.live.concurrency import Stop, fan_out, run_sync
 from skillcomp.live.graders import sandbox
 from skillcomp.live.graders.gold_answers import gold_answers
 from skillcomp.live.graders.grader import GraderWarning, LiveGrader, agent_of
-from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.live.graders.task_graders import Contains, Pytest
 from skillcomp.live.graders.traces import WITHOUT_RUN, grade_trace, rule_name, usage
 from skillcomp.planning.cost import cost_estimate, cost_total
@@ -218,8 +217,6 @@ def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], 
 
 def _program_for(check: Check, case: Case) -> str | None:
     """Return the kind of program that decides a check; None if the check needs a model."""
-    if check.rule is not None:
-        return "rule"
     if check.judge is not None:
         return check.judge.type if check.judge.type != "llm-rubric" else None
     if case.prompt_kind is not None and rule_name(check) in _RULES:
@@ -229,8 +226,7 @@ def _program_for(check: Check, case: Case) -> str | None:
 
 def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
     """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
-    pattern = check.rule.settings.get("pattern", "") if check.rule else check.description
-    return bool(passed["empty"] and _PROHIBITION.match(str(pattern)))
+    return bool(passed["empty"] and _PROHIBITION.match(check.description))
 
 
 async def _decide_by_program(
@@ -244,9 +240,6 @@ async def _decide_by_program(
         result: tuple[bool | None, str] = (None, "")
         if answer is None:
             pass
-        elif program == "rule" and check.rule is not None:
-            files = () if name == "empty" else None
-            result = RuleChecker(probed.attempt(name, answer), files).result_of(check.rule)
         elif program == "trace":
             result = (None, "a run of the program decides this check")
             if rule_name(check) in WITHOUT_RUN:

@@ -26,7 +26,6 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug, json_or_none, replace_file, write_json
-from skillcomp.io.plugin_eval_suites import case_folders
 from skillcomp.io.redaction import redact, redact_json
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
@@ -164,10 +163,8 @@ def prepare_run(
     skills : path
         Folder with one subfolder for each skill; the subfolder holds the SKILL.md.
     evals : path
-        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv, a
-        JSON set of trigger queries, or cases of ``claude plugin eval``. The set or the cases may
-        also be in a folder ``evals`` inside the subfolder. For a single skill, `evals` may also be
-        the folder that holds the cases of ``claude plugin eval``, or the folder of the plugin.
+        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv or
+        a JSON set of trigger queries, which may also be in a folder ``evals`` inside the subfolder.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -197,7 +194,7 @@ def prepare_run(
             "another --run-id."
         )
     skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suite_files = _suite_files(evals, skill_files, only_skills)
+    suite_files = _folders_with_prompts(evals)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
@@ -260,31 +257,13 @@ def folder_of_prompts(root: Path, skills: Path) -> Path:
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
 
-def _suite_files(
-    evals: Path, skills: Collection[str], only_skills: Sequence[str]
-) -> dict[str, Path]:
-    """Return the path of each skill's prompts: a prompts.csv, a JSON set or a folder of cases."""
-    files = _folders_with_prompts(evals)
-    if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
-        return files
-    names = list(only_skills or skills)  # `evals` itself is the folder of one skill's cases
-    if len(names) != 1:
-        raise StudyError(
-            f"trigger: {evals} holds cases of claude plugin eval, which do not name the skill; "
-            f"--skill names one of: {', '.join(skills)}."
-        )
-    return {names[0]: evals}
-
-
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return the path of the prompts (a table, a JSON set or cases) in each subfolder, by name."""
+    """Return the path of the prompts (a table or a JSON set) in each subfolder, by name."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
         table = folder / FILE
         file = table if table.is_file() else next(filter(None, sets), None)
-        if file is None and case_folders(folder):
-            file = folder
         if file is not None:
             files[folder.name] = file
     return files

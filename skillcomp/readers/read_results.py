@@ -18,7 +18,6 @@ from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.io.files import as_path, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.study_overview import change_lines
-from skillcomp.readers.benchflow import BenchflowReader
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
@@ -68,7 +67,6 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     WorkspaceReader,
     DeepevalReader,
     HarborReader,
-    BenchflowReader,
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.

@@ -215,7 +215,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
         f["verdicts"], f["gold"], reference_grader="judge"
     ),
-    "reliability.flip_rates": lambda f: sc.reliability.flip_rates(f["rounds"]),
     "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
         f["one"], f["attempts"], f["shared"], f["cases"]
     ),
@@ -238,9 +237,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.win_rates": lambda f: sc.bias.win_rates(
         f["pairwise"], f["attempts"], by=GRADER, sides="condition", cases=f["cases"]
     ),
-    "bias.position_change": lambda f: sc.bias.position_change(
-        two_judges(f["pairwise"]), reference_grader="other", cases=f["cases"]
-    ),
     "correction.rate": lambda f: sc.correction.rate(
         f["verdicts"], f["gold"], by=["grader", "condition"], cases=f["cases"]
     ),
@@ -261,9 +257,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "triggers.goals": lambda f: sc.triggers.goals(f["one"], f["cases"], by=["skill"]),
     "planning.variance_components": lambda f: sc.planning.variance_components(
         f["outcomes"], by=GRADER
-    ),
-    "planning.cases_to_settle": lambda f: sc.planning.cases_to_settle(
-        sc.skillverdicts.decide(f["forced"]), f["forced"], by=["skill"], n_studies=40
     ),
     "planning.cases_needed": lambda f: sc.planning.cases_needed(f["forced"], n_studies=40),
     "planning.minimum_detectable_delta": lambda f: sc.planning.minimum_detectable_delta(
