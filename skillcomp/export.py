@@ -14,7 +14,8 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, StoreError, problem_list
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.io.files import as_path, replace_file, whole_text
+from skillcomp.io.files import as_path, open_file, replace_file, whole_text
+from skillcomp.io.parquet_tables import read_parquet
 from skillcomp.io.spreadsheet_cells import as_csv
 
 __all__ = ["read", "write"]
@@ -127,8 +128,8 @@ def read(path: str | PathLike[str]) -> pd.DataFrame:
     if not isfile(source):
         raise FrameError(f"{source}: there is no parquet file here.")
     try:
-        with source.open("rb") as file:
-            frame = pd.read_parquet(file)
+        with open_file(source, what="parquet file", error=FrameError) as file:
+            frame = read_parquet(file, source)
     except (pa.ArrowException, OSError) as cause:
         raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
     return _checked_frame(frame, source.stem) if source.stem in CONTRACTS else frame

@@ -26,6 +26,7 @@ import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import StoreError, literal, suggest
+from skillcomp.io.files import strict_json
 from skillcomp.io.journal import BOM
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
@@ -257,11 +258,15 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
 def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     """Parse the JSON object of a line; an error names file and line."""
     try:
-        row = orjson.loads(line.removeprefix(BOM) if number == 1 else line)
+        row = strict_json(line.removeprefix(BOM) if number == 1 else line)
     except orjson.JSONDecodeError as cause:
         raise StoreError(
             f"{path}, line {number}: not a JSON object ({cause.msg} at character {cause.pos + 1}). "
             "The lines before and after it are whole; restore this one from a copy or remove it."
+        ) from cause
+    except ValueError as cause:
+        raise StoreError(
+            f"{path}, line {number}: {cause}; restore the line from a copy."
         ) from cause
     if not isinstance(row, dict):
         raise StoreError(f"{path}, line {number}: {literal(row)} is not a JSON object.")

@@ -18,7 +18,17 @@ import orjson
 import regex
 
 from skillcomp.errors import SuiteError, literal
-from skillcomp.io.files import MAX_FILES, MAX_YAML, decode, json_or_none, read_bytes, read_yaml
+from skillcomp.io.bounded_patterns import COMPILE_SECONDS, PatternError, PatternSearch
+from skillcomp.io.files import (
+    MAX_FILES,
+    MAX_YAML,
+    decode,
+    id_problem,
+    json_or_none,
+    open_file,
+    read_bytes,
+    read_yaml,
+)
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import Case, Check, Goal, Rule, Suite
@@ -77,7 +87,7 @@ def _is_case(folder: Path) -> bool:
     file = folder / "case.yaml"
     if not file.is_file():
         return False
-    with file.open("rb") as stream:
+    with open_file(file, what="case", error=SuiteError) as stream:
         text = stream.read(MAX_YAML)
     return b"schema_version" in text or (folder / "prompt.md").is_file()
 
@@ -176,7 +186,9 @@ class _CaseReader:
         if not isinstance(prompt, str) or not prompt.strip():
             self.note("prompt", "missing or empty; there is nothing to ask.")
             prompt = ""
-        ident = str(fields.get("name") or PurePosixPath(self.name).name)
+        ident = str(fields.get("name") or "")
+        if id_problem(ident):  # a name may be a sentence
+            ident = PurePosixPath(self.name).name
         extra = self.extra(fields)
         return Case(
             case_id=f"{slug}/{ident}",
@@ -273,10 +285,10 @@ class _CaseReader:
     def matches_skill(self, pattern: Any) -> bool:
         if not isinstance(pattern, str):
             return False
+        text = orjson.dumps({"skill": self.skill}).decode()
         try:
-            text = orjson.dumps({"skill": self.skill}).decode()
-            return regex.search(pattern, text, timeout=1.0) is not None
-        except (regex.error, TimeoutError, RecursionError, OverflowError):
+            return PatternSearch(COMPILE_SECONDS).occurs(pattern, text)
+        except PatternError:
             return False
 
     def check(self, name: str, row: Mapping[str, Any]) -> Check | str:
@@ -359,23 +371,25 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
     if not isinstance(flags, str) or set(flags) - {*_FLAGS, *_IGNORED_FLAGS, _STICKY}:
         return f"flags {literal(flags)}"
     try:
-        compiled_pattern(pattern, flags)
-    except (regex.error, RecursionError, OverflowError) as cause:
-        return f"the pattern {literal(pattern)} ({cause})"
+        PatternSearch(COMPILE_SECONDS).require_compiled(*python_pattern(pattern, flags))
+    except PatternError as error:
+        return f"the pattern {literal(pattern)} ({error})"
     return None
 
 
-def compiled_pattern(pattern: str, flags: str = "", *, ascii_letters: bool = False) -> Any:
-    r"""Compile a JavaScript pattern; the package ``regex`` reads named groups as JavaScript does.
+def python_pattern(
+    pattern: str, flags: str = "", *, ascii_letters: bool = False
+) -> tuple[str, int]:
+    r"""Return a JavaScript pattern as a pattern and flags of the package ``regex``.
 
-    In JavaScript, ``\w``, ``\d`` and ``\b`` are limited to ASCII, but ``\s`` and the flag ``i``
-    cover all of Unicode. Here, all five are limited to ASCII if ``ascii_letters`` is True;
-    otherwise all five cover Unicode.
+    The package reads named groups as JavaScript does. In JavaScript, ``\w``, ``\d`` and ``\b`` are
+    limited to ASCII, but ``\s`` and the flag ``i`` cover all of Unicode. Here, all five are limited
+    to ASCII if ``ascii_letters`` is True; otherwise all five cover Unicode.
     """
     value = regex.ASCII if ascii_letters else 0
     for flag in flags:
         value |= _FLAGS.get(flag, 0)
-    return regex.compile(rf"\G(?:{pattern})" if _STICKY in flags else pattern, value)
+    return (rf"\G(?:{pattern})" if _STICKY in flags else pattern), int(value)
 
 
 def _meaning_of(kind: str, settings: Mapping[str, Any]) -> tuple[Goal, bool, str]:

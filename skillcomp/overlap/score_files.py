@@ -195,6 +195,8 @@ def _missing_results(
 
 
 def _key_of_result(file: Path) -> str:
+    if not file.is_file():
+        return ""
     try:
         return str((pq.read_schema(file).metadata or {}).get(_KEY, b""), "utf-8")
     except pa.ArrowException:  # not a parquet file, so not a result

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
+from skillcomp.io.files import open_file
 from skillcomp.readers.reader import Problems, Reader, as_object, as_text, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
@@ -70,9 +71,10 @@ class InspectReader(Reader):
 
 def _is_eval_file(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        opened = open_file(path, what="log", error=FrameError)
+        with opened, zipfile.ZipFile(opened) as archive:
             return any(name in archive.namelist() for name in _MEMBERS)
-    except (OSError, zipfile.BadZipFile, ValueError):
+    except (FrameError, OSError, zipfile.BadZipFile, ValueError):
         return False
 
 
