@@ -10,8 +10,9 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 from unicodedata import category, normalize
 
 import orjson
@@ -37,7 +38,7 @@ MAX_ID = 200  # Maximum size of an id in bytes; a file system allows 255, ending
 # Unicode categories of control characters, invisible marks, halves of characters and line ends.
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # They show nothing.
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = re.compile(r"[A-Za-z]:(?! )")
 # Names that Windows reserves for devices, with any ending.
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)\d)\s*(\..*)?", re.IGNORECASE)
 
@@ -148,7 +149,7 @@ def folder_below(root: Path, *names: str, error: type[SkillcompError]) -> Path:
     return folder
 
 
-def open_file(path: Path, *, what: str, error: type[SkillcompError]) -> BinaryIO:
+def open_file(path: Path, *, what: str, error: type[SkillcompError]) -> BufferedReader:
     """Open a regular file from outside for reading.
 
     A pipe, device, socket or folder is refused without waiting for it.
@@ -159,12 +160,22 @@ def open_file(path: Path, *, what: str, error: type[SkillcompError]) -> BinaryIO
         if isinstance(cause, IsADirectoryError):
             raise error(f"{path}: not a regular file but a folder; expected a {what}.") from cause
         raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
-    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    if not _is_regular(opened.fileno()):
         opened.close()
         raise error(
             f"{path}: not a regular file; expected a {what}. Write a pipe into a file first."
         )
     return opened
+
+
+def _is_regular(descriptor: int) -> bool:
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode) or state.st_size:
+        return stat.S_ISREG(state.st_mode)
+    try:  # a file of the kernel, such as /proc/kmsg, has no size, but content that may never end
+        return os.read(descriptor, 1) == b""
+    except OSError:
+        return False
 
 
 def _open_at_once(path: str, flags: int) -> int:

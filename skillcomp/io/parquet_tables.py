@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -19,7 +19,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE
 _TEXT = 8  # Bytes of a text besides its letters.
 
 
-def read_parquet(stream: BinaryIO, path: Path) -> pd.DataFrame:
+def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
     """Read a parquet file; raise FrameError if it is too large once it is unpacked.
 
     A file stores equal values once, so a small file can hold a very large table.
@@ -50,11 +50,17 @@ def _footer_size(metadata: pq.FileMetaData) -> int:
     return size
 
 
-def _size_of_texts(stream: BinaryIO, source: pq.ParquetFile) -> int:
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    return any(test(kind) for test in tests)
+
+
+def _size_of_texts(stream: BufferedReader, source: pq.ParquetFile) -> int:
     """Return the size of the letters of all texts, counted without writing out equal texts."""
     schema = source.schema_arrow
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-    names = [field.name for field in schema if any(test(field.type) for test in is_text)]
+    names = [field.name for field in schema if _is_text(field.type)]
     if not names:
         return 0
     stream.seek(0)

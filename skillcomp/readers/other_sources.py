@@ -87,6 +87,8 @@ def table_at(path: Path) -> pd.DataFrame | None:
 def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
     try:
         return parse()
+    except FrameError:
+        raise
     except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
         message = " ".join(str(cause).split())
         raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
