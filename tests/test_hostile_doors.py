@@ -275,3 +275,10 @@ def test_a_key_twice_in_a_json_line_is_refused(tmp_path):
     for read in (store.table, lambda name: list(store.records(name))):
         with pytest.raises(StoreError, match=r"line 1: .*'a' twice"):
             read("own")
+
+
+@pytest.mark.parametrize("read", [sc.read_results, sc.read_suite, sc.read_skill, sc.RunStore])
+def test_a_folder_without_permission_is_named_in_one_sentence(tmp_path, monkeypatch, read):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the superuser may read every folder
+    with pytest.raises(SkillcompError, match="no permission to read this folder"):
+        read(tmp_path)

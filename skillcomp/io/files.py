@@ -74,9 +74,12 @@ def whole_content(content: Any) -> Any:
 
 
 def as_path(value: Any, what: str, error: type[SkillcompError]) -> Path:
-    """Convert an argument to a path; raise if it is neither text nor a path."""
+    """Convert an argument to a path; raise if it is no path, or a folder without permission."""
     try:
-        return Path(value)
+        path = Path(value)
+        if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+            raise error(f"{path}: no permission to read this folder; ask its owner, or chmod u+rx.")
+        return path
     except TypeError:
         raise error(
             f"{what}: expected a path (str or Path), found {type(value).__name__} {literal(value)}."

@@ -82,6 +82,7 @@ def _log_at(path: Path) -> Any:
     """Return the log at a path; the file may have any name."""
     with extra_imports("inspect", f"{path}: a log of Inspect"):
         from inspect_ai.log import read_eval_log
+    open_file(path, what="log", error=FrameError).close()
     try:
         return read_eval_log(str(path), format="eval" if _is_eval_file(path) else "json")
     except Exception as cause:  # a broken log can raise errors from several libraries
