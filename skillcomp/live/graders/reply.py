@@ -302,9 +302,11 @@ def read_reply(
         If the file cannot be read, the attempt has no answer, or the case or the skill is not that
         of the attempt.
     """
-    text = reply
     if isinstance(reply, Path):
-        text = decode(read_own(reply, what="reply", error=GraderError), reply, GraderError)
+        data = read_own(reply, what="reply", error=GraderError)
+        text = decode(data, reply, GraderError)
+    else:
+        text = reply
     answer = answer_of(attempt, case, skill)
     if not case.checks:
         return Grading(())
