@@ -30,6 +30,7 @@ LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds to wait for the lock
 _CHUNK = 1 << 16
+MAX_LINE = 1 << 29  # Maximum size of a line in bytes.
 
 
 class StoreWarning(UserWarning):
@@ -71,7 +72,9 @@ def whole_size(path: Path) -> tuple[int, bytes]:
             end = stream.seek(0, os.SEEK_END)
             tail, start = b"", end
             while start and b"\n" not in tail:
-                step = min(_CHUNK, start)
+                step = min(max(_CHUNK, len(tail)), start)
+                if len(tail) > MAX_LINE:
+                    raise StoreError(f"{path}: the last line has more than {MAX_LINE:,} bytes.")
                 start -= step
                 stream.seek(start)
                 tail = stream.read(step) + tail

@@ -26,6 +26,7 @@ from skillcomp.io.files import (
     decode,
     digest,
     read_bytes,
+    require_ids,
     shown,
 )
 from skillcomp.io.skill_creator_suites import is_evals, is_trigger_set, read_evals, read_trigger_set
@@ -142,10 +143,15 @@ def read_suite(
     ------
     SuiteError
         If the file is missing, is larger than 16 MiB, cannot be parsed (the message names the
-        line), or has no list of cases. With ``strict``, any problem raises; one message lists all.
+        line), has no list of cases, or has an id that the notes exclude. With ``strict``, any
+        problem raises; one message lists all.
 
     Notes
     -----
+    The ids of a suite, its skill and its cases consist of visible characters, at most 200 bytes
+    each. They do not begin or end with a dot or blank, begin with ``-`` or ``~``, contain a
+    backslash, or name a drive or device, also after Unicode normalisation (NFKC).
+
     Repeated case ids, and repeated check ids within a case, are problems; the cases are kept
     unchanged, and the frames refuse them.
 
@@ -185,6 +191,8 @@ def read_suite(
             suite = read_prompts(text, file, slug, skill or slug)
         else:
             suite = _json_suite(text, file, slug, skill)
+    ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
+    require_ids(ids, shown(file), SuiteError)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         raise SuiteError(problem_list(shown(file), suite.problems))

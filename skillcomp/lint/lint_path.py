@@ -305,7 +305,7 @@ def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iter
 def _findings_of_suite(
     suite: Suite, skill: Skill | None, file: Path, root: Path | None
 ) -> list[Finding]:
-    from_reader = [*_reader_findings(suite.problems, file), *_id_findings(suite, file)]
+    from_reader = _reader_findings(suite.problems, file)
     if suite.path.endswith(".csv"):
         return from_reader  # lint_suite has no rules for trigger suites
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
@@ -313,17 +313,6 @@ def _findings_of_suite(
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     return findings
-
-
-def _id_findings(suite: Suite, file: Path) -> Iterator[Finding]:
-    """Yield a finding for each case id that cannot be used as a file name or in a log."""
-    for case in suite.cases:
-        ident = case.case_id.partition("/")[2]
-        parts = ident.replace("\\", "/").split("/")
-        if ident.isprintable() and not {"", ".", ".."} & set(parts):
-            continue
-        message = f"id: found {literal(ident)}; it can name neither a file nor a line of a log."
-        yield _file_finding(file, "reading", message)
 
 
 def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:

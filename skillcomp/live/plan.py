@@ -11,8 +11,8 @@ from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillcomp.errors import StudyError, require_known, suggest
-from skillcomp.io.files import INPUTS, digest
+from skillcomp.errors import StudyError, literal, require_known, suggest
+from skillcomp.io.files import INPUTS, digest, inside, is_below, leaves, read_own
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
@@ -335,8 +335,12 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
     listed = manifest["suites"].get(suite.slug, {})
     for name, hashed in listed.get("files", {}).items():
         file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
-        if not file.is_file() or digest(file.read_bytes()) != hashed:
+        if not is_below(file, store.path) or _hash_of(file) != hashed:
             raise StudyError(f"{file} is not the file that was recorded; put it back.")
+
+
+def _hash_of(file: Path) -> str:
+    return digest(read_own(file, what="recorded file", error=StudyError))
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
@@ -352,8 +356,17 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
     # a fixture is either a file or a folder
     above = fixture.rpartition("/")[0] if fixture in recorded else fixture
-    names = (name for name in names_of_files(case.extra) if name in recorded)
-    return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
+    files = []
+    for name in names_of_files(case.extra):
+        if name in recorded:
+            place, target = inside(name, [folder]), name.removeprefix(f"{above}/")
+            if place is None or leaves(target):
+                raise StudyError(
+                    f"case '{case.case_id}': files: {literal(name)} is not inside {folder}, or its "
+                    "copy would not be inside the agent's folder; nothing was copied."
+                )
+            files.append((target, place))
+    return tuple(files)
 
 
 class ConditionText(Record):

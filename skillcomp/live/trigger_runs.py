@@ -25,7 +25,15 @@ import orjson
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
-from skillcomp.io.files import checked_slug, json_or_none, replace_file, write_json
+from skillcomp.io.files import (
+    checked_slug,
+    folder_below,
+    json_or_none,
+    read_own,
+    replace_file,
+    require_ids,
+    write_json,
+)
 from skillcomp.io.redaction import redact, redact_json
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
@@ -317,8 +325,21 @@ def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
     if wrong:
         listed = "\n".join(f"- {problem}" for problem in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
-    for case in cases:
-        checked_slug(case.case_id.partition("/")[2], SuiteError)
+    _require_folders([case.case_id for case in cases], SuiteError)
+
+
+def _require_folders(case_ids: Collection[str], error: type[SkillcompError]) -> None:
+    """Raise unless each case of a skill can have a folder of its own."""
+    folders: dict[str, str] = {}
+    for case_id in case_ids:
+        suite, _, name = case_id.partition("/")
+        # on some file systems, upper and lower case are the same name
+        other = folders.setdefault(f"{suite}/{checked_slug(name, error)}".casefold(), case_id)
+        if other != case_id:
+            raise error(
+                f"trigger: the ids of '{other}' and '{case_id}' differ only in upper and lower "
+                "case, so they can share a folder; give one another id."
+            )
 
 
 def read_run(folder: Path) -> TriggerPlan:
@@ -327,13 +348,21 @@ def read_run(folder: Path) -> TriggerPlan:
     there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
     allowed = f"there in {folder.parent}"
     require_known("trigger: there is no run", folder.name, there, StudyError, label=allowed)
+    data = read_own(file, what="description of a run", error=StoreError)
     try:
-        fields = orjson.loads(file.read_bytes())
+        fields = orjson.loads(data)
         fields.pop("skillcomp", None)
         lists = {name: tuple(fields[name]) for name in ("judged", "neighbours")}
-        return TriggerPlan(**{**fields, **lists})
+        plan = TriggerPlan(**{**fields, **lists})
+        slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
+        require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as cause:
         raise StoreError(f"{file}: not the description of a run ({cause!r}).") from cause
+    for cases in (plan.cases, plan.controls):
+        _require_folders(cases, StoreError)
+        for case_id, skill in cases.items():
+            case_folder(folder, skill, case_id)
+    return plan
 
 
 def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
@@ -389,8 +418,15 @@ def _program_agent(name: Program, model: str | None) -> CliAgent:
 
 
 def case_folder(run: Path, skill: str, case_id: str) -> Path:
-    """Return the folder of a case, which holds its artefacts."""
-    return run / "work" / skill / case_id.partition("/")[2]
+    """Return the folder of a case, which holds its artefacts; it is always below ``work``.
+
+    Raises
+    ------
+    StoreError
+        If the skill or the case cannot name a folder, or a folder on the way is a link. A run from
+        somebody else could otherwise empty any folder of this machine.
+    """
+    return folder_below(run, "work", skill, case_id.partition("/")[2], error=StoreError)
 
 
 class _CaseAgent:
@@ -444,7 +480,7 @@ class _CaseAgent:
         }
         if status == "completed":
             row["pass"] = _read_object(folder / "grade.json")["deterministic"]["pass"]
-            with (self._run / "progress.jsonl").open("ab") as stream:
+            with _own_file(self._run / "progress.jsonl").open("ab") as stream:
                 stream.write(redact_json(orjson.dumps(row)) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
             write_json(self._run / "summary.partial.json", {**done, "last": row})
@@ -655,27 +691,34 @@ def start_in_background(folder: Path) -> int:
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with (folder / "runner.log").open("ab") as log:
+    with _own_file(folder / "runner.log").open("ab") as log:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
     # without a returncode, Popen would warn that the process is still running
     process.returncode = 0
-    (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
+    replace_file(folder / "runner.pid", f"{process.pid}\n".encode())
     return process.pid
 
 
 def _background_process(folder: Path) -> str | None:
     """Return a text with the id of the background process of a run; None if none is running."""
     try:
-        pid = int((folder / "runner.pid").read_text())
+        pid = int(read_own(folder / "runner.pid", what="process id", error=StoreError)[:20])
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline")
         if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
             return None  # the run has ended, and its process id now belongs to another process
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError, StoreError):
         return None
     return f"process {pid}"
+
+
+def _own_file(file: Path) -> Path:
+    """Return a path to append to; raise if another file would grow, because it is a link."""
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise StoreError(f"{file}: not a regular file; remove it to go on.")
+    return file
 
 
 def _read_object(file: Path) -> dict[str, Any]:

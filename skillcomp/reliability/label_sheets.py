@@ -19,6 +19,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import ITEM, usable
+from skillcomp.io.files import read_own
 from skillcomp.io.redaction import redact_bytes
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
 
@@ -385,7 +386,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
-    data = path.read_bytes()
+    data = read_own(path, what="sheet", error=FrameError)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -33,6 +33,7 @@ from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS, Drawn
 from skillcomp.frames.words import condition_names, distinct_words
+from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
@@ -564,8 +565,9 @@ def _groups_of_skills(folder: Path) -> dict[str, str]:
     file = folder / GROUPS_FILE
     if not file.is_file():
         return {}
+    data = read_own(file, what="list of groups", error=StudyError)
     try:
-        skills_of = orjson.loads(file.read_bytes())
+        skills_of = orjson.loads(data)
         return {str(skill): str(group) for group, skills in skills_of.items() for skill in skills}
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         raise StudyError(
