@@ -45,6 +45,7 @@ from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
 from skillcomp.live.concurrency import run_sync
 from skillcomp.live.engine import Options
+from skillcomp.live.ledger import Budget
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
@@ -385,13 +386,13 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
-    options = Options(plan.concurrency, None, progress)
+    options = Options(plan.concurrency, progress)
     try:
         with store.writer():
             settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
             work = AnswerWork(store, cells, [agent], settings, options)
-            run_sync(partial(work.main, None))
+            run_sync(partial(work.main, Budget(None)))
         work.warn()
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
