@@ -45,7 +45,6 @@ from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
 from skillcomp.live.concurrency import run_sync
 from skillcomp.live.engine import Options
-from skillcomp.live.ledger import Budget
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
@@ -58,6 +57,7 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
+from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import make_plan
 from skillcomp.live.run import AnswerWork
 from skillcomp.live.status import writer
