@@ -131,7 +131,7 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(sandbox, "sandboxed", lambda *_: [str(program)])
+    monkeypatch.setattr(sandbox, "sandboxed", lambda *_, **__: [str(program)])
     why = sandbox.why_no_sandbox.__wrapped__()
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -174,7 +174,9 @@ def test_tests_that_pass_and_tests_that_fail(suite, mode):
     assert (good.passed, good.score, good.status) == (True, 1.0, "ok")
     bad = verdict(grader, suite, "run", "raise ValueError('no such tide')")
     assert (bad.passed, bad.score, bad.status) == (False, 0.5, "ok")
-    assert bad.rationale == "1 of 2 tests pass; test_runs: ValueError: no such tide"
+    inside = "the test executes the answer in its own process, so the answer can forge its result"
+    assert good.rationale == f"2 of 2 tests pass; {inside}"
+    assert bad.rationale == f"1 of 2 tests pass; {inside}; test_runs: ValueError: no such tide"
 
 
 # What an answer may try, and what its verdict says; None passes, since it harms nothing.
