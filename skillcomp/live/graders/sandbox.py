@@ -7,7 +7,7 @@ bubblewrap, only trusted answers run, and only these limits apply.
 
 A program that a test starts is separated from the test, which judges it: it runs in a second
 sandbox, which has neither the test's files nor the test's process. Without bubblewrap it runs as
-another user if root started the run, and the test's files are removed before it starts.
+another user if root started the run, and the test's files are emptied before it starts.
 
 If systemd can start a run in a control group, the kernel limits the number of processes and the
 memory, including the memory that the kernel itself uses for the run. Otherwise the memory is added
@@ -19,6 +19,7 @@ There is no limit on the bandwidth of memory and disk or on the number of runs a
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -30,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -194,7 +195,7 @@ async def run_tests(
             "limits": {**limits, "NPROC": counted + PROCESSES},
             "separate": separate,
             "launch": launch,
-            "removes": trusted,
+            "empties": trusted,
             "settings": str(room / hidden / _SETTINGS),
             "root": str(room / hidden),
             "given": str(room / "given"),
@@ -215,7 +216,8 @@ async def run_tests(
         }
         limits_of_all = Limits(FILE, MEMORY, timeout)
         command = [*control_group(), *command]
-        ran = await run_program(command, environment, place, timeout, limits_of_all)
+        with _closed_memory() if trusted else nullcontext():
+            ran = await run_program(command, environment, place, timeout, limits_of_all)
         report = _read_report(ran, timeout)
         report.notes += _notes(report, job, trusted)
         return report
@@ -380,6 +382,31 @@ def _lent_users() -> Iterator[list[int]]:
             _end_all(user)
 
 
+_n_closed = 0  # Number of runs for which the memory of this process is closed.
+
+
+@contextmanager
+def _closed_memory() -> Iterator[None]:
+    """Keep other processes of this user from reading and writing the memory of this process."""
+    global _n_closed
+    if sys.platform != "linux":
+        yield
+        return
+    get_dumpable, set_dumpable = 3, 4  # arguments of the system call prctl
+    libc = ctypes.CDLL(None)
+    if not _n_closed and libc.prctl(get_dumpable, 0, 0, 0, 0) != 1:
+        yield  # the memory is closed already
+        return
+    libc.prctl(set_dumpable, 0, 0, 0, 0)
+    _n_closed += 1
+    try:
+        yield
+    finally:
+        _n_closed -= 1
+        if not _n_closed:
+            libc.prctl(set_dumpable, 1, 0, 0, 0)
+
+
 def _end_all(user: int) -> None:
     last = time.monotonic() + _WAIT
     while left := [pid for uid, pid in processes() if uid == user]:
@@ -413,7 +440,7 @@ def _hand_over(place: Path, users: Sequence[int], separate: bool) -> None:
     """Let the first user read ``judge``, and the last write to ``home``, ``work`` and ``tmp``.
 
     If `separate`, the first user may also write to ``given`` and, if there are two users, only this
-    user may read ``judge``, and remove it.
+    user may read ``judge``, and change it.
     """
     for folder in (place.parent, place):
         folder.chmod(0o711)

@@ -111,9 +111,9 @@ class _Separation:
     """Start the programs of a test where they can reach neither this process nor the test's files.
 
     A program sees the folder `given`: the answer, and copies of those fixtures that its arguments,
-    its working folder or its variables name, at the same places as below `root`. If the files of
-    the test can be removed, they are removed before the first program starts; the test can then
-    open and import them from memory.
+    its working folder or its variables name, at the same places as below `root`. If `empties`, the
+    files below `root` are emptied before the first program starts. The test then opens and imports
+    them from memory; their names stay, so that the test can list its folders.
 
     Attributes
     ----------
@@ -123,16 +123,16 @@ class _Separation:
         Words to put before each command.
     user : int or None
         User id of the programs; None if it is that of this process.
-    removes : bool
-        Whether the test's files are removed.
+    empties : bool
+        Whether the test's files are emptied.
     """
 
     def __init__(self, job: Mapping[str, Any], report: _Reporter) -> None:
         self.root, self.given = job["root"], job["given"]
-        self.launch, self.removes = job["launch"], job["removes"]
+        self.launch, self.empties = job["launch"], job["empties"]
         self.user = job["users"][-1] if job["users"][1:] else None
         self.report = report
-        self.has_started = self.is_starting = False
+        self.has_started = self.is_starting = self.is_emptying = False
         self.files = {str(p): p.read_bytes() for p in Path(self.root).rglob("*") if p.is_file()}
         self.answer = Path(os.environ["AI_OUTPUT_FILE"]).read_bytes()
         self.real_open, self.real_stat = io.open, os.stat
@@ -195,7 +195,7 @@ class _Separation:
                 self._write(self._renamed(path), data)
         if self._renamed(folder) != folder:
             os.makedirs(self._renamed(folder), exist_ok=True)
-        if self.removes:  # an earlier program may have changed the answer
+        if self.empties:  # an earlier program may have changed the answer
             self._write(os.environ["AI_OUTPUT_FILE"], self.answer)
 
     def _write(self, path: str, data: bytes) -> None:
@@ -211,7 +211,7 @@ class _Separation:
         return text.replace(self.root, self.given)
 
     def _begin(self) -> None:
-        """Report the first program; remove the test's files if possible."""
+        """Report the first program, and empty the test's files."""
         if self.has_started:
             return
         self.has_started = True
@@ -220,18 +220,36 @@ class _Separation:
             if path.endswith(".py"):  # messages of failed tests quote lines
                 lines = data.decode("utf-8", "replace").splitlines(keepends=True)
                 linecache.cache[path] = (len(data), None, lines, path)
-        if not self.removes:
+        if not self.empties:
             return
         # A program could write modules there, which this process would import later.
         folders = [path for path in sys.path if path.startswith(self.root)]
         sys.path[:] = [path for path in sys.path if path not in folders]
         sys.meta_path.insert(0, _Modules(self.files, folders))
-        shutil.rmtree(self.root)
+        self._empty_files()
         io.open = builtins.open = self._open  # type: ignore[assignment]
         os.stat = self._stat  # type: ignore[assignment]
 
+    def _empty_files(self) -> None:
+        """Replace the files of the test by empty ones; undo what a program changed there."""
+        self.is_emptying = True
+        folders = {str(folder) for path in self.files for folder in Path(path).parents}
+        for top, inside, names in os.walk(self.root):
+            if os.path.realpath(top) != top:
+                raise PermissionError(f"{top} was replaced by a link")
+            for name in [*inside, *names]:
+                path = os.path.join(top, name)
+                if os.path.islink(path) or path not in folders:
+                    shutil.rmtree(path, ignore_errors=True)
+                    with suppress(OSError):
+                        os.unlink(path)
+        for path in self.files:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        self.is_emptying = False
+
     def _content(self, file: Any) -> bytes | None:
-        """Return the content of a removed file or of the answer; None for other files."""
+        """Return the content of an emptied file or of the answer; None for other files."""
         if not isinstance(file, str | bytes | os.PathLike):
             return None
         path = os.path.abspath(os.fsdecode(file))
@@ -260,18 +278,22 @@ class _Separation:
         if event in _STARTS and not self.is_starting:
             self._begin()
             self.report.write(unseparated=event)
-        if event != "open" or not self.has_started or not isinstance(arguments[0], str | bytes):
+        path = arguments[0] if arguments else None
+        if not self.has_started or not isinstance(path, str | bytes | os.PathLike):
             return
-        path = os.path.abspath(os.fsdecode(arguments[0]))
-        if path.startswith((f"{self.root}/", "/proc/")):
-            return
-        target = os.path.realpath(path)
-        if target.startswith((f"{self.root}/", "/proc/")):
-            raise PermissionError(f"{path} is a link to {target}, which a program may not name")
+        path = os.path.abspath(os.fsdecode(path))
+        is_test = f"{path}/".startswith(f"{self.root}/")
+        if event in ("os.listdir", "os.scandir") and is_test and self.empties:
+            if not self.is_emptying:
+                self._empty_files()
+        elif event == "open" and not is_test and not path.startswith("/proc/"):
+            target = os.path.realpath(path)
+            if target.startswith((f"{self.root}/", "/proc/")):
+                raise PermissionError(f"{path} is a link to {target}, which a program may not name")
 
 
 class _Modules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Import the removed modules of a suite from memory."""
+    """Import the emptied modules of a suite from memory."""
 
     def __init__(self, files: Mapping[str, bytes], folders: Sequence[str]) -> None:
         self.files, self.folders = files, folders

@@ -183,10 +183,15 @@ class Pytest(_TaskGrader):
     a sandbox, an answer can read and send whatever its user can, and can leave processes behind
     unless root started the run.
 
-    One attack remains possible. If a test executes the answer in the process of pytest, the answer
-    can forge the report: it can replace functions of ``pytest`` or write to the open report. Tests
-    that only parse the answer or run it as a separate program prevent this attack; ``skillcomp
-    check`` names the tests that do not.
+    A program that a test starts with ``subprocess`` is separated from the test. It finds the answer
+    and the fixtures that its arguments name, but no other file of the test, and cannot reach the
+    test's process. After it has started, a run that ends early counts as failed even without a
+    reference answer, unless a test was skipped. Without a sandbox, it can still read the suite
+    itself where its user can; the reason of the verdict says so.
+
+    A test that executes the answer in its own process cannot be protected. The answer can read the
+    test, replace functions of ``pytest`` and write to the report. ``skillcomp check`` names such
+    tests, and the reason of each of their verdicts says it.
     """
 
     kind = name = "pytest"
