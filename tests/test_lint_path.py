@@ -461,7 +461,8 @@ def test_check_names_a_test_that_executes_the_answer_in_its_own_process(tmp_path
     assert len(rows) == (message is not None)  # once, although five tasks share the file
     if message:
         assert rows["message"].iloc[0].startswith("fixtures/test_a.py, line ")
-        assert rows["message"].iloc[0].endswith(f": {message}(...).")
+        call = message if message.startswith("import ") else f"{message}(...)"
+        assert rows["message"].iloc[0].endswith(f": {call}.")
         assert "a process of its own" in rows["reason"].iloc[0]
 
 

@@ -73,7 +73,7 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
                 continue
     places = dict.fromkeys(place for test in tests for place in _places(files, test))
     for name, line, call in places:
-        yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}(...)."
+        yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}."
 
 
 def executes_answer(files: Mapping[str, bytes], test: str) -> bool:
@@ -101,14 +101,14 @@ def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, s
         if tree is None:
             continue
         for line, call in _calls_in_process(tree):
-            yield name, line, call
+            yield name, line, f"{call}(...)"
         for line, module in _imports(tree):
             place = module.replace(".", "/")
             inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
             helpers = [file for file in inside if file in files]
             names += helpers
             if not helpers and _writes_module(tree, module):
-                yield name, line, f"import {literal(module)[1:-1]}"
+                yield name, line, f"import {module.partition('.')[0]}"
 
 
 def _folders_above(name: str) -> Iterator[str]:

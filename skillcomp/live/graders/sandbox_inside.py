@@ -227,8 +227,8 @@ class _Separation:
         sys.path[:] = [path for path in sys.path if path not in folders]
         sys.meta_path.insert(0, _Modules(self.files, folders))
         self._empty_files()
-        io.open = builtins.open = self._open  # type: ignore[assignment]
-        os.stat = self._stat  # type: ignore[assignment]
+        io.open = builtins.open = self._open
+        os.stat = self._stat
 
     def _empty_files(self) -> None:
         """Replace the files of the test by empty ones; undo what a program changed there."""
@@ -292,7 +292,7 @@ class _Separation:
                 raise PermissionError(f"{path} is a link to {target}, which a program may not name")
 
 
-class _Modules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+class _Modules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
     """Import the emptied modules of a suite from memory."""
 
     def __init__(self, files: Mapping[str, bytes], folders: Sequence[str]) -> None:
