@@ -359,7 +359,7 @@ def test_widgets_method_and_long_tables_are_not_shown_at_once(tmp_path: Path) ->
         new_markdown_cell("## Results\n\nFirst.\n\n- a constant"),
         new_code_cell("rows", outputs=[html_output("<table>" + 9 * "<tr><td>1" + "</table>")]),
         new_markdown_cell("## Read\n\nIn JupyterLab, click."),
-        new_code_cell("sc.explore.deltas(outcomes)", outputs=[html_output("<b>widget</b>")]),
+        new_code_cell("sc.explore.study(own)", outputs=[html_output("<b>widget</b>")]),
         new_code_cell("again", outputs=[html_output("<b>tea teaches</b>")]),
         new_markdown_cell("## Method\n\nHow."),
     ]
