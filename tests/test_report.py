@@ -19,6 +19,7 @@ from written_study import written
 from skillcomp import RunStore, from_frame, report, simulate
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
+from skillcomp.report.chapters import chapter_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
@@ -175,7 +176,7 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path
 
 def test_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
     cells = [new_markdown_cell(text) for text in ("# Q?\n## Results\n## Results", "## Results")]
-    made = report.chapters.chapter_of(new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path)
+    made = chapter_of(new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path)
     headings = "".join(section.heading for section in made.sections)
     assert re.findall(r'id="03-x--([^"]+)"', headings) == [
         "q", "results", "results-2", "results-3",
@@ -364,7 +365,7 @@ def test_widgets_method_and_long_tables_are_not_shown_at_once(tmp_path: Path) ->
         new_markdown_cell("## Method\n\nHow."),
     ]
     path = Path("03-x.ipynb")
-    made = report.chapters.chapter_of(
+    made = chapter_of(
         new_notebook(cells=cells), path, tmp_path, on_page=["tea teaches: by 20 points"]
     )
     _, lead, results, method = made.sections
