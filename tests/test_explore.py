@@ -457,7 +457,7 @@ def test_wrong_arguments_are_named(tmp_path: Path, changed: dict[str, Any], mess
         editor(tmp_path, **changed)
 
 
-# Deltas, drift and the threshold on the pilot
+# The threshold on the pilot
 
 
 @pytest.fixture(scope="module")
@@ -470,59 +470,6 @@ def frames(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, Any]:
         "checks": sc.frames.checks(pilot),
         "skills": pilot.skills,
     }
-
-
-def test_deltas_show_what_the_library_estimates_and_open_the_cases_of_a_row(
-    forced: pd.DataFrame, frames: dict[str, Any]
-) -> None:
-    one = sc.explore.deltas(forced, **frames)
-    decided = sc.skillverdicts.decide(forced)
-    assert one.frame["estimate"].is_monotonic_decreasing and len(one.frame) == len(decided)
-    assert "teaching" in one.view and set(one.frame["verdict"]) == set(decided["verdict"])
-    assert one.view.count("scx-spot") == len(one.frame) == 12 and one.cases is None
-    one.open_row(2)
-    row = one.frame.iloc[2]
-    mine = sc.skillverdicts.cases(forced[forced["skill"].eq(row["skill"])])
-    assert len(one.cases) == mine["condition"].eq(row["condition"]).sum() == 14
-    assert one.cases["delta"].is_monotonic_increasing  # the worst first
-    one.do("case", "0")
-    assert one.view.count('class="scx-answer"') == 3
-    one.choose(repeat=2)
-    assert "repeat 2" in one.view
-    before = one.view
-    for sent in ("99", -1, None, "x", "0; drop"):
-        one.do("row", sent)
-        one.do("case", sent)
-    assert one.view == before
-    with pytest.raises(StudyError, match="row: found 12; allowed: 0 to 11"):
-        one.open_row(12)
-
-
-def test_deltas_without_answers_list_cases_only(forced: pd.DataFrame) -> None:
-    one = sc.explore.deltas(forced, by=()).open_row(0)
-    one.do("step", 1)
-    assert len(one.frame) == 2 and "Give attempts= and verdicts=" in one.view
-
-
-def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> None:
-    told = {name: frames[name] for name in ("attempts", "checks", "skills")}
-    one = sc.explore.drift(frames["verdicts"], frames["gold"], **told)
-    pair = frames["verdicts"][frames["verdicts"]["grader"].isin(["g0", "g2"])]
-    flips = sc.reliability.flipped(pair, frames["gold"], reference_grader="g0")
-    assert len(one.frame) == len(flips)
-    agents = frames["verdicts"]["repeat"].map({1: "small", 2: "large"})
-    both = sc.explore.drift(frames["verdicts"].assign(agent=agents), frames["gold"])
-    assert len(both.frame) == len(flips)
-    assert "small" in both.view and "large" in both.view
-    one.do("cell", "to FAIL/PASS")
-    wanted = flips["direction"].eq("to FAIL") & flips["gold"].eq(True).fillna(False)
-    assert len(one.frame) == wanted.sum() > 0
-    one.do("step", 1)
-    assert one.view.count("scx-lit") >= 2 and ">g1<" not in one.view
-    one.choose(reference="g2")  # both the same: the other moves on
-    assert one.choices["grader"].value != "g2"
-    one.do("cell", "<script>")
-    assert not one.page.alarm
 
 
 @pytest.fixture(scope="module")
@@ -604,15 +551,9 @@ def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:
 
 
 def test_a_notebook_that_is_not_run_shows_the_view_without_what_cannot_be_clicked(
-    forced: pd.DataFrame,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    explorers = [
-        reader_of(study()),
-        editor(tmp_path),
-        sc.explore.deltas(forced),
-    ]
+    explorers = [reader_of(study()), editor(tmp_path)]
     displayed: list[dict[str, str]] = []
     monkeypatch.setattr(explorer, "display", lambda data, **_: displayed.append(data))
     for one in explorers:

@@ -46,14 +46,13 @@ shared = sc.overlap.score(answers, skills={"s": text}, ngram=range(2, 6), exclud
     "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store=sc.RunStore('labels'), labeller='ann')",  # noqa: E501
     "sc.explore.verdicts(verdicts, attempts, study.gold)",
     "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
-    "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
     """
 table = outcomes.replace({"skill": {outcomes["skill"].iloc[0]: "HOSTILE"}})
 own = sc.from_frame(table, case="case_id", grader="grader", shared_cases=False)
 sc.explore.study(own)
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"')),
 ]
-LABEL, READ, CUT, DELTA, STUDY = range(1, 6)
+LABEL, READ, CUT, STUDY = range(1, 5)
 READY = (
     "jupyterapp.shell.currentWidget.context.isReady && "
     "jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"
@@ -160,19 +159,6 @@ def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
     page.wait("document.querySelector('[data-mine] h3 bdi')")
 
 
-def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
-    page = lab.page
-    lab.cell(DELTA)
-    page.click("[data-mine] tr[data-do=row]")
-    page.wait("document.querySelector('[data-mine] tr[data-do=case]')")
-    page.click("[data-mine] .scx-spot:nth-of-type(2)")
-    page.wait("document.querySelectorAll('[data-mine] tr[aria-current=true]').length === 1")
-    page.click("[data-mine] tr[data-do=case]")
-    page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
-    page.press("ArrowRight")
-    page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
-
-
 def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> None:
     page = lab.page
     cell = f"{OF}[{STUDY}]"
@@ -195,6 +181,22 @@ def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> Non
     theme = "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
     page.evaluate(f"void {theme}")
     page.wait(f"{color} !== {light!r}")
+
+
+def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
+    page = lab.page
+    cell = f"{OF}[{STUDY}]"
+    page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
+    page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
+    page.click("[data-study] .lm-TabBar-tab:nth-child(3)")
+    page.wait(f"{cell}.querySelectorAll('tr[data-do=row]').length > 1", seconds=90)
+    page.click("[data-study] tr[data-do=row]:nth-of-type(2)")
+    page.wait(f"{cell}.querySelector('tr[data-do=case]')")
+    page.wait(f"{cell}.querySelectorAll('tr[aria-current=true]').length === 1")
+    page.click("[data-study] tr[data-do=case]")
+    page.wait(f"{cell}.querySelectorAll('.scx-answer').length === 3")
+    page.press("ArrowRight")
+    page.wait(f"{cell}.querySelectorAll('tr[data-do=case]')[1].ariaCurrent === 'true'")
 
 
 def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(lab: Lab) -> None:

@@ -103,6 +103,35 @@ def test_another_margin_gives_the_answer_that_is_computed_with_it() -> None:
     assert again.with_margin(0.9) is again
 
 
+def test_a_row_opens_its_cases_and_a_case_its_answers(pilot: sc.RunStore) -> None:
+    explorer = sc.explore.study(pilot).choose(grader="g2").show("cases")
+    page = explorer.children[1].children[2].children[1]
+    n_rows = page.view.count('data-do="row"')
+    assert n_rows == 12 and 'data-do="case"' not in page.view
+    explorer.do("step", 1)  # no row is open
+    assert 'data-do="case"' not in page.view
+    explorer.do("row", n_rows - 1)
+    assert page.view.count('data-do="case"') == 14 and "scx-answer" not in page.view
+    explorer.do("case", "0")  # the browser sends text
+    assert page.view.count('class="scx-answer"') == 3
+    assert "data-do" not in explorer.still() and 'class="scx-answer"' in explorer.still()
+    explorer.repeat.at = 1
+    assert "repeat 2" in page.view
+    before = page.view
+    for sent in ("99", -1, None, "x", "0; drop"):
+        page._handle_custom_msg({"do": "row", "value": sent}, [])
+        page._handle_custom_msg({"do": "case", "value": sent}, [])
+        page._handle_custom_msg({"do": sent}, [])
+    assert page.view == before
+    page._handle_custom_msg({"do": "step", "value": 1}, [])
+    assert page.view.index('aria-current="true"', page.view.index('data-do="case"')) > 0
+    assert page.view != before
+    explorer.choose(grader="g1")  # other rows: nothing is open
+    assert "scx-answer" not in page.view and 'data-do="case"' not in page.view
+    explorer.choose(skill="braid-provenance", condition="skill")  # the only row is open
+    assert page.view.count('data-do="case"') == 14
+
+
 def test_what_a_study_lacks_is_a_sentence(study: Any) -> None:
     for tab, words in (("graders", "has no gold labels"), ("cost", "cost_usd=")):
         assert "Not shown: The study" in shown(study.show(tab)) and words in shown(study)

@@ -158,8 +158,6 @@ def test_the_core_is_small() -> None:
 
 MISSING = {
     "sc.explore.verdicts": "lab",
-    "sc.explore.deltas": "lab",
-    "sc.explore.drift": "lab",
     "sc.explore.study": "lab",
     "sc.explore.threshold": "lab",
     "sc.report.execute": "lab",

@@ -20,6 +20,7 @@ from benchmarks import simulated
 from skillcomp import RunStore, from_frame, report
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
+from skillcomp.report.chapters import chapter_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
@@ -176,7 +177,7 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path
 
 def test_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
     cells = [new_markdown_cell(text) for text in ("# Q?\n## Results\n## Results", "## Results")]
-    made = report.chapters.chapter_of(new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path)
+    made = chapter_of(new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path)
     headings = "".join(section.heading for section in made.sections)
     assert re.findall(r'id="03-x--([^"]+)"', headings) == [
         "q", "results", "results-2", "results-3",
@@ -360,12 +361,12 @@ def test_widgets_method_and_long_tables_are_not_shown_at_once(tmp_path: Path) ->
         new_markdown_cell("## Results\n\nFirst.\n\n- a constant"),
         new_code_cell("rows", outputs=[html_output("<table>" + 9 * "<tr><td>1" + "</table>")]),
         new_markdown_cell("## Read\n\nIn JupyterLab, click."),
-        new_code_cell("sc.explore.deltas(outcomes)", outputs=[html_output("<b>widget</b>")]),
+        new_code_cell("sc.explore.study(own)", outputs=[html_output("<b>widget</b>")]),
         new_code_cell("again", outputs=[html_output("<b>tea teaches</b>")]),
         new_markdown_cell("## Method\n\nHow."),
     ]
     path = Path("03-x.ipynb")
-    made = report.chapters.chapter_of(
+    made = chapter_of(
         new_notebook(cells=cells), path, tmp_path, on_page=["tea teaches: by 20 points"]
     )
     _, lead, results, method = made.sections

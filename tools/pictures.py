@@ -31,15 +31,13 @@ sc.style.use()
 store = sc.RunStore(DATA)
 attempts, cases = sc.frames.attempts(store), sc.frames.cases(store)
 verdicts, gold = sc.frames.verdicts(store, round=1), sc.frames.gold(store)
-outcomes = sc.frames.outcomes(verdicts, cases, grader="g2")
-outcomes = outcomes[outcomes["condition"].ne("placebo")]
 about = {"cases": cases, "checks": sc.frames.checks(store), "skills": store.skills}""",
     """\
 reader = sc.explore.verdicts(verdicts, attempts, gold, ngram=4, **about)
 reader.choose(skill="braid-provenance", grader="g1", gold="disagrees")""",
-    "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts, gold=gold, **about)",
+    "sc.explore.study(store).choose(condition='skill').show('cases').do('row', 2).do('case', 1)",
 ]
-SHOWN = {"explorer.png": 1, "explorer-deltas.png": 2}  # index of its cell
+SHOWN = {"explorer.png": 1, "explorer-study.png": 2}  # index of its cell
 WIDEST = 1000  # pixels; hosting sites show less
 
 
@@ -66,16 +64,10 @@ def explorers(browser: Browser, folder: Path) -> None:
         page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
         for name, number in SHOWN.items():
             page.wait(f"{of}[{number}].querySelector('.scx-view').childElementCount", seconds=180)
-            page.evaluate(f"{of}[{number}].querySelector('.scx').id = 'shown'")
-            if name == "explorer-deltas.png":
-                page.click("#shown tr[data-do=row]:nth-of-type(3)")
-                page.click("#shown tr[data-do=case]:nth-of-type(2)")
-                page.wait("document.querySelectorAll('#shown .scx-answer').length")
             page.evaluate(f"{of}[{number}].scrollIntoView()")
             page.evaluate("new Promise(done => setTimeout(done, 1000))")
             page.picture(folder / name)
             small(folder / name).save(OUT / name, optimize=True)
-            page.evaluate("document.querySelector('#shown').id = ''")
 
 
 def main() -> None:

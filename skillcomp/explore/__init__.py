@@ -1,4 +1,4 @@
-"""Notebook widgets to read verdicts, give gold labels, and explore deltas, drift and thresholds.
+"""Notebook widgets to read verdicts, give gold labels, and explore studies and thresholds.
 
 Model output is escaped before it is shown. All estimates are computed by the analysis modules.
 """

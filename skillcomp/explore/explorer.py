@@ -114,12 +114,6 @@ def next_position(at: int | None, by: Any, n: int) -> int:
     return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
 
-def spot(box: Sequence[float], value: Any, label: str) -> dict[str, Any]:
-    """Return a clickable area; `box` is its left, top, width and height in percent."""
-    sides = zip(("left", "top", "width", "height"), box, strict=True)
-    return {name: round(side, 3) for name, side in sides} | {"value": value, "label": label}
-
-
 def valid_position(value: Any, n: int) -> int | None:
     """Return the position that the browser sent; None unless it is a number from 0 to n - 1."""
     text = str(value)
@@ -369,10 +363,6 @@ class Picture:
         """Return how far a data point is from the left and the top, in percent of the picture."""
         across, up = self._data.transform((x, y))
         return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
-
-    def percent_high(self, inches: float) -> float:
-        """Convert a height in inches to percent of the picture's height."""
-        return 100 * inches * _DPI / self._box[1]
 
     @property
     def edges(self) -> tuple[float, float, float, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from contextlib import suppress
+from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,9 @@ from markupsafe import Markup
 from skillcomp import deltas, frames, reliability, skillverdicts, style
 from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known
 from skillcomp.explore import explorer as ui
-from skillcomp.explore.delta_explorer import DeltaExplorer
 from skillcomp.frames import Frames
 from skillcomp.frames.contracts import AMOUNTS
-from skillcomp.frames.estimates import ordered
+from skillcomp.frames.estimates import ordered, rows_of_group
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
@@ -36,6 +36,8 @@ _FRAMES = ("cases", "attempts", "gold", "verdicts")
 _MOST_BUTTONS = 4  # up to this number of graders have buttons; more are in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # the default of `ngram` in the other explorers
+_CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
+_CASES += ["verdict"]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
 _ESTIMATE = ["estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "method", "note"]
 _FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
@@ -55,11 +57,14 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     -------
     StudyExplorer
         A widget with six tabs. ``answer`` has the sentences of :func:`skillcomp.report.answer`,
-        ``forest`` the figure of the paired deltas, ``cases`` the cases and answers behind a row
-        (:func:`deltas`), ``graders`` the agreement of the graders with gold, ``cost`` what the
+        ``forest`` the figure of the paired deltas, ``cases`` the cases behind each delta and their
+        answers side by side, ``graders`` the agreement of the graders with gold, ``cost`` what the
         answers and each pass cost, and ``export`` writes all of these to a folder. A control is
-        hidden if the study has only one value for it. In code,
-        ``choose(grader="g2", margin=0.2)`` sets the controls and ``show("forest")`` opens a tab.
+        hidden if the study has only one value for it. In the tab ``cases`` a click on a row opens
+        its cases (:func:`skillcomp.skillverdicts.cases`), a click on a case opens its answers with
+        the quotes and reasons of all graders, and the arrow keys step through the cases. In code,
+        ``choose(grader="g2", margin=0.2)`` sets the controls, ``show("forest")`` opens a tab, and
+        ``do("row", 3)``, ``do("case", 0)`` and ``do("step", 1)`` act as the clicks and keys do.
 
     Raises
     ------
@@ -70,7 +75,8 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     -----
     Skill, agent and condition select rows; estimates, intervals and adjusted p-values are those of
     the whole study. The answer for each new grader or margin is computed once and then kept. If
-    the study lacks the data for a tab, the tab shows a sentence instead.
+    the study lacks the data for a tab, the tab shows a sentence instead. A single case has few
+    repeats: use its rates to find cases worth reading, not to claim effects.
     """
     return StudyExplorer(opened(own))
 
@@ -84,6 +90,8 @@ class StudyExplorer(ui.StaticCopy):
         The controls skill, agent, condition and grader by name. The value None means all.
     margin : ipywidgets.FloatSlider
         The slider of the margin.
+    repeat : Control
+        The repeat of the open case, with its answers. Hidden if the case has only one.
     tab : str
         Name of the open tab.
     """
@@ -100,7 +108,13 @@ class StudyExplorer(ui.StaticCopy):
             0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
         )
         self._result = cache(lambda grader: answer(own, grader=grader))
-        self._shown = cache(self._shown_in_tab)
+        self._outcomes_of = cache(self._graded_attempts)
+        self._shown = cache(self._html_of_choice)
+        self._row: int | None = None
+        self._case: int | None = None
+        self._opened_for: tuple[Any, ...] = ()
+        self.repeat = ui.Control("Repeat")
+        self.repeat.widget.layout.display = "none"
         self._views = {name: ui.View(title=name) for name in TABS}
         self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
         self._write = widgets.Button(description="Write", button_style="primary")
@@ -108,11 +122,14 @@ class StudyExplorer(ui.StaticCopy):
         self._views["export"].draw(_html_paragraph(_EXPORTS))
         pages = [widgets.VBox([view]) for view in self._views.values()]
         pages[-1].children = (widgets.HBox([self._folder, self._write]), self._views["export"])
+        self._views["cases"].shortcuts = dict(ui.STEPS)
+        self._views["cases"].on_msg(self._hear_message)
+        pages[TABS.index("cases")].children = (self.repeat.widget, self._views["cases"])
         self._pages = widgets.Tab(pages, titles=TABS)
         controls = [c.widget for c in self.choices.values() if len(set(c.values) - {None}) > 1]
         row = widgets.Layout(flex_flow="row wrap", align_items="center")
         super().__init__([widgets.HBox([*controls, self.margin], layout=row), self._pages])
-        for control in self.choices.values():
+        for control in (*self.choices.values(), self.repeat):
             control.widget.observe(self._refresh_tab, "index")
         self.margin.observe(self._refresh_tab, "value")
         self._pages.observe(self._refresh_tab, "selected_index")
@@ -145,6 +162,21 @@ class StudyExplorer(ui.StaticCopy):
         """Open a tab: answer, forest, cases, graders, cost or export."""
         require_known("show: there is no tab", tab, TABS, StudyError, label="there")
         self._pages.selected_index = TABS.index(tab)
+        return self
+
+    def do(self, command: str, value: Any = None) -> StudyExplorer:
+        """Act in the tab ``cases`` as a click or a key would; ignore what is not there.
+
+        Parameters
+        ----------
+        command : {"row", "case", "step"}
+            Open the cases of a row, open a case of the open row, or step to another case.
+        value : int
+            The position, counted from 0; for ``step``, 1 or -1.
+        """
+        with suppress(SkillcompError):  # the tab shows the error
+            self._open_position(command, value)
+        self._refresh_tab()
         return self
 
     def export(self, folder: str | PathLike[str]) -> list[Path]:
@@ -233,9 +265,12 @@ class StudyExplorer(ui.StaticCopy):
                 rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
         return rows
 
+    def _graded_attempts(self, grader: str) -> pd.DataFrame:
+        verdicts = self._verdicts[self._verdicts["grader"].eq(grader)]
+        return frames.outcomes(verdicts, self._cases, attempts=self._attempts)
+
     def _outcomes(self) -> pd.DataFrame:
-        verdicts = self._verdicts[self._verdicts["grader"].eq(self._chosen_value("grader"))]
-        outcomes = frames.outcomes(verdicts, self._cases, attempts=self._attempts)
+        outcomes = self._outcomes_of(self._chosen_value("grader"))
         return self._selected_rows(outcomes, "skill", "agent")
 
     def _reference_condition(self) -> str:
@@ -279,26 +314,32 @@ class StudyExplorer(ui.StaticCopy):
         """Fill the open tab, and the copy for static pages."""
         if self.tab == "export":
             return
-        view, page = self._views[self.tab], self._pages.children[TABS.index(self.tab)]
+        if self._opened_for != self._choice_key():
+            self._row = self._case = None
+            self._opened_for = self._choice_key()
+        view = self._views[self.tab]
         view.draw(Markup(view.view), "Computing …")
-        chosen = [control.value for control in self.choices.values()]
-        html, explorer = self._shown(self.tab, self.margin.value, *chosen)
-        view.draw(html)
-        page.children = (view,) if explorer is None else (explorer,)
+        several = self._case is not None and len(self.repeat.values) > 1
+        self.repeat.widget.layout.display = None if several else "none"
+        # When `place` changes, the view scrolls to its top.
+        view.draw(self._html_of_tab(live=True), place=str(self._row))
         self._update_copy()
 
-    def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
-        """Return the HTML of a tab and, for the tab ``cases``, its widget.
+    def _choice_key(self) -> tuple[Any, ...]:
+        return self.margin.value, *(control.value for control in self.choices.values())
 
-        The arguments `_` (margin and choices) only serve as keys of the cache.
-        """
+    def _html_of_tab(self, *, live: bool) -> Markup:
+        """Return the HTML of the open tab; unless `live`, its rows cannot be clicked."""
         try:
-            if tab == "cases":
-                explorer = self._cases_explorer()
-                return Markup(explorer.still()), explorer
-            return Markup(getattr(self, f"_{tab}_html")()), None
+            if self.tab == "cases":
+                return self._cases_html(live=live)
+            return self._shown(self.tab, *self._choice_key())
         except SkillcompError as error:
-            return _html_paragraph(NOT_SHOWN + str(error)), None
+            return _html_paragraph(NOT_SHOWN + str(error))
+
+    def _html_of_choice(self, tab: str, *_: Any) -> Markup:
+        """Return the HTML of a tab; margin and choices only serve as keys of the cache."""
+        return Markup(getattr(self, f"_{tab}_html")())
 
     def _answer_html(self) -> Markup:
         return Markup("").join(_html_paragraph(text) for text in self._sentence_rows()["sentence"])
@@ -324,15 +365,87 @@ class StudyExplorer(ui.StaticCopy):
         columns = [name for name in ("agent", "condition", "measure", *_ESTIMATE) if name in rows]
         return Markup(table(rows[columns]).html(most=_MOST_ROWS))
 
-    def _cases_explorer(self) -> DeltaExplorer:
-        rows = self._headline_rows().reset_index(drop=True)
-        by = ["skill", "agent"] if "agent" in rows else ["skill"]
+    # The tab `cases`
+
+    @cached_property
+    def _answers(self) -> Answers:
         skills = self._study.skills if isinstance(self._study, RunStore) else {}
         checks = frames.checks(self._study) if isinstance(self._study, RunStore) else None
         gold = None if self._gold.empty else self._gold
-        answers = Answers(self._attempts, self._verdicts, gold, self._cases, checks, skills, _NGRAM)
-        explorer = DeltaExplorer(rows, self._outcomes(), by, self._reference_condition(), answers)
-        return explorer.open_row(0) if len(rows) == 1 else explorer
+        return Answers(self._attempts, self._verdicts, gold, self._cases, checks, skills, _NGRAM)
+
+    def _delta_rows(self) -> pd.DataFrame:
+        """Return the rows of the tab, and open the row if it is the only one."""
+        rows = self._headline_rows().reset_index(drop=True)
+        if len(rows) == 1:
+            self._row = 0
+        return rows
+
+    def _cases_of_open_row(self, rows: pd.DataFrame) -> pd.DataFrame | None:
+        if self._row is None:
+            return None
+        row = rows.iloc[self._row]
+        by = [name for name in ("skill", "agent") if name in rows]
+        outcomes = rows_of_group(self._outcomes(), {name: row[name] for name in by})
+        cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
+        return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
+
+    def _hear_message(self, _: Any, content: Any, buffers: Any = None) -> None:
+        """Run a command from the browser; ignore malformed commands."""
+        if isinstance(content, dict) and isinstance(content.get("do"), str):
+            self.do(content["do"], content.get("value"))
+
+    def _open_position(self, command: str, value: Any) -> None:
+        rows = self._delta_rows()
+        if command == "row":
+            at = ui.valid_position(value, len(rows))
+            if at is not None:
+                self._row = at
+                self._case = None
+            return
+        cases = self._cases_of_open_row(rows)
+        if cases is None or cases.empty:
+            return
+        at = None
+        if command == "case":
+            at = ui.valid_position(value, len(cases))
+        elif command == "step":
+            at = ui.next_position(self._case, value, len(cases))
+        if at is not None:
+            self._case = at
+            case = cases.iloc[at]
+            repeats = self._answers.repeats(case["skill"], case["case_id"])
+            self.repeat.offer(repeats, [str(repeat or 1) for repeat in repeats])
+
+    def _cases_html(self, *, live: bool) -> Markup:
+        rows = self._delta_rows()
+        cases = self._cases_of_open_row(rows)
+        name, shown, page = "", None, Markup("")
+        if cases is not None and self._row is not None:
+            row = rows.iloc[self._row]
+            labels = [
+                str(row[column]) for column in ("skill", "agent", "condition") if column in rows
+            ]
+            name = f"{', '.join(labels)} against {row['reference']}"
+            rates = {
+                "rate": f"{row['condition']}_rate",
+                "reference_rate": f"{row['reference']}_rate",
+            }
+            columns = [column for column in _CASES if cases[column].notna().any()]
+            shown = table(cases[columns].rename(columns=rates))
+            if self._case is not None and self.repeat.value is not None:
+                case = cases.iloc[self._case]
+                page = self._answers.page(case["skill"], case["case_id"], self.repeat.value)
+        return html.render(
+            "explore-cases",
+            table=table(rows[[column for column in _FOREST if column in rows]]),
+            current=self._row,
+            cases=shown,
+            case=self._case,
+            name=name,
+            page=page,
+            live=live,
+        )
 
     def still(self) -> str:
         """Return the choices and the open tab as HTML without controls, for static pages."""
@@ -342,7 +455,9 @@ class StudyExplorer(ui.StaticCopy):
             if len(control.values) > 1
         ]
         status = "; ".join([*words, f"Margin: {self.margin.value:.2f}"])
-        view = Markup(self._views[self.tab].view)
+        view = Markup(self._views["export"].view)
+        if self.tab != "export":
+            view = self._html_of_tab(live=False)
         return str(html.render("explore-still", title="Study", status=status, chosen="", view=view))
 
     def __repr__(self) -> str:

@@ -87,7 +87,6 @@ class Answers:
         repeat: int,
         checks: Sequence[str] | None = None,
         *,
-        graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> Markup:
         """Render a case as HTML, with all answers of one repeat side by side.
@@ -96,14 +95,14 @@ class Answers:
         ----------
         skill, case, repeat
             The case and the repeat; 0 if the frames have no repeats.
-        checks, graders : sequence of str, optional
-            Show only verdicts on these checks by these graders; by default all.
+        checks : sequence of str, optional
+            Show only verdicts on these checks; by default all.
         lit : collection of (str, str, str)
             Attempt, check and grader of each verdict to highlight.
         """
-        panels = self.panels(skill, case, repeat, checks, graders=graders, lit=lit)
+        panels = self.panels(skill, case, repeat, checks, lit=lit)
         used = {grader for panel in panels for grader, _ in panel["verdicts"]}
-        columns = [name for name in graders or self.graders if name in used]
+        columns = [name for name in self.graders if name in used]
         rows = []
         for about in self.checks_of(skill, case, panels, checks):
             for number, panel in enumerate(panels):
@@ -145,7 +144,6 @@ class Answers:
         repeat: int | None = None,
         checks: Sequence[str] | None = None,
         *,
-        graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> list[Row]:
         """Return one panel (a dictionary) for each answer to a case; by default, of all repeats.
@@ -164,7 +162,6 @@ class Answers:
         verdicts_of: dict[str, list[Row]] = {attempt["attempt_id"]: [] for attempt in attempts}
         for row in verdicts:
             mine = checks is None or row["check_id"] in checks
-            mine = mine and (graders is None or row["grader"] in graders)
             if mine and row["attempt_id"] in verdicts_of:
                 verdicts_of[row["attempt_id"]].append(row)
         used = {row["check_id"] for rows in verdicts_of.values() for row in rows}
