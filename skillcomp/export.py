@@ -16,6 +16,7 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file, whole_text
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.spreadsheet_cells import as_csv
+from skillcomp.removed_names import raise_missing_name
 
 __all__ = ["write"]
 
@@ -131,3 +132,6 @@ def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+__getattr__ = raise_missing_name(__name__)

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from typing import Any
 
 from skillcomp.errors import extra_imports, suggest
+from skillcomp.removed_names import raise_missing_name
 
 __all__ = ["Cost", "Price", "Usage", "cost"]
 
@@ -243,3 +244,6 @@ def _why_unknown(model: str) -> str:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+__getattr__ = raise_missing_name(__name__)

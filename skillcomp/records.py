@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillcomp.removed_names import raise_missing_name
+
 __all__ = [
     "BLOOM",
     "CONCEPT_FIELDS",
@@ -468,3 +470,6 @@ class Passage(Record):
 
 def __dir__() -> list[str]:
     return __all__
+
+
+__getattr__ = raise_missing_name(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import lazy_loader
 
@@ -11,6 +11,9 @@ import lazy_loader
 REMOVED = {
     "bias.position_change": "sc.bias.position with by=['grader'] gives the position effect of "
     "each version",
+    "explore.deltas": "sc.explore.study shows the deltas of a study and the cases behind them",
+    "explore.drift": "sc.reliability.flipped lists the changed items, and sc.plots.flips draws "
+    "their counts",
     "export.read": "read the files with pandas.read_parquet",
     "live.BatchLimits": "ask a suite at half the price on Inspect, as docs/howto/thousands.md "
     "shows",
@@ -57,6 +60,15 @@ def attach_stub(
         return load(name)
 
     return load_name, listed, names
+
+
+def raise_missing_name(module: str) -> Callable[[str], NoReturn]:
+    """Return the `__getattr__` of a module in a single file."""
+
+    def raise_error(name: str) -> NoReturn:
+        raise missing_name(module, name)
+
+    return raise_error
 
 
 def missing_name(module: str, name: str) -> AttributeError:

@@ -31,6 +31,7 @@ if os.environ.get("SKILLCOMP_FUZZ") != "long":
     settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
+collect_ignore_glob = ["journeys/*"]  # scripts that test_journeys runs, each in its own folder
 # IPython and Inspect warn where they cannot write into the home of a user, and hypothesis where it
 # cannot write into the checkout; the programs that the tests start need a home as well
 if not os.access(Path.home(), os.W_OK):

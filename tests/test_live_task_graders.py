@@ -425,7 +425,7 @@ for place in (given, os.path.dirname(sys.argv[1]), "/room", os.environ["TMPDIR"]
             show(path)
 """,
     "reads the root of other processes": """
-for path in glob.glob("/proc/*/root/room/judge/*/fixtures/*") + glob.glob("/proc/*/cwd/*/*/*"):
+for path in glob.glob("/proc/*/" + "root/room/judge/*/fixtures/*") + glob.glob("/proc/*/cwd/*/*/*"):
     show(path)
 for path in glob.glob(f"/proc/{os.getppid()}/fd/*") + [f"/proc/{os.getppid()}/environ"]:
     if os.path.isfile(path):

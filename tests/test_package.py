@@ -52,7 +52,7 @@ REFUSED = {
     "compare": (lambda: sc.compare("folder", graders=[]), "store: expected a RunStore"),
     "status": (lambda: sc.live.status("folder"), "store: expected a RunStore .* 'folder'"),
     "ReplayAgent": (lambda: sc.ReplayAgent("folder"), "store: expected a RunStore .* 'folder'"),
-    "read_study": (lambda: sc.live.read_study("no.yaml"), "no.yaml: cannot be read"),
+    "read_study": (lambda: sc.live.read_study("no.yaml"), "no.yaml: there is no study here"),
     "lint_skill": (lambda: sc.lint.lint_skill("folder"), r"expected a Skill \(sc.read_skill"),
     "lint_suite": (lambda: sc.lint.lint_suite("x.json"), r"expected a Suite \(sc.read_suite"),
     "answer": (lambda: sc.report.answer(3), r"study: expected a path .* found int 3"),

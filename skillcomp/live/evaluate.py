@@ -277,7 +277,7 @@ class Evaluation:
             loaded={"previous": self.candidate.original} if self.candidate.original else None,
         )
         total = cost_total(plan)
-        usd, why = total.loc[total["planned"], ["cost_usd", "note"]].iloc[0]
+        usd, why = total.loc[total["mode"].eq("cached"), ["cost_usd", "note"]].iloc[0]
         cost = f"about {usd:.2f} USD" if math.isfinite(usd) else f"at a cost not known ({why})"
         return f"{counts} by rubric, {cost}"
 

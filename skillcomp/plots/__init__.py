@@ -28,14 +28,12 @@ Charts of numbers (charts)
     scores : structure score of each document against the results of agents
 """
 
-from typing import NoReturn
-
 from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
 from skillcomp.plots.charts import power, scores
 from skillcomp.plots.forest import corrected, estimates, ranks, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
-from skillcomp.removed_names import missing_name
+from skillcomp.removed_names import raise_missing_name
 
 __all__ = [
     "case_map",
@@ -59,5 +57,4 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise missing_name(__name__, name)
+__getattr__ = raise_missing_name(__name__)

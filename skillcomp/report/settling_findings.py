@@ -41,7 +41,7 @@ def _is_corrected(row: Row) -> bool:
 
 def _rows_of(needed: pd.DataFrame | None, row: Row, by: Sequence[str]) -> pd.DataFrame:
     """Return the rows of `needed` for one skill that have a number of cases."""
-    if needed is None:
+    if needed is None or needed.empty:
         return pd.DataFrame()
     keys = [*by, "condition"]
     rows = needed[needed[keys].eq(row[keys]).all(axis=1)]
