@@ -10,7 +10,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_table import attempt_bounds
+from skillcomp.contrast.case_table import attempt_bounds
 
 
 def studies(

@@ -10,9 +10,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import plots, skillverdicts, style
+from skillcomp.contrast.case_table import Value
 from skillcomp.errors import StudyError
 from skillcomp.explore import explorer as ui
-from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import By, listed, rows_of_group
 from skillcomp.records import Skill

@@ -162,7 +162,7 @@ def clustered_verdicts(
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
-    from skillcomp.frames.case_table import both_clusters, with_case_facts
+    from skillcomp.frames.clusters import both_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}

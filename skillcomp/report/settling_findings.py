@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.planning.cases_to_settle import MANY_REPEATS, MOST_REPEATS
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.skillverdicts.corrected_deltas import NAIVE
 
 # with more undetermined skills than this, there are no sentences on single skills
 _FEW = 4

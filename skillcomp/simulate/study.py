@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from skillcomp.contrast.case_table import Value
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill
 from skillcomp.simulate import design
