@@ -209,8 +209,7 @@ class Units:
         for name, values in self.numbers.items():
             numbers[name] = values[rows][:, at]
             numbers[name][:, np.array(at) < 0] = np.nan
-        has_rows = ~np.isnan(numbers["size"])
-        present = has_rows.any(axis=1)
+        present = (~np.isnan(numbers["absent"])).any(axis=1)
         numbers = {name: values[present] for name, values in numbers.items()}
         return _Part(
             facts=self.facts[rows][present],
@@ -318,8 +317,9 @@ class _Part:
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:
         """Return the counts of missing attempts, the bounds of the contrast, and a note on both.
 
-        Only units with rows in all arms count. For the lower bound, the missing attempts of an arm
-        with a positive weight have their lowest value, and those of other arms their highest.
+        Only units with expected attempts in all arms count. For the lower bound, the missing
+        attempts of an arm with a positive weight have their lowest value, and those of other arms
+        their highest.
         """
         both = ~np.isnan(self.numbers["size"]).any(axis=1)
         numbers = {name: values[both] for name, values in self.numbers.items()}
@@ -434,8 +434,9 @@ def within(
         skill, label, shared = (
             each.facts[name].to_numpy() for name in ("skill", "cluster", "cluster_by_name")
         )
-        is_delta = _span(part.weights) == 1.0
-        labels, note = claim(skill, label, cluster, delta=is_delta, rule=interval)
+        # what a number of skills can show is known for deltas alone, with the adaptive rule
+        rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
+        labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
         by_name.append(claim(skill, shared, cluster)[0])
         notes.append(note)

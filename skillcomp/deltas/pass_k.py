@@ -103,13 +103,23 @@ def _pass_k(
         checked = compared_outcomes(outcomes, names, what)
         units = Units.of(case_table(checked, by=names), names)
         contrasts, extra = contrasts_of_rates(units), MISSING_OF_RATE
-        rows = rate_rows(measure, _units_at_k(units, k, of_case), contrasts, **how)
+        rows = rate_rows(
+            measure,
+            _units_at_k(units, k, of_case, is_paired=reference is not None),
+            contrasts,
+            **how,
+        )
     else:
         paired: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case"}
         paired |= {"by": names, "reference": reference, "average": None}
         units, contrasts = paired_units(outcomes, **paired, what=what)
         extra = DELTA_COLUMNS
-        rows = delta_rows(f"delta_{measure}", _units_at_k(units, k, of_case), contrasts, **how)
+        rows = delta_rows(
+            f"delta_{measure}",
+            _units_at_k(units, k, of_case, is_paired=reference is not None),
+            contrasts,
+            **how,
+        )
     for each, contrast in zip(rows, contrasts, strict=True):
         part = units.part(contrast)
         n, label = pd.Series(part.numbers["n"].min(axis=1)), part.facts["label"].reset_index()
@@ -122,7 +132,7 @@ def _pass_k(
     return estimates(rows, by=[*names, "condition"], extra=columns, **noted)
 
 
-def _units_at_k(units: Units, k: int, of_case: Callable[..., Any]) -> Units:
+def _units_at_k(units: Units, k: int, of_case: Callable[..., Any], *, is_paired: bool) -> Units:
     """Replace the rates of the units, and the bounds of the rates, by pass@k or pass^k."""
     numbers = dict(units.numbers)
     for name, count in (("level", "n"), ("low", "size"), ("high", "size")):
@@ -131,6 +141,8 @@ def _units_at_k(units: Units, k: int, of_case: Callable[..., Any]) -> Units:
         passes = np.rint(units.numbers[name][enough] * n[enough])
         numbers[name] = np.full(n.shape, np.nan)
         numbers[name][enough] = of_case(n[enough], passes, k)
+    if is_paired:  # pairs with fewer than k expected attempts lack no attempts
+        numbers["size"] = np.where(enough, numbers["size"], np.nan)
     return replace(units, numbers=numbers)
 
 
