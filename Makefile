@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test tests quick units lint outputs slow size check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test tests quick units lint bare outputs slow size check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,20 @@ test:  ## lint, types, layers and all tests but the slow simulations
 
 tests: $(VENV)/.dev-ready
 	$(PYTEST) -m "not slow"
+
+# the files with tests that skip if bubblewrap, Chromium, claude, codex, node or git is missing,
+# and those of the code that looks for a program
+BARE := $(addprefix tests/test_,$(addsuffix .py,live_probe live_task_graders live_evaluate \
+	live_programs live_cli_agent live_process case_pages cli package))
+TOOLS := awk basename bash cat chmod cp cut date dirname echo env false find grep head id kill ln \
+	ls mkdir mktemp mv nice nohup printf pwd rm rmdir sed sh sleep sort tail tee test timeout touch \
+	tr true uname uniq wc xargs
+
+bare: $(VENV)/.dev-ready  ## tests on a machine that has only Python and the tools of the shell
+	rm -rf $(VENV)/tools && mkdir $(VENV)/tools
+	for tool in $(TOOLS); do for folder in /bin /usr/bin; do \
+		if [ -x $$folder/$$tool ]; then ln -sf $$folder/$$tool $(VENV)/tools/; fi; done; done
+	PATH=$(CURDIR)/$(VENV)/tools:$(CURDIR)/$(BIN) SKILLCOMP_PROGRAMS= $(PYTEST) -q -m "not slow" $(BARE)
 
 lint: $(VENV)/.dev-ready  ## lint, types and layers
 	$(BIN)/ruff check .

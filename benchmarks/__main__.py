@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-NAMES = ("overlap", "store", "stats", "live", "explore")
+NAMES = ("overlap", "store", "stats", "live", "explore", "redaction")
 MISSED = "NOT REACHED"
 
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ R = TypeVar("R")
 LENGTHS = range(3, 13)
 N_ANSWERS, ANSWER_TOKENS, SKILL_TOKENS, N_SKILLS = 20_000, 150, 1_200, 6
 TARGETS = {"sets": 80, "sets_cached": 8, "vectorizer": 10}
-PART, MAX_PARTS_GIB, MAX_SLOPE = 20_000, 0.7, 1.1  # answers of a part; limits of score_files
+PART, MAX_PARTS_GIB, MAX_SLOPE = 20_000, 0.7, 1.1  # answers of a part; limits of all parts
 MAX_GIB, MAX_GROWTH = 1.0, 2.2  # growth of time for twice the answers, with a tolerance
 
 # frequency of letters in English text, percent
@@ -233,18 +235,21 @@ def write_parts(n_answers: int, folder: Path) -> list[Path]:
     return parts
 
 
-def files_scored(parts: Sequence[Path]) -> tuple[float, float]:
+def parts_scored(parts: Sequence[Path]) -> tuple[float, float]:
     """Score parts by one worker; return its peak memory in GiB and CPU seconds."""
     skills = json.loads((parts[0].parent / "skills.json").read_text())
-    with TemporaryDirectory() as out:
+    how = {"skills": skills, "ngram": LENGTHS, "exclude_prompt": False}
+    with TemporaryDirectory() as out, dask.config.set(scheduler="synchronous"):
         begin = time.process_time()
-        overlap.score_files(parts, skills=skills, out=out, ngram=LENGTHS, exclude_prompt=False)
+        answers = dd.read_parquet(list(parts))
+        meta = overlap.score(answers.head(1), **how)
+        answers.map_partitions(overlap.score, **how, meta=meta).to_parquet(out, write_index=False)
         spent = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024) / 2**30, spent
 
 
-def files_rows(few: int, many: int) -> list[str]:
+def parts_rows(few: int, many: int) -> list[str]:
     """Return a line per number of answers in parts, and the slope of time between them.
 
     A busy machine slows CPU seconds down as well, so one process scores all answers while another
@@ -258,15 +263,15 @@ def files_rows(few: int, many: int) -> list[str]:
             ProcessPoolExecutor(1, **settings) as long,
             ProcessPoolExecutor(1, **settings) as short,
         ):
-            whole = long.submit(files_scored, parts)
-            calls = [short.submit(files_scored, parts[: few // PART]) for _ in range(many // few)]
+            whole = long.submit(parts_scored, parts)
+            calls = [short.submit(parts_scored, parts[: few // PART]) for _ in range(many // few)]
             scored = {few: [call.result() for call in calls], many: [whole.result()]}
     peaks = {n: max(peak for peak, _ in rows) for n, rows in scored.items()}
     seconds = {n: statistics.mean(spent for _, spent in rows) for n, rows in scored.items()}
     slope = np.log(seconds[many] / seconds[few]) / np.log(many / few)
     return [
         *(
-            f"  score_files: {n:>9,} answers in parts {seconds[n]:9.2f} s CPU, peak {peaks[n]:.2f} "
+            f"  partitions: {n:>9,} answers {seconds[n]:9.2f} s CPU, peak {peaks[n]:.2f} "
             f"GiB   target below {MAX_PARTS_GIB:g}: {_reached_or_not(peaks[n] < MAX_PARTS_GIB)}"
             for n in scored
         ),
@@ -327,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the answers, one round")
     quick = parser.parse_args(argv).quick
-    lines = files_rows(PART, 5 * PART) if quick else files_rows(100_000, 1_000_000)
+    lines = parts_rows(PART, 5 * PART) if quick else parts_rows(100_000, 1_000_000)
     lines = [*(compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)), *lines]
     print("\n".join(lines))
     return 1 if any(_reached_or_not(False) in line for line in lines) else 0

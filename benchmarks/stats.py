@@ -35,9 +35,11 @@ from scipy.stats import binom
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.weightstats import DescrStatsW
 
+from benchmarks import simulated
 from benchmarks.many_studies import bounded_mean_many
-from skillcomp import bias, deltas, frames, from_pairs, reliability, simulate
-from skillcomp.stats import DELTAS, bounded_mean, cr2
+from skillcomp import bias, deltas, frames, from_pairs, reliability
+from skillcomp.stats import DELTAS, bounded_mean
+from skillcomp.stats.clusters import cr2
 
 R = TypeVar("R")
 N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10
@@ -214,21 +216,21 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
     """Compare vectorised paired intervals with a loop over a tenth of the studies, scaled."""
     lines = []
     for attempts, nested in ((1, False), (3, False), (3, True)):
-        drawn = simulate.counts(
+        drawn = simulated.counts(
             n_runs=n_studies, n_skills=6, n_cases=CASES_PER_STUDY, n_repeats=attempts, seed=1
         )
         clusters = drawn.clusters if nested else None
         tenth = range(0, n_studies, 10)
 
         def at_once(
-            drawn: simulate.Counts = drawn, k: int = attempts, groups: Any = clusters
+            drawn: simulated.Counts = drawn, k: int = attempts, groups: Any = clusters
         ) -> NDArray[np.float64]:
             differences = (drawn.skill - drawn.baseline) / k
             many = bounded_mean_many(differences, groups, quantity=DELTAS, null=0.0)
             return np.column_stack([many.estimate, many.low, many.high, many.p_value])
 
         def loop(
-            drawn: simulate.Counts = drawn,
+            drawn: simulated.Counts = drawn,
             k: int = attempts,
             groups: Any = clusters,
             tenth: range = tenth,

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = [
     module for name in skillcomp.__all__ if inspect.ismodule(module := getattr(skillcomp, name))
 ]
-FILES = {  # where file names ignore case, simulate.Study and simulate.study would be one file
+FILES = {  # where file names ignore case, report.Answer and report.answer would be one file
     f"{module.__name__}.{name}": f"{module.__name__}.{name}-class"
     for module in MODULES
     for name in module.__all__

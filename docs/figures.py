@@ -26,11 +26,6 @@ rows = sc.correction.delta(verdicts, gold, by=["grader"], cases=cases)
 rows = rows[rows["condition"].eq("skill")]
 sc.plots.corrected(rows, y=["grader", "condition"])
 
-# %% skillcomp.plots.severity
-how = {"reference_grader": "g0", "cases": cases, "n_resamples": 199}
-drift = sc.reliability.drift(verdicts, gold, **how)
-sc.plots.severity(drift[drift["measure"].eq("severity_shift")], y="grader")
-
 # %% skillcomp.plots.ranks
 sc.plots.ranks(sc.reliability.contrast(verdicts, gold, cases=cases))
 
@@ -62,11 +57,6 @@ sc.plots.threshold(curve[curve["n_sentences"].eq(1)].assign(measure=curve["copy"
 texts = sc.datasets.passages("copies")
 curve = sc.overlap.roc(sc.overlap.score(texts, skills=store.skills, ngram=[3, 6, 9]))
 sc.plots.roc(curve, hue="n")
-
-# %% skillcomp.plots.cusum
-checks = sc.simulate.gold_stream(n=300, rise_at=200, seed=1)
-chart = sc.reliability.chart(checks, p0=0.05, p1=0.15, arl=1000)
-sc.plots.cusum(chart, change=200)
 
 # %% skillcomp.plots.power
 power = sc.planning.power_curve(outcomes, sizes=[0.1, 0.2, 0.3], n_cases=[10, 20, 40, 80])

@@ -6,10 +6,10 @@ names and the files that define them; editors and type checkers read it too.
 
 from importlib.metadata import version as _version
 
-import lazy_loader as _lazy
+from skillcomp.removed_names import attach_stub as _attach_stub
 
 __version__ = _version("skillcomp")
-__getattr__, _, _names = _lazy.attach_stub(__name__, __file__)
+__getattr__, _, _names = _attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]
 
 

@@ -18,7 +18,6 @@ from . import readers as readers
 from . import records as records
 from . import reliability as reliability
 from . import report as report
-from . import simulate as simulate
 from . import skillverdicts as skillverdicts
 from . import stats as stats
 from . import structure as structure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ from skillcomp.errors import FrameError, StoreError, problem_list
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file, whole_text
+from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.spreadsheet_cells import as_csv
 
-__all__ = ["read", "write"]
+__all__ = ["write"]
 
 _WAYS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {
     "parquet": lambda frame: frame.to_parquet(index=False),
@@ -77,6 +77,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     for name, frame in mapping.items():
         try:
             checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+            checked = _redacted_frame(checked)
         except FrameError as cause:
             problems.append(str(cause))
             continue
@@ -95,6 +96,20 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     return written
 
 
+def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without secrets; in parquet they could not be replaced after encoding."""
+    redacted = frame.copy()
+    for place, dtype in enumerate(frame.dtypes):
+        if pd.api.types.is_numeric_dtype(dtype):
+            continue
+        values = frame.iloc[:, place]
+        # one call for the whole column is fast; most columns have no secret
+        whole = "\n".join(map(str, values))
+        if redact(whole) != whole:
+            redacted.isetitem(place, values.map(redacted_content).astype(dtype).array)
+    return redacted
+
+
 def _unwritable_cell(frame: pd.DataFrame) -> str:
     """Return the column and attempt (or row) of the first text that UTF-8 cannot encode, or ""."""
     for column in frame.columns:
@@ -103,35 +118,6 @@ def _unwritable_cell(frame: pd.DataFrame) -> str:
                 row = f"attempt {frame['attempt_id'].iloc[place]}" if "attempt_id" in frame else ""
                 return f"{column}, {row or f'row {place}'}: half of a surrogate pair"
     return ""
-
-
-def read(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a parquet file written by :func:`write`.
-
-    Parameters
-    ----------
-    path : str or path
-        The parquet file. If it has the name of a contract, the frame must meet it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The frame that was written, with the same dtypes.
-
-    Raises
-    ------
-    FrameError
-        If the file cannot be read as parquet, or the frame breaks its contract.
-    """
-    source = as_path(path, "export", FrameError)
-    if not isfile(source):
-        raise FrameError(f"{source}: there is no parquet file here.")
-    try:
-        with source.open("rb") as file:
-            frame = pd.read_parquet(file)
-    except (pa.ArrowException, OSError) as cause:
-        raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
-    return _checked_frame(frame, source.stem) if source.stem in CONTRACTS else frame
 
 
 def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:

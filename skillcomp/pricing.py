@@ -1,29 +1,36 @@
-"""Cost of model calls: a dated table of list prices and a function that applies it.
+"""Cost of model calls: the user's prices or, without them, the list prices of ``genai-prices``.
 
-Prices differ by date, model, prompt length and kind of token. Every row of the table names its
-source and, if known, the first day of its prices. The cost of a model that is not in the table is
-NaN with a note, not 0.
+The package ``genai-prices`` has the list prices in its files; nothing is read from the network. The
+cost of a model that it does not know is NaN with a note, not 0.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time
+from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
-import pandas as pd
+from skillcomp.errors import extra_imports, suggest
 
-from skillcomp.errors import suggest
+__all__ = ["Cost", "Price", "Usage", "cost"]
 
-__all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
-
-READ_ON = date(2026, 11, 21)  # day on which the table was last compared with its sources
-_PAGES = "platform.claude.com model overview and pricing pages"
-_NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
+# Only the prices of this maker are used. Other models are served by several services, and each has
+# prices of its own.
+_MAKER = "anthropic"
+# our name of a kind of token -> that of genai-prices
+_KINDS = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cache_write_5m": "cache_write_mtok",
+    "cache_write_1h": "cache_write_1h_mtok",
+    "cache_read": "cache_read_mtok",
+}
 
 # Match the date at the end of a model name, such as "-20261121". A dated snapshot of a model has
 # the price of the model.
@@ -32,26 +39,20 @@ _SNAPSHOT = re.compile(r"-\d{8}$")
 
 @dataclass(frozen=True)
 class Price:
-    """Prices of one model from one day on, for prompts within one range of lengths.
+    """Your own prices of one model, for prompts within one range of lengths.
 
     Attributes
     ----------
     model : str
-        Name of the model without the date of a snapshot.
+        Name of the model. Without the date of a snapshot, it stands for all dated snapshots too.
     input, output : float
         USD per million uncached prompt tokens, and per million reply tokens (including thinking).
     cache_write_5m, cache_write_1h, cache_read : float
         USD per million tokens written to a cache that lasts five minutes, written to one that
         lasts one hour, and read from a cache. NaN if unknown.
-    batch : float
-        Factor that multiplies all prices of a call in a batch; NaN if the model has no batches.
     above : int
         The row applies only to calls with a longer prompt (in tokens) than this. Its prices then
         hold for all tokens of the call. 0 for the lowest tier.
-    since : datetime.date or None
-        First day of these prices; None if unknown.
-    source : str
-        Origin of the row.
     """
 
     model: str
@@ -60,39 +61,7 @@ class Price:
     cache_write_5m: float = math.nan
     cache_write_1h: float = math.nan
     cache_read: float = math.nan
-    batch: float = math.nan
     above: int = 0
-    since: date | None = None
-    source: str = "given by the user"
-
-
-def _price_rows(
-    names: str, prices: tuple[float, float, float, float, float], **about: Any
-) -> list[Price]:
-    """Return one `Price` per name; all get ``prices`` as fields ``input`` to ``cache_read``."""
-    about.setdefault("source", _PAGES)
-    return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
-
-
-PRICES: tuple[Price, ...] = (
-    *_price_rows(
-        "fable-5-2 mythos-5-2", (8, 40, 10, 16, 0.20), since=date(2026, 11, 9), source=_NOTES
-    ),
-    *_price_rows("fable-5-1 mythos-5-1", (10, 50, 12.50, 20, 0.25)),
-    *_price_rows("fable-5 mythos-5", (10, 50, 12.50, 20, 1.00)),
-    *_price_rows("opus-5-5", (4, 20, 5, 8, 0.20), since=date(2026, 9, 22)),
-    *_price_rows("opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5", (5, 25, 6.25, 10, 0.50)),
-    *_price_rows("sonnet-5-5", (2, 10, 2.50, 4, 0.20), since=date(2026, 9, 28)),
-    *_price_rows("sonnet-5-5", (2, 10, 2.50, 4, 0.10), since=date(2026, 10, 7), source=_NOTES),
-    *_price_rows("sonnet-5", (2, 10, 2.50, 4, 0.20)),
-    *_price_rows("sonnet-4-6", (3, 15, 3.75, 6, 0.30)),
-    *_price_rows("haiku-5-5", (0.10, 0.50, 0.125, 0.20, 0.01), since=date(2026, 10, 7)),
-    *_price_rows(
-        "haiku-5-5", (0.50, 2.50, 0.625, 1.00, 0.05), since=date(2026, 10, 7), above=100_000
-    ),
-    *_price_rows("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
-)
-"""List prices of Claude models as of `READ_ON`; pass prices of other models as ``prices=``."""
 
 
 @dataclass(frozen=True)
@@ -144,75 +113,20 @@ class Cost:
         Dollars; NaN if a price is unknown.
     note : str or None
         Reason why the cost is unknown; None if it is known.
-    price : Price or None
-        The row of the table that was applied.
     """
 
     usd: float
     note: str | None = None
-    price: Price | None = None
-
-
-def price(
-    model: str, *, on: date | None = None, prompt_tokens: float = 0, prices: Sequence[Price] = ()
-) -> Price | None:
-    """Return the row of prices of a model on a day, or None if unknown.
-
-    Parameters
-    ----------
-    model : str
-        Name of the model in the request or in the reply. A snapshot date at the end of the name is
-        ignored, unless ``prices`` has a row for the full name, date included.
-    on : datetime.date, optional
-        Day of the call; today if omitted.
-    prompt_tokens : float, default 0
-        Length of the whole prompt in tokens; determines the tier.
-    prices : sequence of Price, optional
-        The user's own rows; they replace the rows of the same model in `PRICES`.
-
-    Returns
-    -------
-    Price or None
-        None if the model is unknown or has no price on that day or for a prompt of that length.
-
-    Examples
-    --------
-    >>> from datetime import date
-    >>> price("claude-haiku-5-5", on=date(2026, 11, 21), prompt_tokens=150_000).input
-    0.5
-    >>> price("a-model-of-my-own") is None
-    True
-    """
-    day = on or date.today()
-    # A tier applies to prompts longer than its bound. The lowest tier also applies to a prompt of
-    # 0 tokens.
-    rows = _rows_of(model, prices)
-    tier = [row for row in rows if prompt_tokens > row.above or not row.above]
-    fits = [row for row in tier if (row.since or date.min) <= day]
-    return max(fits, key=lambda row: (row.since or date.min, row.above), default=None)
-
-
-def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for a model or, if there are none, the built-in rows.
-
-    A row without a snapshot date also applies to the dated snapshots of its model.
-    """
-    name = _SNAPSHOT.sub("", model)
-    for rows, key in ((prices, model), (prices, name), (PRICES, name)):
-        if matching := [row for row in rows if row.model == key]:
-            return matching
-    return []
 
 
 def cost(
     usage: Usage,
     model: str,
     *,
-    batch: bool = False,
     on: date | None = None,
     prices: Sequence[Price] = (),
 ) -> Cost:
-    """Compute the cost of model calls in dollars at list price.
+    """Compute the cost of model calls in dollars.
 
     Parameters
     ----------
@@ -221,33 +135,46 @@ def cost(
         model do not depend on the length of the prompt.
     model : str
         Name of the model in the reply.
-    batch : bool, default False
-        Whether the call was part of a batch.
     on : datetime.date, optional
-        Day of the call; today if omitted.
+        Day of the call, for list prices that changed; today if omitted.
     prices : sequence of Price, optional
-        The user's own rows; they replace the rows of the same model in `PRICES`.
+        Your own rows; they replace the list prices of the same model.
 
     Returns
     -------
     Cost
         If a needed price is unknown, ``usd`` is NaN and ``note`` states the reason.
 
+    Raises
+    ------
+    ExtraError
+        If a list price is needed and the package genai-prices is not installed.
+
     Notes
     -----
-    Tokens read from a cache or written to one have their own prices. The batch discount applies to
-    all tokens. Individual discounts, taxes and server tools are not included.
+    List prices are those of Anthropic's models in the installed version of genai-prices. For
+    other models, which several services offer at different prices, give your own. Tokens read
+    from a cache or written to one have their own prices. Discounts (such as those of batch
+    services), taxes and server tools are not included.
 
     Examples
     --------
     >>> from datetime import date
-    >>> cost(Usage(1_000_000, 0), "claude-opus-5-5", batch=True, on=date(2026, 11, 21)).usd
-    2.0
+    >>> cost(Usage(1_000_000, 0), "claude-opus-5-5", on=date(2026, 11, 21)).usd
+    4.0
+    >>> cost(Usage(10, 0), "my-model", prices=[Price("my-model", input=1, output=2)]).usd
+    1e-05
     """
-    day = on or date.today()
-    row = price(model, on=day, prompt_tokens=usage.input_tokens, prices=prices)
-    if row is None:
-        return Cost(math.nan, _why_unknown(model, day, usage.input_tokens, prices))
+    if own := _own_rows(model, prices):
+        tiers = [row for row in own if usage.input_tokens > row.above or not row.above]
+        if not tiers:
+            return Cost(math.nan, _no_tier(model, usage, own))
+        rates: Mapping[str, float] = asdict(max(tiers, key=lambda row: row.above))
+    else:
+        listed = _list_prices(model, on or date.today())
+        if not listed:
+            return Cost(math.nan, _why_unknown(model))
+        rates = {kind: _rate_of_tier(rate, usage) for kind, rate in listed.items()}
     plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     tokens = {
         "input": plain,
@@ -257,54 +184,61 @@ def cost(
         "output": usage.output_tokens,
     }
     # skip a kind of token that was not used, because its price may be unknown
-    total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
-    usd = total * (row.batch if batch else 1.0)
-    if math.isnan(usd):
-        used = {**tokens, "batch": batch}
-        need = [kind for kind, n in used.items() if n and math.isnan(getattr(row, kind))]
-        return Cost(math.nan, f"no price for {' and '.join(need)} of model '{model}'", row)
-    return Cost(usd, None, row)
+    usd = sum(rates[kind] * n for kind, n in tokens.items() if n) / _PER
+    if not math.isnan(usd):
+        return Cost(usd)
+    needed = [kind for kind, n in tokens.items() if n and math.isnan(rates[kind])]
+    return Cost(math.nan, f"no price for {' and '.join(needed)} of model '{model}'")
 
 
-def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[Price]) -> str:
-    rows = _rows_of(model, prices)
-    if sold := [row.above for row in rows if (row.since or date.min) <= day]:
-        return (
-            f"no price for model '{model}' and a prompt of {prompt_tokens:,.0f} tokens; "
-            f"its lowest tier begins above {min(sold):,}"
-        )
-    if rows:
-        first = min(row.since or date.min for row in rows)
-        return f"no price for model '{model}' on {day}; the table begins on {first}"
-    near = suggest(_SNAPSHOT.sub("", model), [row.model for row in PRICES])
-    return f"no price for model '{model}' in the table of {READ_ON}.{near}"
+def _own_rows(model: str, prices: Sequence[Price]) -> list[Price]:
+    """Return the user's rows for a model, or for the model without the date of a snapshot."""
+    exact = [row for row in prices if row.model == model]
+    return exact or [row for row in prices if row.model == _SNAPSHOT.sub("", model)]
 
 
-def price_table(*, on: date | None = None) -> pd.DataFrame:
-    """List the prices that apply on a day.
+def _no_tier(model: str, usage: Usage, rows: Sequence[Price]) -> str:
+    return (
+        f"no price for model '{model}' and a prompt of {usage.input_tokens:,.0f} tokens; "
+        f"its lowest tier begins above {min(row.above for row in rows):,}"
+    )
 
-    Parameters
-    ----------
-    on : datetime.date, optional
-        Today if omitted.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per model and tier, with the fields of `Price` as columns.
+@lru_cache(maxsize=256)
+def _list_prices(model: str, day: date) -> dict[str, Any]:
+    """Return the list prices of a model by kind of token, or an empty dict if it is not known.
 
-    Examples
-    --------
-    >>> from datetime import date
-    >>> now = price_table(on=date(2026, 11, 21))
-    >>> now.loc[now.model == "claude-sonnet-5-5", ["input", "cache_read"]].values.tolist()
-    [[2.0, 0.1]]
+    A kind without a price is NaN.
     """
-    tiers = dict.fromkeys((row.model, row.above + 1 if row.above else 0) for row in PRICES)
-    current = [price(model, on=on, prompt_tokens=n) for model, n in tiers]
-    columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
-    columns += ["cache_read", "batch", "since", "source"]
-    return pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)
+    with extra_imports("live", "The list price of a model"):
+        from genai_prices.data_snapshot import get_snapshot
+
+    # noon, because prices start with a day
+    moment = datetime.combine(day, time(12), UTC)
+    try:
+        _, info = get_snapshot().find_provider_model(model, None, _MAKER, None)
+    except LookupError:
+        return {}
+    resolved = info.get_prices(moment)
+    rates: dict[str, Any] = {kind: getattr(resolved, name) for kind, name in _KINDS.items()}
+    return {kind: math.nan if rate is None else rate for kind, rate in rates.items()}
+
+
+def _rate_of_tier(rate: Any, usage: Usage) -> float:
+    """Return a price for a call; some prices depend on the length of the whole prompt."""
+    reached = [tier for tier in getattr(rate, "tiers", ()) if usage.input_tokens > tier.start]
+    if reached:
+        return float(max(reached, key=lambda tier: tier.start).price)
+    return float(getattr(rate, "base", rate))
+
+
+def _why_unknown(model: str) -> str:
+    from genai_prices.data_snapshot import get_snapshot
+
+    models = [m for maker in get_snapshot().providers if maker.id == _MAKER for m in maker.models]
+    near = suggest(_SNAPSHOT.sub("", model), [info.id for info in models])
+    release = f"genai-prices {version('genai-prices')}"
+    return f"no price for model '{model}' in {release}; give your own as prices=.{near}"
 
 
 def __dir__() -> list[str]:

@@ -29,7 +29,6 @@ __all__ = [
     "Passage",
     "PromptKind",
     "Record",
-    "Rule",
     "Section",
     "Skill",
     "Suite",
@@ -245,26 +244,12 @@ class TaskJudge(Record):
     pass_threshold: float | None = None
 
 
-class Rule(Record):
-    """A check that a program decides on the answer, the trace or the files of an attempt.
-
-    Attributes
-    ----------
-    type : {"regex", "tool_used", "tool_order", "file_exists"}
-        The kind of rule.
-    settings : dict
-        The fields of the check as its file has them, such as ``pattern`` and ``target``.
-    """
-
-    type: Literal["regex", "tool_used", "tool_order", "file_exists"]
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    For a check of a task, ``judge`` states how it is judged. For a check of another tool's suite,
-    ``rule`` states how a program decides it. Both are None if a grader judges by the description.
+    For a check of a task, ``judge`` states how it is judged. ``rule``
+    is the rule by which ``claude plugin eval`` decided a check in an old store; no grader decides
+    such a check again. Both are None if a grader judges by the description.
     """
 
     check_id: str
@@ -272,7 +257,7 @@ class Check(Record):
     goal: Goal = "outcome"
     description: str = ""
     judge: TaskJudge | None = None
-    rule: Rule | None = None
+    rule: dict[str, Any] | None = None
 
 
 class Case(Record):
@@ -322,7 +307,7 @@ class Suite(Record):
         Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
     kind : {"comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"}
         Format of the file: comprehension JSON (or prompts.csv), task_suite.yaml, skill-creator's
-        evals.json or trigger set, or the cases of ``claude plugin eval``.
+        evals.json or trigger set, or (in old stores) the cases of ``claude plugin eval``.
     cases : tuple of Case
         In file order.
     sha256 : str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -13,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import websocket
+from machine import without
 
 PATIENCE = 60  # seconds that any single answer may take on a busy machine
 FLAGS = (
@@ -25,14 +24,11 @@ FLAGS = (
 
 
 def found() -> str:
-    """Return the browser's path; without one, fail in CI and skip elsewhere."""
+    """Return the path of the browser; skip the test without one."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
-    reason = "no Chromium here: apt-get install chromium, to see the page as a reader does"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    without("chromium", "no Chromium here; install it to see the page as a reader does")
 
 
 class Page:

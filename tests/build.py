@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 import skillcomp as sc
+from benchmarks import simulated
 
 
 def verdicts(passed: Sequence[bool | None], *, checks: int = 1, **columns: object) -> pd.DataFrame:
@@ -37,7 +38,7 @@ def gold(
     return rows[["attempt_id", "check_id", "passed"]].assign(labeller=labeller)
 
 
-def frames_of(study: sc.simulate.Study) -> sc.frames.Frames:
+def frames_of(study: simulated.Study) -> sc.frames.Frames:
     """A simulated study as frames of one's own."""
     outcomes = sc.frames.outcomes(study.verdicts, study.cases)
     names = ("cases", "attempts", "verdicts", "gold")

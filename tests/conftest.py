@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,14 @@ if os.environ.get("SKILLCOMP_FUZZ") != "long":
     settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
+# IPython and Inspect warn where they cannot write into the home of a user, and hypothesis where it
+# cannot write into the checkout; the programs that the tests start need a home as well
+if not os.access(Path.home(), os.W_OK):
+    _home = tempfile.TemporaryDirectory(prefix="skillcomp-home-")
+    os.environ["HOME"] = _home.name
+if not os.access(ROOT, os.W_OK):
+    settings.register_profile("short", settings.get_profile("short"), database=None)
+    settings.load_profile("short")
 # Files that start kernels, browsers or programs, build pages, or fuzz or simulate for long.
 # `make quick` leaves them out; `make test` starts with them, so that the longest do not come last.
 INTEGRATION = {
@@ -80,7 +89,7 @@ INTEGRATION = {
     "test_workers",
     "test_correction_by_verdict",
     "test_skillverdicts_compare_versions",
-    "test_overlap_score_files",
+    "test_howto_dask",
     "test_readers_inspect",
     "test_live_probe",
 }

@@ -45,10 +45,6 @@ class FakeAnthropic:
     ----------
     faults : sequence of str or callable
         What goes wrong with which message.
-    batch_faults : callable, optional
-        From custom_id to ``ok``, ``errored``, ``invalid``, ``expired`` or ``canceled``.
-    batch_polls : int
-        How often a batch is asked for before it has ended.
     latency : float
         Seconds that every message takes.
     answer : callable, optional
@@ -61,8 +57,6 @@ class FakeAnthropic:
         self,
         faults: Sequence[str] | Fault = (),
         *,
-        batch_faults: Callable[[str], str] | None = None,
-        batch_polls: int = 1,
         latency: float = 0.0,
         answer: Callable[[dict[str, Any]], str] = rules.answer,
         keep: bool = True,
@@ -71,8 +65,7 @@ class FakeAnthropic:
         self._fault: Fault = (
             faults if callable(faults) else lambda n, _: listed[n] if n < len(listed) else "ok"
         )
-        self._batch_fault = batch_faults or (lambda _: "ok")
-        self._batch_polls, self._latency, self._answer = batch_polls, latency, answer
+        self._latency, self._answer = latency, answer
         self.cache = rules.Cache()
         self.bodies: list[dict[str, Any]] = []  # of every message request that was well formed
         self.headers: list[dict[str, str]] = []
@@ -274,7 +267,7 @@ class FakeAnthropic:
         if len({request["custom_id"] for request in requests}) < len(requests):
             raise rules.bad("requests: custom_id must be unique")
         name = f"msgbatch_{len(self.batches) + 1:04d}"
-        self.batches[name] = {"id": name, "requests": requests, "left": self._batch_polls}
+        self.batches[name] = {"id": name, "requests": requests, "left": 1}
         return self.shown(self.batches[name])
 
     def shown(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -310,18 +303,13 @@ class FakeAnthropic:
 
     def _row(self, request: dict[str, Any]) -> dict[str, Any]:
         name, body = request["custom_id"], request["params"]
-        fate = self._batch_fault(name)
         try:
             rules.check_body(body, batch=True)
         except rules.RefusedError as refused:
             return _errored_row(name, refused)
-        if fate in ("expired", "canceled"):
-            return {"custom_id": name, "result": {"type": fate}}
-        if fate in ("errored", "invalid"):
-            return _errored_row(name, _scheduled(500 if fate == "errored" else 400))
         if self._keep:
             self.bodies.append(body)
-        message = self.message(body, fault=fate, tier="batch")
+        message = self.message(body, tier="batch")
         return {"custom_id": name, "result": {"type": "succeeded", "message": message}}
 
 

@@ -8,17 +8,15 @@ import sys
 import time
 import warnings
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_anthropic import KEY, FakeAnthropic
+from fake_anthropic import KEY
 
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent
-from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import GraderWarning
 
@@ -28,7 +26,6 @@ N_CASES = 4
 N_CELLS = 2 * N_CASES * 2 * 2  # skills, cases, conditions, repeats
 N_TRIES = 4  # of a call
 FAST = {"max_retries": N_TRIES - 1}
-QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 LINES = {
     "tides": "A tidemark is drawn once above the highest recorded water line. ",
     "lanterns": "A lantern is passed upwards until a hand holds it. ",
@@ -128,14 +125,6 @@ def grade(store, server, **more):
         return sc.grade(store, **{"graders": [grader(server.url)], "progress": False, **more})
 
 
-def run_batches(store, server, limits=QUICK, **more):
-    return run(store, server, batch=limits, **more)
-
-
-def grade_batches(store, server, limits=QUICK, **more):
-    return grade(store, server, batch=limits, **more)
-
-
 def ask(agent, prompt="What?", **options):
     """Return the reply of an agent to one prompt, in a new event loop."""
 
@@ -180,25 +169,3 @@ def graded(store):
         (row["attempt_id"], row["check_id"], row["grader"], row["round"])
         for row in rows(store, "verdicts")
     )
-
-
-class Dated(FakeAnthropic):
-    """Dates its batches, as the real service does.
-
-    `lose` has the numbers of the POSTs whose answer is lost although the batch exists.
-    """
-
-    def __init__(self, *args, lose=(), **kw):
-        super().__init__(*args, **kw)
-        self.lose, self.n_posts = lose, 0
-
-    def shown(self, batch):
-        batch.setdefault("made", datetime.now(UTC).isoformat())
-        return {**super().shown(batch), "created_at": batch["made"]}
-
-    def _batch_route(self, method, path, body):
-        if (method, path) != ("POST", "/v1/messages/batches"):
-            return super()._batch_route(method, path, body)
-        self.n_posts += 1
-        response = super()._batch_route(method, path, body)
-        return (*response[:3], "drop") if self.n_posts in self.lose else response

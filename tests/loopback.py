@@ -9,7 +9,6 @@ conversation counts; nothing here is a model.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
+from machine import without
 
 PROGRAMS = Path(__file__).resolve().parent.parent / ".venv" / "programs" / "node_modules" / ".bin"
 Part = tuple[str, str]
@@ -26,13 +25,10 @@ Script = Callable[[str, int], list[Part]]
 
 def program(name: str) -> str:
     """Return the path of a real program, from `make programs` or the search path."""
-    found = PROGRAMS / name
-    path = str(found) if found.exists() else shutil.which(name)
-    if path is None:
-        if os.environ.get("SKILLCOMP_PROGRAMS") == "required":
-            pytest.fail(f"there is no {name}; run `make programs`")
-        pytest.skip(f"there is no {name} here; `make programs` installs it from npm")
-    return path
+    installed = PROGRAMS / name
+    if installed.exists() and shutil.which("node"):  # what npm installs is run by node
+        return str(installed)
+    return shutil.which(name) or without(name, f"no {name} here; `make programs` installs it")
 
 
 class Loopback:

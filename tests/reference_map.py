@@ -18,7 +18,6 @@ from scipy.stats import t as student_t
 from skillcomp.stats import (
     agreement,
     clusters,
-    cusum,
     detection,
     intervals,
     passk,
@@ -155,14 +154,6 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
     return values
 
 
-def _bernoulli_cusum(i: Inputs) -> Values:
-    up = i["m"] - 1
-    return {
-        f"H{limit}": [cusum.cusum_run_length(p, up=up, down=1, limit=limit) for p in i["p"]]
-        for limit in i["H"]
-    }
-
-
 def _severity_of_two(i: Inputs) -> Values:
     both, second, first, neither = i["abcd"]
     rows = [[1, 1]] * both + [[0, 1]] * second + [[1, 0]] * first + [[0, 0]] * neither
@@ -206,7 +197,6 @@ def _cochran(i: Inputs) -> Values:
 ANSWERS: dict[str, Callable[[Inputs], Values]] = {
     "agreement_gwet_raw4raters": _four_raters,
     "agreement_": _agreement,
-    "bernoulli_cusum_arl": _bernoulli_cusum,
     "bh_1995_thrombolysis": lambda i: {"holm_first4": significance.holm(i["p"])[:4]},
     "binom_ci_": lambda i: {"wilson": _limits(intervals.wilson(i["x"], i["n"]))},
     "cr2_mean_": _cr2_mean,
@@ -231,8 +221,9 @@ EXEMPT = {
     "bayes_": "Bayesian posteriors are not offered",
     "beta_posterior_": "Bayesian posteriors are not offered",
     "clustered_mcnemar_": "the bounded mean and CR2 test the same claim",
-    "cusum_arl": "tabular CUSUM: verdicts are binary, the Bernoulli CUSUM is offered",
-    "ewma_arl": "EWMA of batches: no analysis draws one; the Bernoulli CUSUM is offered",
+    "bernoulli_cusum_arl": "control charts are not offered: two rounds are compared",
+    "cusum_arl": "control charts are not offered: two rounds are compared",
+    "ewma_arl": "control charts are not offered: two rounds are compared",
     "fleiss_1971_diagnoses": "no data: irr::diagnoses is not embedded in the file",
     "gee_": "GEE: by statsmodels where an analysis needs it",
     "glmm_": "GLMM: not offered; the linear model with CR2 has the same estimand",

@@ -161,7 +161,7 @@ def test_finished_cells_are_kept_and_not_run_again(
         ),
         (
             {designs.Design, available.Available, studies.Batch, analyses.Analysis},
-            "skillcomp/simulate/design.py",
+            "benchmarks/simulated/design.py",
         ),
         ({studies.Batch, analyses.Analysis}, "skillcomp/bias/feature_effects.py"),
     ],

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.bias.feature_effects import parts
 
 KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
@@ -146,7 +147,7 @@ def test_features_of_an_answer_by_hand() -> None:
 
 
 def test_a_grader_that_agrees_with_the_user_shows_framing_in_the_audit() -> None:
-    made = sc.simulate.study(n_skills=2, n_cases=20, n_repeats=1, delta=0.1, seed=4)
+    made = simulated.study(n_skills=2, n_cases=20, n_repeats=1, delta=0.1, seed=4)
     answered = made.attempts.assign(answer="The mark is read at high water.")
     rng = np.random.default_rng(2)
     copies, verdicts = [answered], [made.verdicts]

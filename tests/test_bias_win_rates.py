@@ -9,6 +9,7 @@ from build import pair_table
 from scipy.stats import beta
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import FrameError
 
 
@@ -69,7 +70,7 @@ def test_several_systems_have_a_row_for_each_two_and_graders_are_not_pooled() ->
 
 
 def test_conditions_can_be_compared_and_what_lacks_is_named() -> None:
-    made = sc.simulate.study(n_skills=2, n_cases=6, graders=[sc.simulate.Grader("g", 0.9, 0.9)])
+    made = simulated.study(n_skills=2, n_cases=6, graders=[simulated.Grader("g", 0.9, 0.9)])
     rate = sc.bias.win_rates(
         made.pairwise, made.attempts, sides="condition", reference="baseline", cases=made.cases
     )

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import skillcomp as sc
-from skillcomp import simulate
+from benchmarks import simulated
 from skillcomp.errors import FrameError
 from skillcomp.frames.reference_labels import labelled_shares
 from skillcomp.stats.ppi import ppi_paired
 
 ESTIMATORS = ["naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
-LENIENT = simulate.Grader(
+LENIENT = simulated.Grader(
     "judge",
     sensitivity={"baseline": 0.90, "skill": 0.96},
     specificity={"baseline": 0.85, "skill": 0.70},
@@ -388,7 +388,7 @@ def test_error_rates_by_condition_and_their_difference() -> None:
 def test_the_recommended_interval_covers_where_the_naive_one_fails() -> None:
     # each skill is a study without an effect, graded leniently
     same = {"n_repeats": 1, "delta": 0.0, "between_skill_sd": 0.0, "skill_level_sd": 0.0}
-    made = simulate.study(n_skills=20, n_cases=60, graders=(LENIENT,), seed=21, **same)
+    made = simulated.study(n_skills=20, n_cases=60, graders=(LENIENT,), seed=21, **same)
     found = sc.correction.delta(made.verdicts, made.gold, by=["skill"])
     hit = found["ci_low"].le(0) & found["ci_high"].ge(0)
     share = hit.groupby(found["estimator"]).mean()
@@ -447,7 +447,7 @@ def test_one_more_failure_never_makes_a_corrected_interval_much_narrower() -> No
 
 
 def test_naive_is_the_row_of_deltas_by_every_rule() -> None:
-    made = sc.simulate.study(n_skills=3, n_cases=6, n_repeats=3, contrast_pairs=1, seed=4)
+    made = simulated.study(n_skills=3, n_cases=6, n_repeats=3, contrast_pairs=1, seed=4)
     outcomes = sc.frames.outcomes(made.verdicts, made.cases)
     shown, widths = ["estimate", "ci_low", "ci_high", "n", "n_clusters"], {}
     for rule in ("adaptive", "bounded", "t"):

@@ -19,12 +19,17 @@ import skillcomp as sc
 pytestmark = pytest.mark.slow  # `make outputs` runs them
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>**bold**'
 CELLS = [
-    """
+    f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+"""
+    + """
 import pandas as pd
 import skillcomp as sc
-study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, delta=0.3, gold_fraction=1.0,
+from benchmarks import simulated
+study = simulated.study(n_skills=2, n_cases=6, n_repeats=1, delta=0.3, gold_fraction=1.0,
     conditions=("baseline", "skill", "placebo"), seed=1,
-    graders=[sc.simulate.Grader("old"), sc.simulate.Grader("new", specificity=0.6)])
+    graders=[simulated.Grader("old"), simulated.Grader("new", specificity=0.6)])
 attempts, verdicts = study.attempts, study.verdicts
 attempts["answer"] = [f"Answer {i} quotes nothing. HOSTILE" for i in range(len(attempts))]
 outcomes = sc.frames.outcomes(verdicts, study.cases, grader="new")

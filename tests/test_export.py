@@ -9,11 +9,17 @@ from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, SkillcompError
-from skillcomp.frames.check import empty
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.spreadsheet_cells import from_cell
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a frame back as a user would, with the columns in their order."""
+    frame = pd.read_parquet(path)
+    return check(frame, path.stem)[list(frame)] if path.stem in CONTRACTS else frame
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +50,9 @@ def test_every_frame_of_the_pilot_comes_back_from_parquet_equal(every_frame, tmp
     again = sc.export.write(every_frame, tmp_path / "again")
     assert [p.read_bytes() for p in once] == [p.read_bytes() for p in again]
     for name, frame in every_frame.items():
-        assert_frame_equal(sc.export.read(tmp_path / f"{name}.parquet"), frame)
+        assert_frame_equal(read(tmp_path / f"{name}.parquet"), frame)
         path, _ = sc.export.write({name: empty(name)}, tmp_path)
-        assert_frame_equal(sc.export.read(path), empty(name))
+        assert_frame_equal(read(path), empty(name))
 
 
 def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(every_frame, tmp_path):
@@ -68,7 +74,7 @@ def test_no_text_in_a_csv_is_a_formula_of_a_spreadsheet(tmp_path: Path) -> None:
     parquet, plain = sc.export.write({"mine": frame}, tmp_path)
     assert pd.read_csv(plain)["text"].tolist() == ["'=HYPERLINK(1)", "' @a", "'-1", "plain", "''=x"]
     assert pd.read_csv(plain)["delta"].tolist() == frame["delta"].tolist()
-    assert_frame_equal(sc.export.read(parquet), frame)
+    assert_frame_equal(read(parquet), frame)
     titled = pd.DataFrame({"=1+1": ["a\r=1"]})
     assert sc.export.write({"titled": titled}, tmp_path)[1].read_bytes() == (b'\'=1+1\n"a\n=1"\n')
 
@@ -88,10 +94,10 @@ def test_columns_of_ones_own_are_kept_with_and_without_a_contract(tmp_path: Path
     own = pd.DataFrame({"n": [1, 2], "when": pd.to_datetime(["2026-01-01", None], utc=True)})
     written = sc.export.write({"my_table-2": own}, tmp_path / "new" / "folder")
     assert [path.name for path in written] == ["my_table-2.parquet", "my_table-2.csv"]
-    assert_frame_equal(sc.export.read(written[0]), own)
+    assert_frame_equal(read(written[0]), own)
     cases = pd.DataFrame({"skill": ["a"], "case_id": ["a/1"], "written_by": ["me"]})
     path, _ = sc.export.write({"cases": cases}, tmp_path)
-    back = sc.export.read(path)
+    back = read(path)
     assert list(back.columns) == [*CONTRACTS["cases"].columns, "written_by"]
     assert list(cases.columns) == ["skill", "case_id", "written_by"]  # the argument is untouched
 
@@ -111,7 +117,7 @@ def test_a_frame_that_breaks_its_contract_is_neither_written_nor_read(tmp_path: 
     assert list(tmp_path.iterdir()) == []
     wrong.to_parquet(tmp_path / "cases.parquet")
     with pytest.raises(FrameError, match=r"column 'transfer': found 'distant'"):
-        sc.export.read(tmp_path / "cases.parquet")
+        read(tmp_path / "cases.parquet")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +142,6 @@ def test_what_is_no_frame_no_mapping_no_parquet_and_no_folder_is_told(tmp_path: 
     for told, wrong in (
         ("found list", lambda: sc.export.write([], tmp_path)),  # type: ignore[arg-type]
         ("'a': expected a pandas", lambda: sc.export.write({"a": 3}, tmp_path / "new")),  # type: ignore[dict-item]
-        ("there is no parquet", lambda: sc.export.read(tmp_path / "none.parquet")),
-        ("cannot be read as parquet", lambda: sc.export.read(tmp_path / "words.parquet")),
         ("no folder can be made", lambda: sc.export.write({}, tmp_path / "words.parquet")),
     ):
         with pytest.raises(SkillcompError, match=told):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import FrameError
 from skillcomp.frames.reference_labels import labellers_said as said
 from skillcomp.frames.reference_labels import one_label, without_checks
@@ -105,7 +106,7 @@ def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item()
 
 
 def test_two_people_with_a_batch_each_can_be_analysed() -> None:
-    made = sc.simulate.study(n_skills=1, n_cases=20, graders=(sc.simulate.Grader("g"),), seed=1)
+    made = simulated.study(n_skills=1, n_cases=20, graders=(simulated.Grader("g"),), seed=1)
     own = made.gold[made.gold["labeller"].eq("adjudicated")]
     part = own["attempt_id"].isin(own["attempt_id"].unique()[::2])
     split = own.assign(labeller=part.map({True: "anna", False: "bob"}))

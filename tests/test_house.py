@@ -21,7 +21,7 @@ from tools import size
 PACKAGE = Path(sc.__file__).parent
 ROOT = PACKAGE.parent
 # packages whose docstring lists the files with their names, one heading each
-CATALOGUES = ("frames", "live", "plots", "simulate", "stats")
+CATALOGUES = ("frames", "live", "plots", "stats")
 # public names that no word of their file announces, outside the catalogues
 UNANNOUNCED = {
     "overlap.flag",
@@ -30,7 +30,6 @@ UNANNOUNCED = {
     "planning.minimum_detectable_delta",
     "readers.Problems",
     "reliability.flip_counts",
-    "reliability.flip_rates",
     "reliability.flipped",
     "report.build",
     "report.execute",

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import warnings
-from dataclasses import replace
 
 import pytest
 from fake_anthropic import FakeAnthropic
-from live_study import QUICK, agent, grader, make_store, rows, script
+from live_study import agent, grader, make_store, rows, script
 
 import skillcomp as sc
 from skillcomp.live import BaseAgent, CliAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
 from skillcomp.live.ledger import Budget, upper_tokens
 
-ONE_ROUND = replace(QUICK, n_rounds=1)
 pytestmark = pytest.mark.usefixtures("fake_key")
 
 
@@ -110,13 +108,12 @@ def at_each_start(server, call):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()
-        found.append(server.log["POST /v1/messages 200"] + len(server.batches))
+        found.append(server.log["POST /v1/messages 200"])
     return found
 
 
-@pytest.mark.parametrize("batch", [False, ONE_ROUND])
-def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path, batch):
-    store, given = make_store(tmp_path), {"concurrency": 1, "progress": False, "batch": batch}
+def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path):
+    store, given = make_store(tmp_path), {"concurrency": 1, "progress": False}
     with Spoilt() as server:
         one = agent(server.url)
         with pytest.warns(StudyWarning):  # a start without a limit counts too

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, GRADER, SLUGS, Dated, call, make_files, ok_cells, rows, until
+from live_study import AGENT, GRADER, SLUGS, call, make_files, ok_cells, rows, until
 
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
@@ -68,31 +68,8 @@ def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
         assert code == 0 and "at work: nobody" in out
         stages = [["run", AGENT, "baseline"], ["run", AGENT, "skill"], ["grade", "g", "-"]]
         assert [line.split()[:3] for line in out.splitlines()[1:4]] == stages
-        assert f"under way: {AGENT}: 1 batch with 1 request" in out
-        assert "under way: g, round 1: 1 batch with 1 request" in out
-
-
-def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
-    tmp_path, monkeypatch, capfd
-):
-    with Dated(["400"]) as server:
-        file = study(tmp_path, server.url)
-        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 1
-        store = RunStore(tmp_path / "runs" / "one")
-        done = {row["attempt_id"] for row in rows(store, "attempts") if row["status"] == "ok"}
-        (lost,) = {row["attempt_id"] for row in rows(store, "plan")} - done
-        note = {"nonce": "a", "at": datetime.now(UTC).isoformat()}
-        intent = {"event": "intent", "purpose": f"run:{AGENT}", "keys": [lost]}
-        created = {"event": "created", "batch_id": "msgbatch_9999"}
-        store.append("batches", [note | intent, note | created])
-        code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
-        assert code == 2 and "likely of another workspace" in err and "--resend-lost" in err
-        assert call(monkeypatch, capfd, "run", file, "--quiet", "--resend-lost")[0] == 0
-        assert len(server.batches) == 1
-        study(tmp_path, server.url, batch=True)
-        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-        assert len(server.batches) == 3  # gold answers go first
-    assert len(ok_cells(store)) == 16
+        text = "1 batch with 1 request of an earlier version: the answers are not collected"
+        assert f"note: {AGENT}: {text}" in out and f"note: g, round 1: {text}" in out
 
 
 def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, monkeypatch, capfd):
@@ -117,6 +94,7 @@ def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, m
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"batch": True}, r"batch: not a known key any more; for half the price, ask on Inspect"),
         ({"repeat": 2}, r"line \d+: repeat: not a known key; .*Did you mean 'repeats'\?"),
         ({"placebo": {"cli": 1}}, r"placebo.cli: found 1;"),
         (

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from fake_anthropic import FakeAnthropic
-from live_study import QUICK, grade, graded, make_store, rows, run
+from live_study import grade, graded, make_store, rows, run
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.live.graders.gold_answers import GoldAnswer, gold_answers
@@ -86,14 +86,13 @@ def test_the_name_of_a_gold_answer_holds_its_text_so_a_changed_one_is_asked_agai
     assert asked == [1, 0, 1] and last_agreement(store)["n"] == 1
 
 
-@pytest.mark.parametrize("batch", [False, QUICK])
-def test_a_budget_too_small_for_the_gold_answers_is_named(store, batch):
+def test_a_budget_too_small_for_the_gold_answers_is_named(store):
     about = {"gold": [gold("It is a practice.")], "min_gold_agreement": 0.9}
     with FakeAnthropic() as server:
         run(store, server, repeats=1)
         n = sum(server.log.values())
         with pytest.warns(GraderWarning, match=r"4 of 4 answers are not graded yet \(budget_usd"):
-            grade(store, server, budget_usd=1e-6, batch=batch, **about)
+            grade(store, server, budget_usd=1e-6, **about)
         assert sum(server.log.values()) == n and not rows(store, "verdicts")
         grade(store, server, **about)
     assert last_agreement(store)["agreement"] == 1.0

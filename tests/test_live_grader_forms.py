@@ -105,7 +105,7 @@ def test_a_recorded_reply_becomes_verdict_records(tmp_path, case_id):
         store.append("attempts", [attempt()])
         store.append("verdicts", found.verdicts)
     assert store.table("verdicts").column("grader_version").to_pylist() == ["v1"] * 3
-    with pytest.raises(GraderError, match=r"nothing\.json: cannot be read"):
+    with pytest.raises(GraderError, match=r"nothing\.json: there is no reply here"):
         read_reply(tmp_path / "nothing.json", attempt(), CASE, SKILL, grader="report")
 
 
@@ -210,7 +210,7 @@ def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(t
     [
         (TEMPLATE + "{{ answr }}", "no placeholder 'answr'; allowed: skill_body.*'answer'"),
         (TEMPLATE.replace("{{answer}}", ""), r"\{\{ answer \}\} is missing"),
-        (b"\xff", "cannot be read as UTF-8"),
+        (b"\xff", "is not UTF-8"),
     ],
 )
 def test_a_template_that_cannot_work_is_refused(template, text, message):

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import fake_anthropic
+import fake_rules as rules
 import pytest
 from build import results
+from fake_anthropic import FakeAnthropic
 from loopback import Loopback
 
 import skillcomp as sc
@@ -338,10 +343,58 @@ def test_the_commands_of_the_page_in_a_shell(tmp_path: Path) -> None:
         how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started = [subprocess.Popen(command, **how) for command in commands]
         for process in started:
-            output, _ = process.communicate(timeout=300)
+            output, _ = process.communicate(timeout=100)
             assert process.returncode == 0 and "Log:" in output, output
     own = results({name: tmp_path / "logs" / name for name in ("baseline", "skill")})
     (row,) = sc.deltas.paired(own.outcomes).to_dict("records")
     assert (row["rate"], row["reference_rate"], row["estimate"]) == (1, 0, 1)
     assert (row["n"], row["n_dropped"], row["n_missing"]) == (3, 1, 3)  # the grader fails on case c
     assert own.outcomes["repeat"].unique().tolist() == [1, 2, 3] and own.problems.empty
+
+
+def test_the_commands_of_half_the_price_send_answers_and_gradings_in_batches(
+    tmp_path: Path,
+) -> None:
+    """The commands run as printed, on a batch service on this machine that is asked often."""
+    _, skill = files(tmp_path)
+    (tmp_path / "skills").mkdir()
+    skill.parent.rename(tmp_path / "skills" / "tides")
+    page = (ROOT / "docs" / "howto" / "thousands.md").read_text("utf-8")
+    (block,) = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    often = {"tick": 0.1, "send_delay": 0.1}
+    (tmp_path / "batch.json").write_text(json.dumps(often))
+    commands = block.replace("--batch ", "--batch batch.json ").replace("--epochs 30", "--epochs 2")
+    commands = commands.replace("batch: true", "batch: {tick: 0.1, send_delay: 0.1}")
+
+    def say(body: dict[str, Any]) -> str:
+        asked = rules.text_of(body, "messages")
+        if body["model"] == "claude-haiku-5-5":
+            return graded(asked)
+        return HOSTILE if "A {tide} is a {{practice}}" in json.dumps(body) else "Nothing."
+
+    with FakeAnthropic(answer=say) as server:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        settings = {
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": fake_anthropic.KEY,
+            "PATH": path,
+        }
+        settings |= {"PYTHONPATH": str(ROOT), "INSPECT_DISPLAY": "plain"}
+        how: dict[str, Any] = {"shell": True, "cwd": tmp_path, "env": {**os.environ, **settings}}
+        how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        shell = subprocess.Popen(commands, start_new_session=True, **how)
+        try:
+            output, _ = shell.communicate(timeout=300)
+        finally:
+            with suppress(ProcessLookupError):  # the commands outlive their shell
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert output.count("Log:") == 2, output
+    models = [
+        {request["params"]["model"] for request in batch["requests"]}
+        for batch in server.batches.values()
+    ]
+    assert {"claude-sonnet-5-5"} in models and {"claude-haiku-5-5"} in models
+    assert server.log["POST /v1/messages 200"] == 0  # nothing is asked at the full price
+    own = results({name: tmp_path / "logs" / name for name in ("baseline", "skill")})
+    (row,) = sc.deltas.paired(own.outcomes).to_dict("records")
+    assert (row["rate"], row["reference_rate"], row["n"]) == (1, 0, 3)

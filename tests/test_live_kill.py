@@ -16,12 +16,11 @@ import warnings
 import live_study
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
+from live_study import N_CELLS, graded, make_store, ok_cells, rows
 from tqdm.auto import tqdm
 
 import skillcomp as sc
 from skillcomp.io.store import RunStore
-from skillcomp.live.batches import BatchLimits
 
 WIDTH = 4  # questions under way
 N_GOLD = 2
@@ -31,21 +30,19 @@ _FORK.set_forkserver_preload(
 )
 
 
-def work(path, url, batch):
+def work(path, url):
     """What the process does: the whole study, from where it stands."""
     os.environ |= {"ANTHROPIC_API_KEY": KEY, "SSL_CERT_FILE": "", "SSL_CERT_DIR": str(path)}
     tqdm.set_lock(threading.RLock())  # its default lock would outlive the process
     warnings.simplefilter("ignore")
     store = RunStore(path)
     options = {"progress": False, "concurrency": WIDTH}
-    if batch:
-        options["batch"] = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
     sc.run(store, agents=[live_study.agent(url)], repeats=2, **options)
     sc.grade(store, graders=[live_study.grader(url)], **options)
 
 
-def start(store, server, *, batch=False):
-    process = _FORK.Process(target=work, args=(store.path, server.url, batch), daemon=True)
+def start(store, server):
+    process = _FORK.Process(target=work, args=(store.path, server.url), daemon=True)
     process.start()
     return process
 
@@ -115,24 +112,5 @@ def test_killed_again_and_again_every_cell_is_answered_and_graded_once(tmp_path,
         assert paid == n_stored(store) + lost
         # nothing that the store had was paid for again
         assert n_stored(store) == 2 * N_CELLS + N_GOLD
-        assert_whole(store)
-        studies += 1
-
-
-@pytest.mark.filterwarnings("ignore::skillcomp.io.journal.StoreWarning")  # a torn line
-@pytest.mark.parametrize("n_kills", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_path, n_kills):
-    draw, kills, studies = random.Random(5), 0, 0
-    while kills < n_kills:
-        store = make_store(tmp_path / str(studies), gold=True)
-        with Dated(batch_polls=2, keep=False) as server:
-            while kills < n_kills and kill_at_random(store, server, draw, batch=True):
-                kills += 1
-                assert max(ok_cells(store).values(), default=1) == 1
-            finish(store, server, batch=True)
-            n_sent = sum(len(batch["requests"]) for batch in server.batches.values())
-            assert server.log["POST /v1/messages 200"] == 0
-        # a batch is kept by the service, so here even the dying moment costs nothing
-        assert n_sent == n_stored(store) == 2 * N_CELLS + N_GOLD
         assert_whole(store)
         studies += 1

@@ -10,14 +10,20 @@ import pandas as pd
 import pytest
 import yaml
 from live_study import call
+from machine import needs_bubblewrap
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
 from skillcomp.frames.probes import probed_checks
 from skillcomp.live import BaseGrader, CliAgent, Grading, on_check, probe
+from skillcomp.live.graders import sandbox
+from skillcomp.live.graders.grader import GraderWarning
 
 SLUGS = ("type-safety", "idempotent-retries")
 EMPTY_TEST = "def test_it():\n    assert True\n"
+
+
+ASK = "2 not tested: no program decides this check; ask a grader (graders=, --ask)"
 
 
 def planted(id, judge, **more):
@@ -51,6 +57,7 @@ def study(tmp_path) -> Path:
 
 
 def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, capsys):
+    needs_bubblewrap()
     status, out, _ = call(monkeypatch, capsys, "check", "--judges", study)
     assert status == 1
     for line in (
@@ -65,7 +72,7 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     assert of_plants["finding"].tolist() == ["vacuous", "impossible", "punishes refusal"]
     page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
     text = page.read_text()
-    assert "3 of 11 checks are at fault; 2 were not tested" in text and "punishes refusal" in text
+    assert f"3 of 11 checks are at fault; {ASK}." in text and "punishes refusal" in text
     assert "answers of known quality pass. The reference should" in text  # of the figure
     drawn = pd.read_csv(page.parent / "00-probe-rates.csv").set_index(["skill", "answer"])
     empty = drawn.loc[("type-safety", "empty")]
@@ -74,6 +81,24 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     others = rows.drop(of_plants.index).dropna(subset="grader")  # a rubric asks a model
     assert others["reference"].eq(True).all()  # recorded tasks pass their references
     assert not others["finding"].str.contains("impossible|punishes").any()
+
+
+def test_without_a_sandbox_one_line_says_what_was_not_tested_and_what_to_install(
+    study, monkeypatch, capsys
+):
+    monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
+    lack = "1 not tested: bubblewrap is not installed; install bubblewrap, or probe on a machine w"
+    status, out, err = call(monkeypatch, capsys, "check", "--judges", study)
+    (line,) = (line for line in out.splitlines() if "not tested" in line)
+    assert line.startswith(f"probe: 2 of 11 checks at fault; {ASK}; {lack}")
+    assert (status, "not tested" in err) == (1, False)
+    store = sc.RunStore(study.parent / "study")
+    page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
+    assert f"<p>2 of 11 checks are at fault; {ASK}; {lack}" in page.read_text()
+    with pytest.warns(GraderWarning, match=f"^probe: {lack}"):
+        rows = probe(store, progress=False)
+    (hollow,) = rows.loc[rows["case_id"].eq("type-safety/hollow"), "note"]
+    assert "install bubblewrap" in hollow and "no verdict: bubblewrap is not installed" in hollow
 
 
 PROMPTS = r"""id,should_trigger,prompt,must_include,must_not_include,require_files,output_schema

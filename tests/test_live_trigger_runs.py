@@ -460,24 +460,3 @@ def test_a_refused_run_leaves_its_name_free_and_a_run_takes_it(repo, trigger):
     assert code == 0 and "1 passed, 0 failed" in out, err
     code, _, err = trigger(*args)
     assert code == 2 and "the run 'x' exists already; --resume continues it" in err
-
-
-@pytest.mark.parametrize("place", ["evals", "skills/tides/evals"])
-def test_cases_of_claude_plugin_eval_are_asked_and_graded(repo, trigger, place):
-    (repo / "evals" / "skills").rename(repo / "elsewhere")
-    fired = "---\ntype: tool_used\ntool: Skill\ninput_match: tides\n{0}\n---\n"
-    ids = ("high", "loan")
-    for name, prompt, most in zip(ids, ("High?", "A mortgage?"), ("", "max: 0"), strict=True):
-        graders = repo / place / name / "graders"
-        graders.mkdir(parents=True)
-        (graders.parent / "prompt.md").write_text(f"---\ntimeout_seconds: 9\n---\n{prompt}\n")
-        (graders / "fired.md").write_text(fired.format(most))
-        (graders / "read.md").write_text("---\ntype: regex\npattern: is read\n---\n")
-    run = ("run", "--suite", "all", "--skill", "tides", "--run-id", "p", "--quiet")
-    code, out, err = trigger(*run)
-    assert code == 0 and "2 passed, 0 failed, 0 unknown" in out, err
-    work = folder_of("p") / "work" / "tides"
-    for name in ids:
-        checks = {c["id"]: c["pass"] for c in load(work / name / "grade.json")["case_checks"]}
-        assert checks == {"read": True, "trigger": True}
-        assert load(work / name / "meta.json")["run"]["timeout_s"] == 9

@@ -20,6 +20,7 @@ from live_study import only_the_fake_key
 from written_study import written
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import StudyError
 from skillcomp.report import execute, find_notebooks
 from skillcomp.report.show_sections import NOT_SHOWN as NOT_SHOWN_SIGN
@@ -346,7 +347,7 @@ def run_through(path: Path, monkeypatch: pytest.MonkeyPatch, **values: object) -
 
 @pytest.fixture(scope="module")
 def own_study(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
-    study = sc.simulate.study(
+    study = simulated.study(
         n_skills=3, n_cases=[9, 6, 12], conditions=("baseline", "skill"), contrast_pairs=1, seed=3
     )
     return sc.RunStore(written(tmp_path_factory.mktemp("own"), study))

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from written_study import written
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.cli import app
 from skillcomp.errors import FrameError, SuiteError
 from skillcomp.io import read_suite
@@ -21,7 +22,7 @@ NAMES = ["recall", "refusal", "use"]
 def store(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
     """Two skills whose cases ask for recall, use and refusal in turn."""
     plan = {"n_skills": 2, "n_cases": 12, "n_repeats": 1, "gold_fraction": 0.0}
-    study = sc.simulate.study(**plan, delta=0.4, between_skill_sd=0.0, seed=5)
+    study = simulated.study(**plan, delta=0.4, between_skill_sd=0.0, seed=5)
     turns = (study.cases.groupby("skill").cumcount() % 3).map(dict(enumerate(NAMES)))
     own = study.cases.assign(comprehension_dimension=turns.astype("str"), concept_field=None)
     made = dataclasses.replace(study, cases=own)

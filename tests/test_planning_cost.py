@@ -27,7 +27,7 @@ from skillcomp.pricing import Price
 from skillcomp.records import Case, Check, Skill, Suite, TaskJudge
 
 DAY = date(2026, 11, 21)
-OPUS = "claude-opus-5-5"  # 4 in, 20 out, 5 write, 0.20 read, batch half
+OPUS = "claude-opus-5-5"  # 4 in, 20 out, 5 write, 0.20 read
 SKILL = Skill(slug="tea", text="s" * 7000, body="b" * 3500)
 SKILLS = {"tea": SKILL}
 
@@ -66,9 +66,8 @@ def test_an_agents_cost_worked_by_hand():
     row = cost(frame, condition="baseline", mode="plain")
     assert row.cost_usd == pytest.approx(0.02432)
     assert (row.n_calls, row.input_tokens, row.output_tokens) == (10, 1080, 1000)
-    # nothing is loaded: caching changes nothing, a batch halves
+    # nothing is loaded: caching changes nothing
     assert cost(frame, condition="baseline", mode="cached").cost_usd == row.cost_usd
-    assert cost(frame, condition="baseline", mode="both").cost_usd == row.cost_usd / 2
     # skill: prefix (7000 + 64) / 3.5 = 2018.2857 tokens
     prefix = 7064 / 3.5
     plain = 10 * ((prefix + 108) * 4 + 2000) / 1e6
@@ -79,7 +78,6 @@ def test_an_agents_cost_worked_by_hand():
     assert row.cost_usd == pytest.approx(cached)
     assert row.cache_write_tokens == pytest.approx(prefix)
     assert row.cached_tokens == pytest.approx(9 * prefix)
-    assert cost(frame, condition="skill", mode="both").cost_usd == pytest.approx(cached / 2)
 
 
 def test_a_grader_grades_every_answer_of_every_agent_and_shares_its_prefix():
@@ -100,13 +98,6 @@ def test_a_case_without_checks_is_answered_and_not_graded():
     assert (grader.n_calls, grader.input_tokens, grader.cost_usd) == (0, 0, 0)
 
 
-def test_four_modes_are_shown_and_the_one_planned_is_marked():
-    for batch, mode in ((False, "cached"), (True, "both")):
-        frame = estimate(batch=batch)
-        assert frame["mode"].unique().tolist() == ["plain", "cached", "batched", "both"]
-        assert frame.loc[frame.planned, "mode"].unique().tolist() == [mode]
-
-
 def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
     frame = estimate(agents=[OPUS, "claude-opus-5-6"], conditions=["skill"])
     rows = frame[frame["name"].ne(OPUS)]
@@ -118,14 +109,12 @@ def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
     assert cost_total(frame[frame["name"].eq(OPUS)]).ratio[0] == 1
 
 
-def test_a_model_without_a_batch_price_is_unknown_only_in_batches():
+def test_a_model_without_a_price_of_the_cache_is_unknown_only_where_it_is_cached():
     own = [Price("local", input=1, output=1)]
     frame = estimate(agents="local", conditions=["baseline"], prices=own)
-    known = frame.set_index("mode").cost_usd.notna()
-    assert known.to_dict() == {"plain": True, "cached": True, "batched": False, "both": False}
-    assert "no price for batch" in cost(frame, mode="batched").note
-    # without a price for the cache, what is cached is unknown as well
+    assert frame.cost_usd.notna().all()
     frame = estimate(agents="local", conditions=["skill"], prices=own)
+    assert cost(frame, mode="plain").cost_usd > 0
     assert cost(frame, mode="cached").note.startswith("no price for cache_write_5m")
 
 
@@ -274,7 +263,7 @@ def test_the_frame_of_a_loaded_skill_agrees_with_the_agents(pilot):
         assert len(skill_block(skill)) - len(skill.text) == pytest.approx(SKILL_FRAME, abs=15)
 
 
-def test_the_pilots_design_costs_at_most_four_tenths_with_both_discounts(pilot):
+def test_the_cache_saves_four_tenths_of_the_pilots_design(pilot):
     frame = cost_estimate(
         pilot.suites,
         pilot.skills,
@@ -282,11 +271,9 @@ def test_the_pilots_design_costs_at_most_four_tenths_with_both_discounts(pilot):
         graders=SimpleNamespace(name="g2", model=OPUS, style="forced"),
         conditions=["baseline", "skill", "placebo"],
         repeats={"baseline": 2, "skill": 2, "placebo": 1},
-        batch=True,
         attempts=sc.frames.attempts(pilot),
         on=DAY,
     )
     total = cost_total(frame).set_index("mode")
     assert total.n_calls.unique().tolist() == [840]  # 420 answers and their gradings
-    assert total.ratio["both"] <= 0.4
-    assert total.ratio["both"] < total.ratio["batched"] < total.ratio["cached"] < 1
+    assert 0.55 < total.ratio["cached"] < 0.6

@@ -557,26 +557,6 @@ def test_flips_print_the_counts_and_frame_the_flips():
 # curves -----------------------------------------------------------------------------------------
 
 
-def path():
-    return pd.DataFrame({"check": [1, 2, 3, 4], "cusum": [0.0, 1.1, 2.2, 3.3]})
-
-
-def test_cusum_draws_path_limit_alarm_and_the_true_change_of_a_simulation():
-    ax = plots.cusum(path().assign(limit=3.0, alarm=[False, False, False, True]), change=2)
-    drawn = {
-        name: gids(ax, name)[0] for name in ("path", "limit", "alarm", "alarm point", "change")
-    }
-    assert drawn["path"].get_ydata().tolist() == [0.0, 1.1, 2.2, 3.3]
-    assert drawn["limit"].get_ydata().tolist() == [3.0] * 4
-    assert drawn["alarm"].get_xdata() == [4, 4] and drawn["change"].get_xdata() == [2, 2]
-    assert drawn["alarm point"].get_ydata().tolist() == [3.3]
-    assert legend_texts(ax) == ["CUSUM", "limit (3)", "alarm (at 4)", "true change (at 2)"]
-    assert gids(plots.cusum(path().assign(limit=2.0)), "alarm") == []
-    assert plots.cusum(path().assign(cusum=np.nan, limit=2.0)).get_ylim()[0] <= 0
-    with pytest.raises(FrameError, match="no column 'limit'"):
-        plots.cusum(path())
-
-
 def test_power_draws_a_curve_for_each_effect():
     frame = pd.DataFrame(
         {"n_cases": [10, 20] * 2, "effect": [0.1, 0.1, 0.2, 0.2], "power": [0.2, 0.4, 0.5, 0.9]}
@@ -740,16 +720,3 @@ def test_ranks_are_drawn_in_their_order_with_the_agreement_as_a_number():
     assert "x" in [text.get_text() for text in plots.ranks(by, group="version").texts]
     with pytest.raises(FrameError, match="no rows with the measure 'agreement_rank'"):
         plots.ranks(frame[frame["measure"].ne("agreement_rank")])
-
-
-def test_severity_is_drawn_on_the_logit_scale():
-    frame = delta().drop(columns="condition").iloc[[0, 2]].assign(grader=["g0", "g1"])
-    ax = plots.severity(frame)
-    draw(ax)
-    assert "+0.4" in ticks(ax.xaxis)
-    # severity is positive for the harder grader, which stands to the right
-    first, second = ax.get_xlabel().split("\n")
-    assert first.startswith("Shift in severity (logits")
-    assert second == "← more lenient · stricter →"
-    with pytest.raises(FrameError, match="are in points, not in logits; give the rows"):
-        plots.severity(frame.assign(unit="points"))

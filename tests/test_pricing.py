@@ -1,15 +1,33 @@
+import re
+import socket
+import sys
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp import pricing
-from skillcomp.pricing import PRICES, Price, Usage, cost, price
+from skillcomp.errors import ExtraError
+from skillcomp.pricing import Price, Usage, cost
 
 NOW = date(2026, 11, 21)
-NAMES = sorted({row.model for row in PRICES})
+ROOT = Path(__file__).parents[1]
+# list prices in USD per million: input, output, write for 5 minutes and for an hour, read
+LISTED = {
+    "claude-fable-5-2": (8, 40, 10, 16, 0.20),
+    "claude-fable-5-1": (10, 50, 12.50, 20, 0.25),
+    "claude-fable-5": (10, 50, 12.50, 20, 1.00),
+    "claude-opus-5-5": (4, 20, 5, 8, 0.20),
+    "claude-opus-5": (5, 25, 6.25, 10, 0.50),
+    "claude-opus-4-8": (5, 25, 6.25, 10, 0.50),
+    "claude-sonnet-5-5": (2, 10, 2.50, 4, 0.10),
+    "claude-sonnet-5": (2, 10, 2.50, 4, 0.20),
+    "claude-sonnet-4-6": (3, 15, 3.75, 6, 0.30),
+    "claude-haiku-5-5": (0.10, 0.50, 0.125, 0.20, 0.01),
+    "claude-haiku-4-5": (1, 5, 1.25, 2, 0.10),
+}
 
 
 def test_each_kind_of_token_has_its_own_price():
@@ -17,12 +35,6 @@ def test_each_kind_of_token_has_its_own_price():
     # = 2,000 + 800 + 2,500 + 5,000 = 10,300 USD per million = 0.0103
     usage = Usage(10_000, 500, cached_tokens=8_000, cache_write_tokens=1_000)
     assert cost(usage, "claude-sonnet-5-5", on=NOW).usd == pytest.approx(0.0103)
-
-
-def test_a_cache_of_one_hour_costs_more_to_write():
-    usage = Usage(1_000_000, 0, cache_write_tokens=1_000_000, cache_write_1h_tokens=400_000)
-    # 600,000 x 5 + 400,000 x 8 = 6.2
-    assert cost(usage, "claude-opus-5-5", on=NOW).usd == pytest.approx(6.2)
 
 
 def test_the_long_tier_applies_to_the_whole_request_and_counts_cached_tokens():
@@ -34,58 +46,72 @@ def test_the_long_tier_applies_to_the_whole_request_and_counts_cached_tokens():
 
 
 @given(
-    name=st.sampled_from(NAMES),
-    parts=st.tuples(*[st.integers(0, 200_000)] * 4),
+    name=st.sampled_from(sorted(LISTED)),
+    parts=st.tuples(*[st.integers(0, 20_000)] * 5),
+    snapshot=st.sampled_from(["", "-20261101"]),
 )
-@settings(max_examples=30, deadline=None)
-def test_a_batch_costs_half_and_the_parts_add_up(name, parts):
-    plain, read, write, out = parts
-    usage = Usage(plain + read + write, out, read, write)
-    full = cost(usage, name, on=NOW)
-    row = full.price
-    by_hand = plain * row.input + read * row.cache_read + write * row.cache_write_5m
-    by_hand += out * row.output
-    assert full.usd == pytest.approx(by_hand / 1e6)
-    assert cost(usage, name, on=NOW, batch=True).usd == pytest.approx(full.usd / 2)
+@settings(max_examples=60, deadline=None)
+def test_the_parts_of_a_cost_add_up_at_the_list_prices(name, parts, snapshot):
+    plain, read, write, write_1h, out = parts
+    usage = Usage(plain + read + write + write_1h, out, read, write + write_1h, write_1h)
+    full = cost(usage, f"{name}{snapshot}", on=NOW)
+    by_hand = np.dot(LISTED[name], (plain, out, write, write_1h, read)) / 1e6
+    assert full.usd == pytest.approx(by_hand) and full.note is None
 
 
-def test_prices_are_those_of_the_day():
-    assert price("claude-sonnet-5-5", on=date(2026, 10, 6)).cache_read == 0.20
-    assert price("claude-sonnet-5-5", on=date(2026, 10, 7)).cache_read == 0.10
-    early = cost(Usage(10, 10), "claude-fable-5-2", on=date(2026, 11, 8))
-    assert np.isnan(early.usd)
-    assert "on 2026-11-08; the table begins on 2026-11-09" in early.note
+def test_the_models_of_the_documents_have_a_price():
+    files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*")]
+    texts = "".join(file.read_text("utf-8") for file in files if file.is_file())
+    names = set(re.findall(r"claude-(?:opus|sonnet|haiku|fable)-[0-9](?:-[0-9]+)*", texts))
+    assert names, "no model is named"
+    for name in names:
+        assert cost(Usage(10, 10), name).note is None, name
 
 
 def test_an_unknown_model_costs_nan_with_a_note_and_never_nothing():
     unknown = cost(Usage(0, 0), "claude-sonet-5-5", on=NOW)
     assert np.isnan(unknown.usd)
-    assert "no price for model 'claude-sonet-5-5'" in unknown.note
+    assert "no price for model 'claude-sonet-5-5' in genai-prices" in unknown.note
     assert "Did you mean 'claude-sonnet-5-5'?" in unknown.note
-    assert price("gpt-6") is None
+    # what other models cost depends on the service
+    for name in ("gpt-oss-20b", "gpt-4o", "qwen3", "a-model-of-my-own"):
+        assert np.isnan(cost(Usage(10, 0), name).usd)
 
 
-def test_own_prices_come_first_and_may_leave_gaps():
+def test_no_price_is_read_from_the_network(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a connection was opened")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    # a day that no other test asks about
+    assert cost(Usage(1e6, 0), "claude-opus-5-5", on=date(2026, 11, 3)).usd == 4
+
+
+def test_own_prices_come_first_and_may_leave_gaps(monkeypatch):
+    assert cost(Usage(1e6, 0), "claude-opus-5-5", prices=[Price("claude-opus-5-5", 1, 1)]).usd == 1
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)  # the list is not needed
     mine = (Price("gpt-6", 3, 12),)
     assert cost(Usage(1e6, 0), "gpt-6", prices=mine).usd == 3
-    gap = cost(Usage(1e6, 0, cached_tokens=5), "gpt-6", prices=mine, batch=True)
+    gap = cost(Usage(1e6, 0, cached_tokens=5), "gpt-6", prices=mine)
     assert np.isnan(gap.usd)
-    assert gap.note == "no price for cache_read and batch of model 'gpt-6'"
+    assert gap.note == "no price for cache_read of model 'gpt-6'"
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    with pytest.raises(ExtraError, match=r"genai_prices.*skillcomp\[live\]"):
+        cost(Usage(10, 0), "claude-opus-5-5", on=date(2026, 11, 4))
 
 
 def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():
     mine = (Price("m", 1, 1), Price("m-20260101", 5, 5))
-    assert [price(name, prices=mine).input for name in ("m", "m-20260101", "m-20260202")] == [
-        1,
-        5,
-        1,
-    ]
+    names = ("m", "m-20260101", "m-20260202")
+    assert [cost(Usage(1e6, 0), name, prices=mine).usd for name in names] == [1, 5, 1]
 
 
-def test_why_a_price_of_ones_own_does_not_hold_is_told_of_that_row():
-    name = "claude-haiku-5-5"
-    later = cost(Usage(10, 0), name, on=NOW, prices=(Price(name, 1, 2, since=date(2100, 1, 1)),))
-    assert later.note.endswith("the table begins on 2100-01-01")
+def test_why_a_price_of_ones_own_does_not_hold_is_said_of_that_row():
     longer = cost(Usage(10, 0), "m", prices=(Price("m", 1, 2, above=1000),))
     assert longer.note.endswith("a prompt of 10 tokens; its lowest tier begins above 1,000")
 
@@ -95,13 +121,3 @@ def test_parts_that_exceed_the_prompt_are_refused():
         Usage(10, 0, cached_tokens=11)
     with pytest.raises(ValueError, match="part of cache_write_tokens"):
         Usage(10, 0, cache_write_tokens=1, cache_write_1h_tokens=2)
-
-
-def test_every_row_is_dated_or_read_from_a_named_source_and_no_price_is_zero():
-    for row in PRICES:
-        assert row.source
-        assert min(row.input, row.output, row.cache_read, row.cache_write_5m) > 0
-        assert row.cache_read < row.input < row.cache_write_5m < row.cache_write_1h
-    table = pricing.price_table(on=NOW)
-    assert not table.duplicated(["model", "above"]).any()
-    assert set(table.model) == set(NAMES)

@@ -1,4 +1,4 @@
-"""Trials of Harbor and rollouts of BenchFlow, written by the tests in their shapes."""
+"""Trials of Harbor, written by the tests in their shape."""
 
 from __future__ import annotations
 
@@ -76,29 +76,3 @@ def test_costs_that_disagree_are_unknown(tmp_path: Path) -> None:
     made = results(a_tree(tmp_path, agent_result=spent), conditions=JOBS, **KNOWN)
     assert made.attempts["cost_usd"].isna().all()
     assert "cost_usd 0.3535, model_usage 0.2976" in problems(made, "agent_result")
-
-
-def rollout(task: str, mode: str, reward: float | None, n_used: int = 0) -> dict[str, Any]:
-    return {
-        **{"task_name": task, "rollout_name": f"{task}-r", "skill_mode": mode},
-        "rewards": None if reward is None else {"reward": reward},
-        **{"n_skill_invocations": n_used, "agent": "claude", "model": "m"},
-        "error": "no API key" if reward is None else None,
-    }
-
-
-def test_benchflow_names_its_arm_and_a_failed_start_is_no_attempt(tmp_path: Path) -> None:
-    for mode in ("no-skill", "with-skill"):
-        for task in ("ebb", "flow"):
-            folder = tmp_path / task / mode / "r1"
-            put(folder / "a" / "result.json", rollout(task, mode, None))
-            put(folder / "b" / "result.json", rollout(task, mode, float(mode == "with-skill")))
-        put(tmp_path / "neap" / mode / "r1" / "a" / "result.json", rollout("neap", mode, None))
-    made = results(tmp_path, **KNOWN)
-    assert len(made.attempts) == 6  # 10 files
-    missing = made.attempts[made.attempts["status"].eq("error")]
-    assert missing["case_id"].unique().tolist() == ["neap"]  # in both arms, without a note before
-    text = problems(made, "rewards")
-    assert "never started" in text and "a later start in the same folder" in text
-    assert "the delta is that of offering the skill" in problems(made, "n_skill_invocations")
-    assert sc.deltas.paired(made.outcomes)["estimate"].iloc[0] == 1

@@ -14,7 +14,7 @@ import pytest
 from build import problems, results
 from test_readers_deepeval import CRASH, a_case, metric
 from test_readers_deepeval import written as deepeval
-from test_readers_harbor import put, rollout, trial
+from test_readers_harbor import put, trial
 from test_readers_plugin_eval import run
 from test_readers_plugin_eval import written as plugin_eval
 from test_readers_promptfoo import row
@@ -23,7 +23,6 @@ from test_readers_skill_creator import comparison, grading, official
 
 from skillcomp.errors import ExtraError, FrameError
 from skillcomp.readers import Problems, Reader
-from skillcomp.readers.benchflow import BenchflowReader
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.plugin_eval import PluginEvalReader
@@ -56,7 +55,6 @@ def contents(folder: Path) -> Iterator[tuple[Reader, Any]]:
     yield DeepevalReader(), deepeval(folder / "d.json", a_case("a", metric(True), CRASH))
     spent = {"cost_usd": 0.3, "model_usage": [{"cost_usd": 0.2}]}
     yield HarborReader(), trial("ebb", 1.0, agent_result=spent)
-    yield BenchflowReader(), rollout("ebb", "with-skill", 1.0)
     runs = [official(arm, 1, True) for arm in ("with_skill", "without_skill")]
     yield BenchmarkReader(), {"metadata": {"skill_name": "sea"}, "runs": runs}
     yield BenchmarkReader(), counted(3, 4, exit_code=0, cost_usd=0.5)
@@ -77,7 +75,7 @@ def changed(content: Any, value: Any) -> Iterator[Any]:
             yield other
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(9))
 def test_a_value_of_another_type_at_any_place_is_no_crash(number: int, tmp_path: Path) -> None:
     reader, content = list(contents(tmp_path))[number]
     content = json.loads(content.read_text()) if isinstance(content, Path) else content
@@ -116,16 +114,14 @@ def test_a_broken_file_is_named_with_its_place(tmp_path: Path, text: str, messag
 def test_a_broken_file_in_a_tree_is_a_missing_attempt_that_is_reported(tmp_path: Path) -> None:
     for job, passed in {"plain": 0.0, "skilled": 1.0}.items():
         put(tmp_path / "jobs" / job / "a" / "result.json", trial("ebb", passed))
-        put(tmp_path / "rollouts" / job / "r1" / "a" / "result.json", rollout("ebb", job, passed))
     jobs = {"plain": "baseline", "skilled": "skill"}
-    for tree in ("jobs", "rollouts"):
-        file = tmp_path / tree / "skilled" / "b" / "c" / "result.json"
-        file.parent.mkdir(parents=True)
-        file.write_text('{"task_name": "flow"')
-        (file.parent / "x").symlink_to("/etc")
-        made = results(tmp_path / tree, conditions=jobs, **KNOWN)
-        assert "its attempt is missing" in problems(made, "skilled/b/c/result.json")
-        assert made.outcomes["passed"].tolist() == [False, True]
+    file = tmp_path / "jobs" / "skilled" / "b" / "c" / "result.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"task_name": "flow"')
+    (file.parent / "x").symlink_to("/etc")
+    made = results(tmp_path / "jobs", conditions=jobs, **KNOWN)
+    assert "its attempt is missing" in problems(made, "skilled/b/c/result.json")
+    assert made.outcomes["passed"].tolist() == [False, True]
 
 
 def test_impossible_numbers_are_missing_verdicts(tmp_path):

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from test_readers_deepeval import a_case, metric, written
-from test_readers_harbor import a_tree, put, rollout
+from test_readers_harbor import a_tree, put
 from test_readers_inspect import a_log
 from test_readers_plugin_eval import run
 from test_readers_plugin_eval import written as plugin_file
@@ -120,16 +120,9 @@ def harbor(folder: Path) -> None:
     a_tree(folder / "jobs")
 
 
-def benchflow(folder: Path) -> None:
-    for task in ("ebb", "flow"):
-        for mode in ("no-skill", "with-skill"):
-            content = rollout(task, mode, float(mode == "with-skill"), 1)
-            put(folder / "rollouts" / task / mode / "r1" / "a" / "result.json", content)
-
-
 @pytest.mark.filterwarnings("ignore")  # problems of the files; streams that inspect-ai leaves open
 @pytest.mark.parametrize(
-    "build", [skill_creator, plugin_eval, promptfoo, inspect, deepeval, harbor, benchflow]
+    "build", [skill_creator, plugin_eval, promptfoo, inspect, deepeval, harbor]
 )
 def test_three_lines_of_each_how_to_lead_to_delta_verdict_figure_and_page(
     build: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

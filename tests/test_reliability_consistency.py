@@ -7,7 +7,7 @@ from build import verdicts
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.reliability import consistency, flip_rates
+from skillcomp.reliability import consistency
 
 Passed = bool | None
 
@@ -34,19 +34,10 @@ def test_the_flip_rate_counts_verdicts_that_changed_on_a_second_grading() -> Non
     assert set(table["n_rounds"]) == {2}
 
 
-def test_flip_rates_has_a_row_for_every_case() -> None:
-    rows = regraded([True] * 6, [True] * 3 + [False] * 3, checks=2)
-    table = flip_rates(rows).set_index("case_id")
-    assert table["estimate"].to_dict() == {"s/0": 0.0, "s/1": 0.5, "s/2": 1.0}
-    assert table["n_flipped"].tolist() == [0, 1, 2]
-    assert (table["ci_high"] > table["ci_low"]).all()
-
-
 def test_a_grader_without_a_second_grading_has_nan_and_a_note() -> None:
     table = measures(verdicts([True] * 4))
     assert table["estimate"].isna().all()
     assert table["note"].str.contains("nothing was graded twice").all()
-    assert flip_rates(verdicts([True] * 4)).empty
 
 
 def test_three_rounds_have_alpha_and_no_kappa() -> None:
@@ -76,7 +67,6 @@ def test_the_pilot_retest_flips_four_of_817_verdicts(pilot: sc.RunStore) -> None
     rows = sc.frames.verdicts(pilot, round="all")
     rate = measures(rows[rows["grader"].eq("g2")]).loc["flip_rate"]
     assert (rate["n"], round(rate["estimate"] * rate["n"])) == (817, 4)
-    assert flip_rates(rows[rows["grader"].eq("g2")])["n_flipped"].sum() == 4
 
 
 def test_failed_regrades_are_counted_with_reasons_and_bound_every_rate() -> None:
@@ -94,10 +84,6 @@ def test_failed_regrades_are_counted_with_reasons_and_bound_every_rate() -> None
     assert table.loc["raw_agreement", "worst_low"] == pytest.approx((20 + 40 / 3) / 60)
     assert table.loc["pass_rate_change", "worst_low"] == pytest.approx(-2 / 3)
     assert table.loc["attempt_flip_rate", "n_missing"] == 40
-    cases = flip_rates(rows).set_index("case_id")
-    assert len(cases) == 60 and int(cases["estimate"].isna().sum()) == 40
-    assert cases.loc["s/30", ["worst_low", "worst_high", "n_missing"]].tolist() == [0, 1, 1]
-    assert "no item has verdicts in two rounds" in cases.loc["s/30", "note"]
 
 
 def test_the_bounds_are_reached_by_the_verdicts_that_are_missing() -> None:
@@ -130,8 +116,6 @@ def test_items_of_one_round_are_named_and_agents_are_never_pooled() -> None:
     both = pd.concat([rows.assign(agent="a"), other])
     with pytest.raises(FrameError, match=r"more than one agent: a, b.*average=\['agent'\]"):
         consistency(both)
-    with pytest.raises(FrameError, match="more than one agent"):
-        flip_rates(both)
     own = consistency(both, by=["grader", "agent"], n_resamples=9).set_index(["agent", "measure"])
     assert own["estimate"]["a", "flip_rate"] == 0.5 and own["estimate"]["b", "flip_rate"] == 0
     together = consistency(both, average=["agent"], n_resamples=9).set_index("measure")

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, rankdata
 
+import skillcomp as sc
+from skillcomp import RunStore, frames
 from skillcomp.errors import FrameError
 from skillcomp.reliability import contrast, contrast_counts, drift
 from skillcomp.stats import holm, rank_sets, wilson
@@ -107,6 +109,31 @@ def test_cases_are_the_unit_and_the_column_of_the_levels_can_be_another() -> Non
     with pytest.raises(FrameError, match="more than one agent"):
         contrast(pd.concat([rows, rows.assign(agent="x", attempt_id="x" + rows["attempt_id"])]),
                  gold(TRUTH))  # fmt: skip
+
+
+def test_a_version_that_graded_twice_is_compared_with_itself(pilot: RunStore) -> None:
+    rounds, cases = frames.verdicts(pilot, round="all"), frames.cases(pilot)
+    twice = rounds[rounds["grader"].eq("g2")]
+    rows = contrast(twice, frames.gold(pilot), between="round", cases=cases).set_index("measure")
+    same = rows.loc["agreement_difference"]
+    # of the 374 labelled checks of the retest, round 2 mends one and spoils two: (1 - 2) / 374
+    assert (same["reference"], same["round"], same["n"]) == (1, 2, 374)
+    assert "compared with 1.\n" in str(sc.table(rows.reset_index().iloc[:3]))
+    assert (same["n_gained"], same["n_lost"]) == (1, 2)
+    assert same["estimate"] == pytest.approx(-1 / 374)
+    assert same["ci_low"] < 0 < same["ci_high"]
+
+
+def test_a_model_that_changed_under_its_name_differs_in_the_later_round() -> None:
+    rounds = graded({"first": wrong_on(0), "second": wrong_on(*range(18, 30))})
+    rounds = rounds.assign(round=rounds["grader"].eq("second") + 1, grader="judge")
+    rows = contrast(rounds, gold(TRUTH), between="round", by=["grader"]).set_index("measure")
+    # round 1 errs on one item of 30, round 2 on the 12 gold fails
+    assert rows.loc["agreement_difference", "estimate"] == pytest.approx((1 - 12) / 30)
+    assert rows.loc["agreement_difference", "ci_high"] < 0
+    assert rows.loc["specificity_difference", "estimate"] == -1
+    with pytest.raises(FrameError, match=r"only round: nothing to compare.* with a second round"):
+        contrast(rounds[rounds["round"].eq(1)], gold(TRUTH), between="round")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from benchmarks import simulated
+from benchmarks.simulated import Grader
 from skillcomp.errors import FrameError
 from skillcomp.reliability import integrity, integrity_rates
-from skillcomp.simulate import Grader
 
 ANSWER = "It’s a “sieve”.\n\nThe  rate is 4.3%, and no more."
 
@@ -233,7 +234,7 @@ def test_planted_errors_are_found_at_their_rate() -> None:
         Grader("sound", failure_rate=0.1),
         Grader("plain", asks_evidence=False),
     )
-    made = sc.simulate.study(n_cases=14, graders=graders, seed=3)
+    made = simulated.study(n_cases=14, graders=graders, seed=3)
     found = integrity(made.verdicts, made.attempts, made.checks)
     by_reply = found.groupby(["grader", "attempt_id"])["dimension_inconsistent"]
     assert by_reply.nunique().max() == 1

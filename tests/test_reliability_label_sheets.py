@@ -231,9 +231,7 @@ def test_a_skill_without_labels_is_never_left_out(tmp_path: Path) -> None:
 
 def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> None:
     rows = sc.frames.verdicts(pilot)
-    plan = sc.planning.gold_needed(
-        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2, n_resamples=20
-    )
+    plan = sc.planning.gold_needed(rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2)
     frames = sc.frames.attempts(pilot), sc.frames.cases(pilot), sc.frames.checks(pilot)
     label_sheet(*frames, path=tmp_path / "s.csv", plan=plan)
     planned = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]

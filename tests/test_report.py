@@ -16,7 +16,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, ImageChops, ImageStat
 from written_study import written
 
-from skillcomp import RunStore, from_frame, report, simulate
+from benchmarks import simulated
+from skillcomp import RunStore, from_frame, report
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
 
@@ -84,8 +85,8 @@ class Chapters(NamedTuple):
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Chapters:
     """A page executed for real: hostile outputs, a cell that fails, and a chapter without data."""
     folder = tmp_path_factory.mktemp("hostile")
-    made = simulate.study(n_skills=1, n_cases=6, n_repeats=1, gold_fraction=0.0,
-                          graders=(simulate.Grader("g1"),), seed=1)  # fmt: skip
+    made = simulated.study(n_skills=1, n_cases=6, n_repeats=1, gold_fraction=0.0,
+                          graders=(simulated.Grader("g1"),), seed=1)  # fmt: skip
     study = written(folder, made).rename(folder / "<img src=x onerror='window.pwned=1'>")
     hostile = write(
         folder / "01-hostile.ipynb",
@@ -206,7 +207,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pages = {}
     for name, plan in PLANS.items():
         folder = tmp_path_factory.mktemp(name)
-        data = written(folder, simulate.study(**plan))
+        data = written(folder, simulated.study(**plan))
         pages[name] = report.build(data, folder / "out", notebooks=[], progress=False)
     return pages
 

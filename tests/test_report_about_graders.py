@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import StudyError
 from skillcomp.report import about_graders
 from skillcomp.report.default_grader import best_grader
@@ -210,13 +211,13 @@ def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
 
 
 def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:
-    study = sc.simulate.study(
+    study = simulated.study(
         n_skills=1,
         n_cases=8,
         agent_families=("north", "south"),
         graders=[
-            sc.simulate.Grader("judge", specificity=0.6, version="1"),
-            sc.simulate.Grader("judge", specificity=0.99, version="2"),
+            simulated.Grader("judge", specificity=0.6, version="1"),
+            simulated.Grader("judge", specificity=0.99, version="2"),
         ],
         gold_fraction=1.0,
     )

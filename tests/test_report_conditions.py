@@ -9,6 +9,7 @@ import pytest
 from build import frames_of, sentences_on
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.report import answer
 from skillcomp.report.notes import notes_of
 from skillcomp.report.page import write_answer
@@ -84,9 +85,9 @@ def test_a_reference_that_the_study_lacks_is_refused() -> None:
 
 def test_the_page_has_every_note_of_every_frame_and_what_is_missing(tmp_path: Path) -> None:
     # a placebo, gold, two graders, near and far cases, and lost verdicts
-    made = sc.simulate.study(
+    made = simulated.study(
         n_skills=2, n_cases=10, n_repeats=1, seed=3, conditions=("baseline", "skill", "placebo"),
-        graders=(sc.simulate.Grader("judge", failure_rate=0.05), sc.simulate.Grader("strict")),
+        graders=(simulated.Grader("judge", failure_rate=0.05), simulated.Grader("strict")),
         gold_fraction=0.3,
     )  # fmt: skip
     with_skill = made.verdicts["condition"].eq("skill")

@@ -9,8 +9,8 @@ import pytest
 from build import frames_of, lenient_judge, sentences_on
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import FrameError, StoreError, StudyError
-from skillcomp.planning.cases_to_settle import MANY_REPEATS
 from skillcomp.report import answer, findings
 
 NAN = float("nan")
@@ -332,8 +332,8 @@ def test_gold_by_a_model_or_by_the_family_under_test_is_named_first() -> None:
 # Whole studies
 
 JUDGES = (
-    sc.simulate.Grader("judge", version="1"),
-    sc.simulate.Grader("judge", specificity=0.7, version="2"),
+    simulated.Grader("judge", version="1"),
+    simulated.Grader("judge", specificity=0.7, version="2"),
 )
 
 
@@ -341,11 +341,11 @@ JUDGES = (
 def small() -> sc.report.Answer:
     """The answer of a study too small to decide."""
     plan = {"n_skills": 4, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0}
-    return answer(frames_of(sc.simulate.study(**plan, seed=4)))
+    return answer(frames_of(simulated.study(**plan, seed=4)))
 
 
 def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> None:
-    study = sc.simulate.study(
+    study = simulated.study(
         n_skills=2, n_cases=20, n_repeats=1, delta=0.45, between_skill_sd=0.0, seed=2,
         graders=JUDGES, gold_fraction=0.6,
         conditions=("baseline", "skill", "placebo"),
@@ -363,8 +363,7 @@ def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answ
     assert re.search(
         r"4 skills are undetermined, with 8 cases each\. If the changes are as estimated, it takes "
         r"\d+ to [\d,]+ cases to settle (all|\d) of them( by the grader alone)?, with 80 % power "
-        r"and 2 repeats\. If the changes are less favourable \(a one-in-five chance\), no number "
-        r"of cases would settle (any|\d) of them\.",
+        r"and 2 repeats\.",
         limits,
     )
     assert "Fix the number of cases in advance" in limits
@@ -377,38 +376,44 @@ def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answ
     assert grouped.headline()["group"].tolist() == ["odd"] * 2 + ["even"] * 2
 
 
-def needed(low: float, *counts: float, repeats: tuple[float, ...]) -> pd.DataFrame:
-    """Numbers of cases and repeats of a skill that points to a loss; NaN: not even 20 repeats."""
+def needed(*counts: tuple[float, float]) -> pd.DataFrame:
+    """Numbers of cases of a skill that points to a loss, one row per margin and number."""
     rows = [
-        {"skill": "tea", "condition": "skill", "measure": measure, "sought": sought,
-         "estimate": value, "note": note, "size": size, "power": 0.8, "n_cases": 20.0,
-         "n_repeats": 3.0}
-        for sought, count, more in zip(("hurts", "harmful"), counts, repeats, strict=True)
-        for measure, value, note, size in (
-            ("cases_at_estimate", count, "", -0.29),
-            ("cases_at_20th_percentile", NAN, "no promise", low),
-            ("fewest_cases", 6.0, "", NAN),
-            ("repeats_at_estimate", more, "" if more > 0 else MANY_REPEATS, -0.29),
-        )
+        {"skill": "tea", "condition": "skill", "measure": "cases_per_skill", "margin": margin,
+         "estimate": n, "note": "", "size": -0.29, "power": 0.8, "n_repeats": 3.0}
+        for margin, n in counts
     ]  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def test_cases_and_repeats_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> None:
-    rows = needed(-0.08, 26.0, 37.0, repeats=(11.0, NAN))
+def test_cases_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> None:
+    rows = needed((0.0, 26.0), (0.1, 37.0))
     corrected = {"verdict": "undetermined", "estimator": "ppi", "estimate": -0.29}
     assert sentences_on(findings(decided(**corrected), needed=rows), "limits").startswith(
         "tea: if the change is as estimated (−29 points), by the grader alone, 26 cases would show "
-        "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats; if the change is "
-        "less favourable (−8 points; a one-in-five chance), no number of cases would show a loss. "
-        "With fewer than 6 cases no result could settle it. Instead, 11 repeats of these 20 cases "
-        "would show a loss; even 20 would not show a loss beyond the margin."
+        "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats. A change observed "
+        "can be too large by chance"
     )
-    rows = needed(NAN, 26.0, 37.0, repeats=(NAN, NAN))
     text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
     assert text.startswith("tea: if the change is as observed (−29 points), 26 cases would show")
-    assert "a one-in-five chance), no number of cases would show a loss." in text
-    assert "Even 20 repeats of these 20 cases would not show a loss." in text
+    # a change smaller than the margin: only "no change beyond the margin" is sought
+    rows = needed((0.3, 90.0))
+    text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
+    assert "90 cases would show no change beyond the margin, with" in text
+    unknown = needed((0.0, NAN))
+    text = sentences_on(findings(decided(verdict="undetermined"), needed=unknown), "limits")
+    assert "tea: how many cases would settle it is not known." in text
+
+
+def test_the_cases_of_the_page_are_those_of_cases_needed(small: sc.report.Answer) -> None:
+    rows, verdicts = small.frames["needed"], small.frames["decided"]
+    for _, row in rows.iterrows():
+        verdict = verdicts[verdicts["skill"].eq(row["skill"])].iloc[0]
+        assert row["size"] == verdict["estimate"]
+        assert row["margin"] in (0.0, verdict["margin"])
+        assert row["power"] == 0.8
+    within = rows["size"].abs() < 0.1
+    assert rows.loc[within, "margin"].eq(0.1).all()
 
 
 def test_every_number_of_a_sentence_is_in_a_frame(small: sc.report.Answer) -> None:
@@ -427,7 +432,7 @@ def test_what_cannot_be_answered_is_an_error_that_says_why(
     (tmp_path / "empty").mkdir()
     with pytest.raises(StudyError, match="holds no verdicts yet"):
         answer(sc.RunStore(tmp_path / "empty"))
-    study = frames_of(sc.simulate.study(n_skills=1, n_cases=5, seed=1))
+    study = frames_of(simulated.study(n_skills=1, n_cases=5, seed=1))
     with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
         answer(study, grader="jugde")
     with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
@@ -580,7 +585,7 @@ def test_drift_has_a_sentence_for_each_agent_and_rounds_are_of_all_agents() -> N
 def test_failed_gradings_rounds_and_answers_that_address_the_grader_are_told(
     small: sc.report.Answer,
 ) -> None:
-    study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, seed=4)
+    study = simulated.study(n_skills=2, n_cases=6, n_repeats=1, seed=4)
     again = study.verdicts.assign(round=2, passed=~study.verdicts["passed"].astype("boolean"))
     lost = again.index[:20]
     again.loc[lost, "passed"] = pd.NA

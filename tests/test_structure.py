@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import FrameError, SkillError, StudyError
 from skillcomp.structure.structure_score import FEATURES
 
@@ -135,8 +136,8 @@ def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
 # The score and the pass rates
 
 
-def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
-    return sc.simulate.scored_documents(n_skills=n, **{"r_squared": 0.3, "seed": 2, **options})
+def study(n: int, **options: float) -> simulated.ScoredDocuments:
+    return simulated.scored_documents(n_skills=n, **{"r_squared": 0.3, "seed": 2, **options})
 
 
 def association(outcomes: pd.DataFrame, scores: pd.DataFrame, **options: object) -> pd.DataFrame:

@@ -306,11 +306,6 @@ def test_caption_and_alternative_text_say_what_a_figure_without_estimates_shows(
         "How many verdicts stayed and how many flipped from g0 to g2."
     )
     assert "PASS to PASS 638, PASS to FAIL 5, FAIL to PASS 2" in note["alt"]
-    chart = pd.DataFrame({"check": [1, 2, 3], "cusum": [0.0, 2.5, 4.5], "limit": 4.0})
-    chart["alarm"] = [False, False, True]
-    ax = plots.cusum(chart, change=2)
-    alt = style.alt_text(ax.figure, {"chart": chart})
-    assert "3 checks, highest value 4.5, limit (4), alarm (at 3), true change (at 2)." in alt
     curve = pd.DataFrame(
         {"n": [4, 4, 8, 8], "true_positive_rate": [0.9, 1.0, 0.6, 0.7],
          "false_positive_rate": [0.0, 0.1, 0.0, 0.1]}

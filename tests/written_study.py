@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 import skillcomp as sc
+from benchmarks import simulated
 
 
-def written(folder: Path, study: sc.simulate.Study) -> Path:
+def written(folder: Path, study: simulated.Study) -> Path:
     """Write skills, suites, attempts, verdicts and gold of a simulated study into a store."""
     store = sc.RunStore(folder / "study")
     for slug, skill in study.skills.items():
@@ -27,7 +28,7 @@ def written(folder: Path, study: sc.simulate.Study) -> Path:
     return store.path
 
 
-def suite_cases(study: sc.simulate.Study, slug: str) -> list[dict[str, object]]:
+def suite_cases(study: simulated.Study, slug: str) -> list[dict[str, object]]:
     """Return the cases of a skill as a suite file holds them."""
     keep = ["prompt", "dimension", "comprehension_dimension", "concept_field", "transfer"]
     mine = study.cases[study.cases["skill"].eq(slug)]

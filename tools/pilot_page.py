@@ -1,6 +1,6 @@
 """Write docs/pilot.md: what the recorded studies show, with every number from their frames.
 
-Usage: ``python tools/pilot_page.py`` in a checkout (about a minute).
+Usage: ``python -m tools.pilot_page`` in a checkout (about a minute).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.report import phrases as say
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "pilot.md"
@@ -21,7 +22,7 @@ HEAD = """\
 
 This page collects the findings of the chapters on the recorded data: the pilot (six skills, three \
 graders), the experiment on content and form, and the study of triggers. The chapters show the \
-method, and run on any study. `python tools/pilot_page.py` writes this page; every number is \
+method, and run on any study. `python -m tools.pilot_page` writes this page; every number is \
 computed. Intervals have a level of 95 %.
 """
 ENDS = ["estimate", "ci_low", "ci_high"]
@@ -155,7 +156,7 @@ def simulated_scores() -> pd.DataFrame:
     """Return the estimated R squared of simulated studies, one row per study."""
     rows = []
     for skills, share, seed in product(N_SKILLS, TRUE_SHARES, range(STUDIES)):
-        made = sc.simulate.scored_documents(n_skills=skills, r_squared=share, seed=seed)
+        made = simulated.scored_documents(n_skills=skills, r_squared=share, seed=seed)
         rate = made.outcomes.groupby("skill")["passed"].mean().astype(float)
         fit = sc.stats.association(made.scores["value"], rate).r_squared
         about = {"skills": skills, "share": share, "shown": fit.p_value < 0.05}

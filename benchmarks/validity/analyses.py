@@ -109,17 +109,10 @@ def cells(runs: int) -> list[Analysis]:
     for rates in ((0.8,) * 6, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)):
         design = f"six graders, {len(set(rates))} different, 30 cases of one or two checks"
         made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), 4 * few))
-    for measure, width, compared in (
-        ("agreement", 0.2, False), ("kappa", 0.3, False), ("false_passes", 0.2, False),
-        ("agreement", 0.2, True), ("false_passes", 0.3, True),
-    ):  # fmt: skip
-        for pilot in (0, 40):
-            design = f"{'two graders' if compared else 'one grader'}, " + (
-                f"a pilot of {pilot} cases of two checks" if pilot else "stated error rates"
-            )
-            numbers = (("measure", measure), ("width", width), ("compared", compared))
-            made.append(Analysis("planned", "planning.gold_needed", design,
-                                 (*numbers, ("pilot", pilot)), few))  # fmt: skip
+    design = "one grader, a pilot of 40 cases of two checks"
+    for measure, width in (("agreement", 0.2), ("kappa", 0.3), ("false_passes", 0.2)):
+        numbers = (("measure", measure), ("width", width), ("pilot", 40))
+        made.append(Analysis("planned", "planning.gold_needed", design, numbers, few))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
@@ -429,39 +422,22 @@ PREVALENCE, RIGHT = 0.6, np.array([[0.8, 0.9], [0.7, 0.85]])
 _MEASURES = {"agreement": "raw_agreement", "kappa": "cohen_kappa", "false_passes": "false_passes"}
 
 
-def planned(
-    rng: Rng, runs: int, *, measure: str, width: float, compared: bool, pilot: int
-) -> Iterator[Found]:
-    """Draw studies with as many labels as are planned for an interval of a length.
+def planned(rng: Rng, runs: int, *, measure: str, width: float, pilot: int) -> Iterator[Found]:
+    """Draw studies with as many labels as a pilot plans for an interval of a length.
 
-    The plan is from the true rates or from a pilot, in whose cases the two checks go together.
+    The two checks of a case go together.
     """
-    right = RIGHT[: 1 + compared]
+    right = RIGHT[:1]
     how: dict[str, Any] = {"measure": measure, "width": width}
-    how |= {"reference_grader": "1"} if compared else {}
-    if not pilot:
-        rates = [dict(zip("01", column, strict=False)) for column in right.T]
-        stated = rates if compared else [column["0"] for column in rates]
-        how |= dict(zip(("specificity", "sensitivity"), stated, strict=True))
-        labels = gold_needed(**how, baseline_rate=PREVALENCE)["estimate"].iloc[0]
-    agreed = right @ [1 - PREVALENCE, PREVALENCE]
-    truths = {"agreement": agreed[0], "false_passes": 1 - right[0, 0]}
+    agreed = float(right[0] @ [1 - PREVALENCE, PREVALENCE])
+    truths = {"agreement": agreed, "false_passes": 1 - right[0, 0]}
     passes = (1 - PREVALENCE) * (1 - right[0, 0]) + PREVALENCE * right[0, 1]
     chance = PREVALENCE * passes + (1 - PREVALENCE) * (1 - passes)
-    truths["kappa"] = (agreed[0] - chance) / (1 - chance)
-    if compared:  # drift has the change of the specificity
-        changes = right[0] - right[1]
-        truths = {"agreement": agreed[0] - agreed[1], "false_passes": changes[0]}
-    checks = 2 if pilot else 1
+    truths["kappa"] = (agreed - chance) / (1 - chance)
     for _ in range(runs):
-        if pilot:
-            labels = gold_needed(*_labelled(rng, pilot, checks, right), **how)["estimate"].iloc[0]
-        made = _labelled(rng, math.ceil(labels / checks), checks, right)
-        if compared:
-            name = "specificity" if measure == "false_passes" else measure
-            rows = drift(*made, reference_grader="1").set_index("measure").loc[[f"{name}_change"]]
-        else:
-            rows = agreement(*made, quantities=_MEASURES[measure], n_resamples=500)
+        labels = gold_needed(*_labelled(rng, pilot, 2, right), **how)["estimate"].iloc[0]
+        made = _labelled(rng, math.ceil(labels / 2), 2, right)
+        rows = agreement(*made, quantities=_MEASURES[measure], n_resamples=500)
         yield from _limits(rows, measure.replace("_", " "), truths[measure])
 
 

@@ -1,4 +1,4 @@
-"""Available power of claims about skills in general, for the note of ``frames.case_table``."""
+"""Available power of claims about skills in general, for the note of ``contrast.claims``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.many_studies import counted_studies
+from benchmarks.simulated import counts
 from benchmarks.validity.methods import Rows
-from skillcomp.simulate import counts
 from skillcomp.stats import sides_of_null
 from skillcomp.stats.bounded import DELTAS, Arm
 

@@ -33,7 +33,7 @@ _STATS = tuple(
 VECTORISED = (
     "benchmarks/many_studies.py",
     *(f"benchmarks/validity/{name}.py" for name in ("available", "designs", "methods")),
-    "skillcomp/simulate/design.py",
+    "benchmarks/simulated/design.py",
     *_STATS,
 )
 SCAN = (
@@ -57,7 +57,7 @@ FRAMES = (
         )
     ),
 )  # fmt: skip
-_FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
+_FRAMES_PACKAGES = ("skillcomp/frames", "benchmarks/simulated", "skillcomp/stats")
 
 ANALYSES = ("benchmarks/validity/analyses.py", *FRAMES)
 _ANALYSES_PACKAGES = tuple(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from skillcomp.simulate import counts
+from benchmarks.simulated import counts
 from skillcomp.stats.bounded import Arm
 
 Floats = NDArray[np.float64]

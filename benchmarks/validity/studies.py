@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from benchmarks.simulated import Grader, Study, study
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp import correction, deltas, frames, reliability, transfer
-from skillcomp.simulate import Grader, Study, study
 from skillcomp.stats import ppi_paired, sensitivity, specificity
 
 DELTA, GAP = 0.2, 0.2

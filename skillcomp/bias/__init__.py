@@ -2,11 +2,11 @@
 
 ``audit`` lists every bias in one frame. ``perturb`` copies answers with one change in form, and
 ``perturbed`` compares the verdicts on the copies with those on the originals. ``position``
-estimates position bias from pairwise judgements in both orders or in one random order, and
-``position_change`` compares the bias of two graders. ``win_rates`` estimates how often one system
-is preferred to another. ``features`` measures the form of an answer.
+estimates position bias from pairwise judgements in both orders or in one random order.
+``win_rates`` estimates how often one system is preferred to another. ``features`` measures the form
+of an answer.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

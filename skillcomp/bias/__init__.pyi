@@ -3,5 +3,4 @@ from .feature_effects import features as features
 from .perturb import perturb as perturb
 from .perturb import perturbed as perturbed
 from .position import position as position
-from .position import position_change as position_change
 from .win_rates import win_rates as win_rates

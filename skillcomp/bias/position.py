@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,18 +12,13 @@ from scipy.stats import binomtest
 
 from skillcomp.bias.feature_effects import in_points, not_identified
 from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
-from skillcomp.reliability.drift import paired_change
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
-_CHANGES = {"consistent": "position_consistency_change", "reversed": "position_reversals_change",
-            "tie_differs": "position_tie_differences_change"}  # fmt: skip
-_CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "reference_n_ties",
-                 "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is comparable.
 # The order was not random if one of two systems was shown first in more than the share _UNEVEN of
@@ -247,127 +242,3 @@ def _pair_outcomes(pairs: pd.DataFrame) -> pd.DataFrame:
     wins = pairs["first_1"] + pairs["first_2"]
     named = {"consistent": wins.eq(1), "reversed": wins.isin([0, 2])}
     return pd.DataFrame(named | {"tie_differs": wins.isin([TIE, 1 + TIE])})
-
-
-def position_change(
-    pairwise: pd.DataFrame,
-    *,
-    reference_grader: str,
-    grader: str = "grader",
-    by: By = (),
-    cases: pd.DataFrame | None = None,
-    ci_level: float = 0.95,
-) -> pd.DataFrame:
-    """Estimate how graders differ from a reference in their dependence on the order of answers.
-
-    Each grader is compared with the reference on the pairs on which both graders have a verdict in
-    both orders. For the consistency of one grader use :func:`position`.
-
-    Parameters
-    ----------
-    pairwise : pandas.DataFrame
-        As in :func:`position`, with the judgements of the reference and of at least one other
-        grader.
-    reference_grader : str
-        The value in the column ``grader`` with which the others are compared.
-    grader : str, default "grader"
-        The column that distinguishes the graders or their versions.
-    by : str or sequence of str, default ()
-        Further columns to group by.
-    cases, ci_level
-        As in :func:`position`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Three rows per ``by`` and grader other than the reference, with the estimates columns:
-        ``position_consistency_change``, ``position_reversals_change`` and
-        ``position_tie_differences_change``. Each is the grader's share of pairs, as in
-        :func:`position`, minus that of the reference. They are from -1 to 1, and NaN with a note if
-        there is no common pair. ``n`` counts pairs. ``reference`` names the reference. ``rate`` and
-        ``reference_rate`` are the two shares. ``n_gained`` counts the pairs to which the measure
-        applies only with this grader (for example, only its verdicts are consistent), ``n_lost``
-        those to which it applies only with the reference. ``n_ties`` and ``reference_n_ties`` count
-        the ties among the verdicts; a note warns if they are too different to compare consistency.
-        ``n_dropped`` counts the pairs that lack a verdict of one of the two graders in an order.
-        ``p_items`` is the p-value of the mid-p McNemar test that takes pairs as independent.
-
-    Raises
-    ------
-    FrameError
-        As in :func:`position`. Also if the reference is missing or is the only grader, or if
-        ``by`` names the column ``grader``.
-
-    Notes
-    -----
-    ``p_value`` is the larger of two: that of the interval, and that of the mid-p McNemar test with
-    cases as units, in which the changes of a case, or of a contrast pair of cases, are reversed
-    together; :func:`skillcomp.reliability.drift` explains why. A grader can be consistent but
-    wrong.
-
-    References
-    ----------
-    Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91.
-
-    Examples
-    --------
-    The old grader prefers the first answer in three of four pairs, the new one in none.
-
-    >>> import pandas as pd
-    >>> old = pd.DataFrame({"case_id": list("11223344"), "first": ["x", "y"] * 4,
-    ...                     "second": ["y", "x"] * 4, "winner": list("xxxyxyxy"), "grader": "old"})
-    >>> new = old.assign(winner="x", grader="new")
-    >>> change = position_change(pd.concat([old, new]), reference_grader="old").iloc[0]
-    >>> float(change["estimate"]), int(change["n_gained"]), round(float(change["p_value"]), 3)
-    (0.75, 3, 0.25)
-    """
-    what = "bias.position_change"
-    check_settings(what, ci_level)
-    names = listed(by)
-    if grader in names:
-        raise FrameError(f"{what}: by= names '{grader}', which is compared. Leave it out.")
-    pairs = first_wins(pairwise, by=[*names, grader], cases=cases)
-    pairs[grader] = pairs[grader].astype("str")
-    reference, graders = str(reference_grader), pairs[grader].dropna().unique().tolist()
-    if reference not in graders or len(graders) < 2:
-        lacking = "is the only one" if reference in graders else "is not there"
-        message = f"{what}: reference_grader: {grader} '{reference}' {lacking}; "
-        close = "" if reference in graders else suggest(reference, graders)
-        raise FrameError(f"{message}there: {', '.join(graders)}.{close}")
-    decided = pairs[["first_1", "first_2"]].notna().all(axis=1)
-    n_ties = pairs[["first_1", "first_2"]].eq(TIE).sum(axis=1)
-    measured = _pair_outcomes(pairs).assign(n_ties=n_ties).astype("float64").where(decided)
-    pairs = pd.concat([pairs, measured], axis=1)
-    keys = ["case", "pair", "cluster"]
-    rows = []
-    for values, part in groups(pairs, names):
-        old = part.loc[part[grader].eq(reference), [*keys, *measured.columns]]
-        for name, rows_of_grader in part[part[grader].ne(reference)].groupby(grader, sort=False):
-            new = rows_of_grader[[*keys, *measured.columns]]
-            both = new.merge(old, on=keys, how="outer", suffixes=("", "_old"))
-            columns = {**values, grader: name, "reference": reference}
-            rows += [columns | change for change in _change_rows(both, ci_level)]
-    return estimates(rows, by=[*names, grader], extra=["reference", *_CHANGE_EXTRA])
-
-
-def _change_rows(both: pd.DataFrame, ci_level: float) -> Iterator[dict[str, Any]]:
-    """Estimate the differences between a grader and the reference grader, one row per measure."""
-    common = both.dropna(subset=["consistent", "consistent_old"])
-    counts = {"n_dropped": len(both) - len(common), "n_ties": int(common["n_ties"].sum())}
-    counts["reference_n_ties"] = int(common["n_ties_old"].sum())
-    note = ""
-    if len(common):
-        rates = [common[name].mean() / 2 for name in ("n_ties", "n_ties_old")]
-        n_lost = f"{counts['n_dropped']} of {plural(len(both), 'pair')}"
-        lacking = f"{n_lost} without a verdict of both in an order left out"
-        note = join_notes(lacking if counts["n_dropped"] else "", _tie_rates_note(rates))
-    for name, measure in _CHANGES.items():
-        if common.empty:
-            why = "no pair has a verdict in both orders by both judges"
-            nothing = undefined("", why, ci_level=ci_level, n=0.0)
-            yield row(measure, nothing, n_gained=0, n_lost=0, **counts)
-            continue
-        new, old = common[name].to_numpy(), common[f"{name}_old"].to_numpy()
-        change, columns = paired_change(new, old, common["cluster"], ci_level)
-        changed = {"n_gained": int((new > old).sum()), "n_lost": int((new < old).sum())}
-        yield row(measure, _with_note(change, note), **columns, **changed, **counts)

@@ -522,3 +522,7 @@ def main() -> None:
     except (SkillcompError, OSError, UnicodeError) as error:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)
+    except MemoryError:
+        remedy = "count large tables by case first (docs/howto/million-rows.md)"
+        say(f"skillcomp: the memory of this machine is not enough; {remedy}.", err=True)
+        sys.exit(2)

@@ -276,8 +276,10 @@ def trigger_status(
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the progress of a run, even while it is running; nothing is written."""
+    from skillcomp.io.files import checked_slug
     from skillcomp.live import trigger_runs as triggers
 
+    run_id = checked_slug(run_id, StudyError)
     state: dict[str, Any] = triggers.run_state(artifacts / run_id)
     if as_json:
         say(json.dumps(state))

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from skillcomp.live.study_file import StudyFile
 
 _Study = Annotated[Path, Argument(metavar="STUDY.yaml", help="The study.")]
-_Batch = Annotated[
-    bool | None, Option("--batch/--no-batch", help="Ask in batches: half the price.")
-]
-_Resend = Annotated[
-    bool,
-    Option(
-        "--resend-lost",
-        help="Ask in batches, and repeat the questions of batches that the service does not know.",
-    ),
-]
 _Budget = Annotated[
     float | None,
     Option(metavar="USD", help="Maximum cost of this stage in dollars, earlier calls included."),
@@ -50,8 +40,6 @@ _REASONS = 10  # print at most this many reasons for failures
 
 def run(
     study: _Study,
-    batch: _Batch = None,
-    resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
@@ -75,7 +63,6 @@ def run(
             seed=file.seed,
             concurrency=concurrency or file.concurrency,
             budget_usd=_first_set(budget_usd, file.budget_usd),
-            batch=_batch_limits(_first_set(batch, file.batch), resend_lost),
             progress=not quiet,
         )
     _print_state(table[table["stage"].eq("run")], store)
@@ -83,8 +70,6 @@ def run(
 
 def grade(
     study: _Study,
-    batch: _Batch = None,
-    resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
@@ -111,7 +96,6 @@ def grade(
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
             concurrency=concurrency or own.concurrency or file.concurrency,
-            batch=_batch_limits(_first_set(batch, own.batch, file.batch), resend_lost),
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -121,8 +105,6 @@ def grade(
 
 def compare(
     study: _Study,
-    batch: _Batch = None,
-    resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
@@ -145,7 +127,6 @@ def compare(
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
             concurrency=concurrency or own.concurrency or file.concurrency,
-            batch=_batch_limits(_first_set(batch, own.batch, file.batch), resend_lost),
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -206,7 +187,7 @@ def _study_file_at(path: Path) -> Path:
 
 def check_judges(study: Path, *, ask: bool) -> None:
     """Probe the checks of a study, print the faulty checks, and exit with 1 if there are any."""
-    from skillcomp.frames.probes import probed_checks
+    from skillcomp.frames.probes import probed_checks, untested_reasons
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study
 
@@ -214,17 +195,15 @@ def check_judges(study: Path, *, ask: bool) -> None:
     store = file.open_store()
     file.open_suites(store)
     with warnings_as_notes(store):
+        warnings.filterwarnings("ignore", "probe: ")  # the last line below says the same
         probed = probe(store, graders=file.build_graders() if ask else ())
     at_fault = probed[probed["finding"].ne("")]
     for row in at_fault.to_dict("records"):
         by = "" if row["grader"] == row["check_id"] else f" ({row['grader']})"
         say(f"{row['case_id']}: {row['check_id']}{by}: {row['finding']}: {row['note']}")
     checks = probed_checks(probed)
-    n_open = (~checks["tested"]).sum()
-    hint = " (--ask asks the graders)" if not ask and probed["grader"].isna().any() else ""
-    untested = f", {n_open} not tested{hint}" if n_open else ""
-    n_at_fault = checks["at_fault"].sum()
-    say(f"probe: {n_at_fault} of {plural(len(checks), 'check')} at fault{untested}")
+    summary = f"{checks['at_fault'].sum()} of {plural(len(checks), 'check')} at fault"
+    say(f"probe: {'; '.join(filter(None, [summary, untested_reasons(probed)]))}")
     if len(at_fault):
         raise typer.Exit(1)
 
@@ -261,13 +240,6 @@ def _lint_first(study: Path, *, force: bool) -> None:
 
 def _first_set(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
-
-
-def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
-    """Return the argument ``batch`` of `run`, `grade` and `compare` from the command's options."""
-    from skillcomp.live.batches import BatchLimits
-
-    return BatchLimits(resend=True) if resend_lost else bool(batch)
 
 
 @contextmanager
@@ -310,8 +282,7 @@ def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) ->
     # An agent has one row per condition, all with the same note, so print the note once.
     noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
-        head = "note" if "empty answer" in note else "under way"
-        say(f"{head}: {_display_name(stage, name, number)}: {note}")
+        say(f"note: {_display_name(stage, name, number)}: {note}")
     here = errors(store).merge(table[["stage", "name", "round"]].drop_duplicates())
     for stage, name, number, reason, n, first in here.head(_REASONS).to_numpy():
         times = "once" if n == 1 else f"{n} times, first"

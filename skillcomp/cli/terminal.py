@@ -16,6 +16,7 @@ from urllib.parse import quote
 import typer
 
 from skillcomp.errors import plural, screenful, without_control
+from skillcomp.io.redaction import redact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,14 +31,15 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def say(text: object, *, err: bool = False, lines: bool = False) -> None:
-    r"""Print a text with control characters replaced, because texts of skills may contain some.
+    r"""Print a text without secrets, with control characters replaced.
 
     With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, line
     feeds are printed as ``\n``, because a CI reads some lines of its log as commands, and a name
     with a line feed could add such a line. Line feeds before a list entry (``- ``) and before
     ``The completed call:`` are kept.
     """
-    plain = without_control(screenful(str(text)) if err else str(text))
+    shown = redact(str(text))
+    plain = without_control(screenful(shown) if err else shown)
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
 
 

@@ -292,9 +292,10 @@ def delta(
 
     Examples
     --------
-    >>> from skillcomp import simulate
-    >>> made = simulate.study(n_skills=4, delta=0.2, seed=1)
-    >>> found = delta(made.verdicts, made.gold)
+    >>> import skillcomp as sc
+    >>> pilot = sc.datasets.load("pilot")
+    >>> verdicts, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
+    >>> found = delta(verdicts[verdicts["grader"].eq("g2")], gold)
     >>> found.loc[found["recommended"], "estimator"].tolist()
     ['ppi']
     """

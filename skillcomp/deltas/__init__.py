@@ -4,6 +4,6 @@ Conditions are paired on the case, and repeats are averaged within the case. The
 the case or the skill, never the attempt.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -43,9 +43,9 @@ table_reader: how a table is read
     ``FrameWarning``: the warning that lists how values were converted.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, _, _names = lazy.attach_stub(__name__, __file__)
+__getattr__, _, _names = attach_stub(__name__, __file__)
 # leave out the functions that the top level of skillcomp already lists
 __all__ = [name for name in _names if name not in {"from_frame", "from_pairs", "from_passages"}]
 

@@ -472,6 +472,13 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
     }
 
 
+def interval_of(estimate: pd.Series) -> Interval:
+    """Return the estimate, limits, level, note and n of a row as an `Interval`."""
+    columns = ("estimate", "ci_low", "ci_high", "ci_level", "n")
+    value, low, high, ci_level, n = (float(estimate[name]) for name in columns)
+    return Interval(value, low, high, ci_level, note=str(estimate["note"] or ""), n=n)
+
+
 def estimates(
     rows: Sequence[Mapping[str, Any]],
     *,

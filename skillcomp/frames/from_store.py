@@ -25,6 +25,7 @@ from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
+from skillcomp.io.files import read_own
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
@@ -435,8 +436,9 @@ def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
     """
     if not file.is_file():
         return gold
+    data = read_own(file, what="list of labellers", error=FrameError)
     try:
-        about = {str(name): dict(facts) for name, facts in orjson.loads(file.read_bytes()).items()}
+        about = {str(name): dict(facts) for name, facts in orjson.loads(data).items()}
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
         raise FrameError(
             f'{file}: expected an object such as {{"ann": {{"kind": "person"}}}}.'

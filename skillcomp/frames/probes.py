@@ -14,6 +14,7 @@ ANSWERS = {
     "reference": "the reference answer",
     "refusal": "a refusal",
 }
+NO_VERDICT = "no verdict: "  # a note begins so, if it says why an answer has no verdict
 _COLUMNS = ["skill", "case_id", "check_id", "grader", *ANSWERS, "finding", "note"]
 _TYPES = dict.fromkeys(_COLUMNS, "str") | dict.fromkeys(ANSWERS, "boolean")
 
@@ -49,6 +50,15 @@ def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
     rows = probed.assign(at_fault=probed["finding"].ne(""))
     rows["tested"] = probed[list(ANSWERS)].notna().any(axis=1)
     return rows.groupby(["case_id", "check_id"])[["at_fault", "tested"]].any()
+
+
+def untested_reasons(probed: pd.DataFrame) -> str:
+    """Return in one line how many checks were not tested and why; empty if all were tested."""
+    checks = probed_checks(probed)
+    untested = checks.index[~checks["tested"]]
+    notes = probed.set_index(checks.index.names)["note"].loc[untested]
+    reasons = notes.str.removeprefix(NO_VERDICT).value_counts()
+    return "; ".join(f"{n} not tested: {reason}" for reason, n in reasons.items())
 
 
 def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:

@@ -149,7 +149,7 @@ def clustered_verdicts(
     """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
 
     ``verdict`` is 1, 0 or NaN. ``cluster`` and ``cluster_by_name`` are those of
-    :func:`skillcomp.frames.case_table.both_clusters`. With ``agents``, several agents are refused
+    :func:`skillcomp.frames.clusters.both_clusters`. With ``agents``, several agents are refused
     unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """

@@ -1,22 +1,61 @@
-"""Search texts for the patterns of a suite, and apply JSON Schemas, within one time limit."""
+"""Search texts for patterns of files, and apply JSON Schemas, within limits of time and memory."""
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
 
 import regex
 
 from skillcomp.errors import literal
 
+COMPILE_SECONDS = 5.0  # Time limit for compiling one pattern of a file.
+MEMORY = 1 << 30  # Maximum memory in bytes of the process that handles a large or slow pattern.
+# A pattern with at most this many characters, all counts written out, takes a few megabytes.
+_SMALL, _MAX_GROUPS = 20_000, 100
+_AT_ONCE = 0.1  # Seconds of processor time for a search in this process.
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_NUMBER = re.compile(r"\d+")
 _BY_PATTERN = "patternProperties"
+_VALUES = ("enum", "const", "default", "examples")  # Keywords of JSON Schema that hold no schemas.
 # jsonschema checks unevaluatedProperties with a pattern search that has no time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
+_Task = Literal["compile", "search", "count", "fullmatch"]
+# The time limit of `regex` counts processor time and does not cover compiling; only a process of
+# its own can be stopped at any time, and has a limit of memory.
+_CHILD = """
+import json, sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
+except (ImportError, ValueError, OSError):
+    pass
+sys.path.insert(0, sys.argv[1])
+import regex
+try:
+    job = json.load(sys.stdin)
+    pattern = regex.compile(job["pattern"], job["flags"])
+    if job["task"] == "compile":
+        result = True
+    elif job["task"] == "count":
+        result = sum(1 for _ in pattern.finditer(job["text"]))
+    else:
+        result = getattr(pattern, job["task"])(job["text"]) is not None
+    print(json.dumps({"result": result}))
+except (MemoryError, RecursionError, OverflowError, regex.error) as error:
+    print(json.dumps({"why": str(error) or type(error).__name__}))
+"""
 
 
 class PatternError(Exception):
-    """A search for a pattern took too much time or memory."""
+    """A pattern cannot be read, or takes too much time or memory."""
 
 
 class PatternSearch:
@@ -25,7 +64,13 @@ class PatternSearch:
     Parameters
     ----------
     seconds : float
-        The time limit in seconds; the time starts when the object is made.
+        The limit in seconds of wall time; the time starts when the object is made.
+
+    Notes
+    -----
+    A small pattern is searched for in this process. A pattern that is large once its counts are
+    written out, and a search that takes long, get a process of their own, which ends at the time
+    limit and may take at most 1 GiB of memory. Compiling is inside both limits.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -40,15 +85,49 @@ class PatternSearch:
         PatternError
             If the search runs out of time or memory, or the pattern cannot be read.
         """
+        return bool(self._result("search", pattern, text, flags))
+
+    def count(self, pattern: str, text: str, flags: int = 0) -> int:
+        """Return how often a pattern occurs in a text; raise as `occurs` does."""
+        return self._result("count", pattern, text, flags)
+
+    def fits(self, pattern: str, text: str) -> bool:
+        """Return whether a pattern matches a whole text; raise as `occurs` does."""
+        return bool(self._result("fullmatch", pattern, text, 0))
+
+    def require_compiled(self, pattern: str, flags: int = 0) -> None:
+        """Raise PatternError if a pattern cannot be compiled within the limits."""
+        self._result("compile", pattern, "", flags)
+
+    def _result(self, task: _Task, pattern: str, text: str, flags: int) -> int:
         self._last = pattern
         left = self.require_time()
         try:
-            return regex.search(pattern, text, flags, timeout=left) is not None
+            if _is_small(pattern):
+                return _result_here(task, pattern, text, flags, min(left, _AT_ONCE))
         except TimeoutError:
-            raise self._time_error() from None
+            pass
         except (MemoryError, RecursionError, OverflowError, regex.error) as error:
-            why = str(error) or type(error).__name__
-            raise PatternError(f"cannot search for {literal(pattern)} ({why})") from error
+            raise self._reading_error(str(error) or type(error).__name__) from error
+        job = {"task": task, "pattern": pattern, "text": text, "flags": int(flags)}
+        command = [sys.executable, "-I", "-S", "-c", _CHILD]
+        command += [str(Path(regex.__file__).parent.parent), str(MEMORY)]
+        try:
+            done = subprocess.run(
+                command,
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=self.require_time(),
+                check=False,
+            )
+            answer = json.loads(done.stdout)
+        except subprocess.TimeoutExpired:
+            raise self._time_error() from None
+        except (OSError, ValueError):  # the process could not start, or was ended by the system
+            answer = {"why": "MemoryError"}
+        if "why" in answer:
+            raise self._reading_error(answer["why"])
+        return int(answer["result"])
 
     def require_time(self) -> float:
         """Return the seconds that are left; raise PatternError if there are none."""
@@ -57,11 +136,35 @@ class PatternSearch:
             raise self._time_error()
         return left
 
+    def _reading_error(self, why: str) -> PatternError:
+        if why == "MemoryError":
+            why = f"it needs more than {MEMORY >> 20:,} MiB of memory; write smaller counts"
+        return PatternError(f"cannot search for {literal(self._last)} ({why})")
+
     def _time_error(self) -> PatternError:
         return PatternError(
             f"the patterns of this case took longer than {self._seconds:g} seconds together; "
             f"the last was {literal(self._last)}"
         )
+
+
+def _is_small(pattern: str) -> bool:
+    """Return whether a pattern is short once its counts, such as ``{9}``, are written out."""
+    counts = []
+    for braces in _BRACES.findall(pattern):
+        counts += [min(int(digits[:9]), _SMALL) for digits in _NUMBER.findall(braces)[-1:]]
+    size = len(pattern) * prod(max(count, 1) for count in counts[:_MAX_GROUPS])
+    n_groups = pattern.count("(") + pattern.count("[")
+    return size <= _SMALL and len(counts) <= _MAX_GROUPS and n_groups <= _MAX_GROUPS
+
+
+def _result_here(task: _Task, pattern: str, text: str, flags: int, seconds: float) -> int:
+    compiled = regex.compile(pattern, flags)
+    if task == "compile":
+        return True
+    if task == "count":
+        return sum(1 for _ in compiled.finditer(text, timeout=seconds))
+    return getattr(compiled, task)(text, timeout=seconds) is not None
 
 
 def schema_problem(content: Mapping[str, Any]) -> str | None:
@@ -78,7 +181,28 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
         return "it is nested too deeply"
     except Exception as cause:  # jsonschema raises TypeError if `$schema` is a list
         return f"{cause!r:.200}"
+    patterns = PatternSearch(COMPILE_SECONDS)
+    try:
+        for pattern in _patterns_of(content):
+            patterns.require_compiled(pattern)
+    except PatternError as error:
+        return str(error)
     return None
+
+
+def _patterns_of(schema: Any) -> Iterator[str]:
+    """Yield the patterns of a JSON Schema, also of its parts."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("pattern"), str):
+                yield part["pattern"]
+            if isinstance(part.get(_BY_PATTERN), dict):
+                yield from part[_BY_PATTERN]
+            waiting += [value for key, value in part.items() if key not in _VALUES]
+        elif isinstance(part, list):
+            waiting += part
 
 
 def _names_both(content: Any) -> bool:

@@ -200,29 +200,6 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
     return _claude_trace(events) if kind == "claude" else _codex_trace(events)
 
 
-def tool_calls(output: str) -> list[tuple[str, str]] | None:
-    r"""Return the tool calls of a Claude Code stream: the name of each tool and its input as JSON.
-
-    Return None for other output, which does not name tools in this way.
-
-    Examples
-    --------
-    >>> block = '{"type": "tool_use", "name": "Read", "input": {"file_path": "a"}}'
-    >>> message = '{"type": "assistant", "message": {"content": [' + block + "]}}"
-    >>> tool_calls('{"type": "system", "session_id": "s"}' + "\n" + message)
-    [('Read', '{"file_path":"a"}')]
-    """
-    if _kind_of_output(output) != "claude":
-        return None
-    return [
-        (str(block.get("name")), json.dumps(_as_mapping(block.get("input")), separators=(",", ":")))
-        for event in _parse_events(output)
-        if event.get("type") == "assistant"
-        for block in _as_mappings(_as_mapping(event.get("message")).get("content"))
-        if block.get("type") == "tool_use"
-    ]
-
-
 def is_result(output: str) -> bool:
     """Return whether an output consists of one JSON object of the type ``result``."""
     return (_parse_object(output.strip()) or {}).get("type") == "result"

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any
+from unicodedata import category, normalize
 
 import orjson
 import yaml
 from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError, StoreError, literal
+from skillcomp.io.redaction import redact_bytes, redact_json
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
@@ -25,9 +30,18 @@ INPUTS = "inputs"  # Folder in a store that holds the input files of suites.
 # PyYAML raises more than YAMLError: for example, `!!bool abc` raises KeyError.
 YAML_FAILURES = (
     *(yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
+    ArithmeticError,
 )
 _LONE = re.compile("[\ud800-\udfff]")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+MAX_NUMBER = 100  # Maximum number of characters of a number in YAML.
+MAX_ID = 200  # Maximum size of an id in bytes; a file system allows 255, endings included.
+# Unicode categories of control characters, invisible marks, halves of characters and line ends.
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # They show nothing.
+_DRIVE = re.compile(r"[A-Za-z]:(?! )")
+# Names that Windows reserves for devices, with any ending.
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)\d)\s*(\..*)?", re.IGNORECASE)
 
 
 def shipped(name: str) -> Path:
@@ -61,23 +75,115 @@ def whole_content(content: Any) -> Any:
 
 
 def as_path(value: Any, what: str, error: type[SkillcompError]) -> Path:
-    """Convert an argument to a path; raise if it is neither text nor a path."""
+    """Convert an argument to a path; raise if it is no path, or a folder without permission."""
     try:
-        return Path(value)
+        path = Path(value)
+        if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+            raise error(f"{path}: no permission to read this folder; ask its owner, or chmod u+rx.")
+        return path
     except TypeError:
         raise error(
             f"{what}: expected a path (str or Path), found {type(value).__name__} {literal(value)}."
         ) from None
 
 
+def id_problem(text: str) -> str | None:
+    """Return why a text cannot be the id of a case, suite or skill; None if it can.
+
+    An id may have parts with ``/`` between them, as ``suite/id``. No part may look like another id
+    on a screen, or lead elsewhere or name a device when it is part of a path.
+
+    Examples
+    --------
+    >>> id_problem("tides/6.2 (b)"), id_problem("tides/../b")
+    (None, "'..' begins or ends with a dot")
+    """
+    return next(filter(None, map(_part_problem, text.split("/"))), None)
+
+
+def _part_problem(part: str) -> str | None:
+    plain = normalize("NFKC", part)  # some characters, such as a wide slash, become others
+    if not plain.strip():
+        return "a part is empty"
+    if len(part.encode("utf-8", "surrogatepass")) > MAX_ID:
+        return f"{literal(part)} has more than {MAX_ID} bytes"
+    hidden = [c for c in part if category(c) in _HIDDEN or (c.isspace() and c != " ")]
+    if hidden or set(part) & set(_BLANK_LETTERS):
+        return f"{literal(part)} has a character that is not shown"
+    if "/" in plain or "\\" in plain:
+        return f"{literal(part)} has a slash or backslash"
+    if plain[0] in " ~-" or plain[-1] == " ":
+        return f"{literal(part)} begins with '~', '-' or a blank, or ends with a blank"
+    if plain[0] == "." or plain[-1] == ".":
+        return f"{literal(part)} begins or ends with a dot"
+    if _DRIVE.match(plain) or _DEVICE.fullmatch(plain):
+        return f"{literal(part)} names a drive or a device"
+    return None
+
+
+def require_ids(ids: Iterable[str], place: str, error: type[SkillcompError]) -> None:
+    """Raise one error that lists the texts that cannot be ids; see `id_problem`."""
+    problems = {text: problem for text in ids if (problem := id_problem(text))}
+    if problems:
+        lines = "".join(f"\n- {literal(text)}: {why}." for text, why in problems.items())
+        raise error(
+            f"{place}: ids become names of files and parts of records. Allowed are visible "
+            f"characters, at most {MAX_ID} bytes in each part; give another id to:{lines}"
+        )
+
+
 def checked_slug(slug: str, error: type[SkillcompError]) -> str:
-    """Return ``slug`` unchanged; raise if it cannot be the name of a file inside the store."""
-    if not _SLUG.fullmatch(slug) or ".." in slug or slug.endswith("."):
+    """Return ``slug`` unchanged; raise if it cannot be the name of a file or folder of a study."""
+    if not _SLUG.fullmatch(slug) or ".." in slug or id_problem(slug):
         raise error(
             f"{literal(slug)} cannot be a slug; allowed: letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, without '..', at most 100 characters."
+            "beginning with a letter or digit, without '..' or a dot at the end, at most 100 "
+            "characters, no name of a device such as 'nul'."
         )
     return slug
+
+
+def folder_below(root: Path, *names: str, error: type[SkillcompError]) -> Path:
+    """Return the folder ``root/names``; raise if a name is no slug or a link is on the way."""
+    folder = root
+    for name in names:
+        folder /= checked_slug(name, error)
+        if folder.is_symlink():
+            raise error(f"{folder}: a link; expected a folder. Nothing was read or written there.")
+    return folder
+
+
+def open_file(path: Path, *, what: str, error: type[SkillcompError]) -> BufferedReader:
+    """Open a regular file from outside for reading.
+
+    A pipe, device, socket or folder is refused without waiting for it.
+    """
+    try:
+        opened = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  the caller closes it
+    except (OSError, ValueError) as cause:  # invalid file names raise ValueError
+        if isinstance(cause, IsADirectoryError):
+            raise error(f"{path}: not a regular file but a folder; expected a {what}.") from cause
+        raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
+    if not _is_regular(opened.fileno()):
+        opened.close()
+        raise error(
+            f"{path}: not a regular file; expected a {what}. Write a pipe into a file first."
+        )
+    return opened
+
+
+def _is_regular(descriptor: int) -> bool:
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode) or state.st_size:
+        return stat.S_ISREG(state.st_mode)
+    try:  # a file of the kernel, such as /proc/kmsg, has no size, but content that may never end
+        return os.read(descriptor, 1) == b""
+    except OSError:
+        return False
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def read_bytes(
@@ -94,17 +200,26 @@ def read_bytes(
         raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")
-    if not real.is_file():
-        raise error(f"{path}: not a regular file; expected a {what}.")
-    try:
-        with real.open("rb") as stream:
-            data = stream.read(max_bytes + 1)
-    except OSError as cause:
-        raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
-    if len(data) > max_bytes:
-        size = real.stat().st_size
+    with open_file(real, what=what, error=error) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size <= max_bytes:
+            try:
+                data = stream.read(max_bytes + 1)
+            except OSError as cause:
+                raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
+            size = len(data)
+    if size > max_bytes:
         raise error(f"{path}: {size:,} bytes; a {what} may have at most {max_bytes:,}.")
     return data
+
+
+def read_own(
+    path: Path, *, what: str, error: type[SkillcompError], max_bytes: int = MAX_TREE
+) -> bytes:
+    """Read a file that the user names; a link may lead anywhere, but only to a regular file."""
+    with suppress(OSError, RuntimeError, ValueError):
+        path = path.resolve()
+    return read_bytes(path, root=path.parent, max_bytes=max_bytes, what=what, error=error)
 
 
 def entry_problem(entry: Path, folder: Path) -> str | None:
@@ -125,18 +240,38 @@ def entry_problem(entry: Path, folder: Path) -> str | None:
     return None
 
 
+def strict_json(data: bytes) -> Any:
+    """Return the content of JSON; raise ValueError if it is broken or an object repeats a key."""
+    content = orjson.loads(data)
+    json.loads(data, object_pairs_hook=_refuse_repeated_keys)
+    return content
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Raise ValueError if an object repeats a key; parsers would silently keep one value."""
+    if len(names := {name for name, _ in pairs}) < len(pairs):
+        repeated = next(name for name in names if [n for n, _ in pairs].count(name) > 1)
+        raise ValueError(f"an object has the key {literal(repeated)} twice")
+
+
 def json_or_none(path: Path) -> Any:
     """Return the content of a JSON file; None if it cannot be read."""
     try:
-        return orjson.loads(path.read_bytes()) if path.is_file() else None
-    except (OSError, orjson.JSONDecodeError):
+        return orjson.loads(read_own(path, what="JSON file", error=SkillcompError))
+    except (SkillcompError, orjson.JSONDecodeError):
         return None
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the content of a file; a reader sees the whole old or the whole new content."""
+def replace_file(path: Path, data: bytes, *, is_copy: bool = False) -> None:
+    """Replace the content of a file; a reader sees the whole old or the whole new content.
+
+    Secrets in `data` are replaced, unless it is the copy of a file of the user (`is_copy`).
+    """
+    data = data if is_copy else redact_bytes(data)
     fresh = path.with_name(path.name + ".new")
     try:
+        # a link of this name, in a folder from elsewhere, must not make us write to its target
+        fresh.unlink(missing_ok=True)
         with fresh.open("wb") as stream:
             stream.write(data)
             stream.flush()
@@ -153,7 +288,7 @@ def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
     """Write indented JSON with `replace_file`; make the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS * sort_keys
-    replace_file(path, orjson.dumps(content, option=options))
+    replace_file(path, redact_json(orjson.dumps(content, option=options), options))
 
 
 def bases_of(file: Path) -> list[Path]:
@@ -227,13 +362,11 @@ def read_yaml(
     path: Path, *, what: str, error: type[SkillcompError], data: bytes | None = None
 ) -> tuple[dict[Any, Any], yaml.Node | None]:
     """Read a YAML mapping; return its content and its root node, in which `line_of` finds lines."""
-    try:
-        data = path.read_bytes() if data is None else data
-    except OSError as cause:
-        raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
-    text, node = decode(data, path, error), None
+    if data is None:
+        data = read_own(path, what=what, error=error, max_bytes=MAX_YAML)
     if len(data) > MAX_YAML:
         raise error(f"{path}: {len(data):,} bytes; a {what} may have at most {MAX_YAML:,}.")
+    text, node = decode(data, path, error), None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _require_plain(node, path, error)
@@ -268,12 +401,22 @@ def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
         elif isinstance(node, yaml.SequenceNode):
             waiting += reversed(node.value)
         elif isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":merge"):
+            if is_long_number(node):
+                line = node.start_mark.line + 1
+                why = f"a number of {len(node.value):,} characters; write a text in quotes"
+                return f", line {line}", why
             try:
                 SafeConstructor().construct_object(node)
             except YAML_FAILURES:
                 line, kind = node.start_mark.line + 1, node.tag.rpartition(":")[2]
                 return f", line {line}", f"{literal(node.value)} is no value of the type {kind}"
     return None
+
+
+def is_long_number(node: yaml.Node) -> bool:
+    """Return whether a value is a number of very many digits, or of parts as in ``1:59:59``."""
+    is_number = node.tag.endswith((":int", ":float")) and isinstance(node, yaml.ScalarNode)
+    return is_number and len(node.value) > MAX_NUMBER
 
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
@@ -284,6 +427,8 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
+        if is_long_number(part):
+            raise ValueError("a long number")  # `wrong_scalar` names its line
         sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
         total = 1.0
         if isinstance(part, yaml.MappingNode):

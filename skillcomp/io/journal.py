@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
 from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_json
+from skillcomp.io.redaction import redact_json
 
 MANIFEST = "manifest.json"
 BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
@@ -29,13 +30,14 @@ LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds to wait for the lock
 _CHUNK = 1 << 16
+MAX_LINE = 1 << 29  # Maximum size of a line in bytes.
 
 
 class StoreWarning(UserWarning):
     """Warning that a torn line in a store was moved aside or left out."""
 
 
-def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
+def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
     """Append lines to a file; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
@@ -70,7 +72,9 @@ def whole_size(path: Path) -> tuple[int, bytes]:
             end = stream.seek(0, os.SEEK_END)
             tail, start = b"", end
             while start and b"\n" not in tail:
-                step = min(_CHUNK, start)
+                step = min(max(_CHUNK, len(tail)), start)
+                if len(tail) > MAX_LINE:
+                    raise StoreError(f"{path}: the last line has more than {MAX_LINE:,} bytes.")
                 start -= step
                 stream.seek(start)
                 tail = stream.read(step) + tail
@@ -210,7 +214,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": time_now()}
         command = " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]])
-        replace_file(who, orjson.dumps({**writer, "command": command}))
+        replace_file(who, redact_json(orjson.dumps({**writer, "command": command})))
         yield
     finally:
         who.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import StoreError, literal, suggest
+from skillcomp.io.files import open_file, strict_json
 from skillcomp.io.journal import BOM
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
@@ -39,6 +40,7 @@ RECORDS: Mapping[str, type[Record]] = {
 _BLOCK = 1 << 22  # Arrow reads blocks of this many bytes; the fastest size in a benchmark.
 _LONG_BLOCK = 1 << 29  # Block size for files with very long lines; a block must hold a whole line.
 _NEWLINE = 10
+MAX_TABLE = 1 << 34  # Maximum size of a table in bytes; frames of more do not fit into memory.
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
 _TYPES: Mapping[Any, pa.DataType] = {
@@ -104,8 +106,9 @@ def read_table(path: Path, name: str) -> pa.Table:
         If there is no such file, a line is not a JSON object, or a value does not fit its column;
         the message names file and line.
     """
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         raise StoreError(f"{path}: there is no file of {name} here.")
+    open_file(path, what=f"file of {name}", error=StoreError).close()
     return read_lines(path, name)[0]
 
 
@@ -125,6 +128,11 @@ def read_lines(
         size = 0
     if size == 0:
         return (schema(name).empty_table() if has_record else pa.table({})), Counter()
+    if size > MAX_TABLE:
+        raise StoreError(
+            f"{path}: {size:,} bytes; a table may have at most {MAX_TABLE:,}. Keep the records in "
+            "several studies; sc.frames.concat puts them together."
+        )
     with pa.memory_map(os.fsencode(path)) as stream:
         buffer = stream.read_buffer(size)
         extras: Counter[str] = Counter()
@@ -257,11 +265,15 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
 def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     """Parse the JSON object of a line; an error names file and line."""
     try:
-        row = orjson.loads(line.removeprefix(BOM) if number == 1 else line)
+        row = strict_json(line.removeprefix(BOM) if number == 1 else line)
     except orjson.JSONDecodeError as cause:
         raise StoreError(
             f"{path}, line {number}: not a JSON object ({cause.msg} at character {cause.pos + 1}). "
             "The lines before and after it are whole; restore this one from a copy or remove it."
+        ) from cause
+    except ValueError as cause:
+        raise StoreError(
+            f"{path}, line {number}: {cause}; restore the line from a copy."
         ) from cause
     if not isinstance(row, dict):
         raise StoreError(f"{path}, line {number}: {literal(row)} is not a JSON object.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from skillcomp.errors import SuiteError, literal
-from skillcomp.io.files import MAX_FILES, inside, is_below, json_or_none, leaves
+from skillcomp.io.files import MAX_FILES, id_problem, inside, is_below, json_or_none, leaves
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt
 from skillcomp.records import Case, Check, Suite
 
@@ -139,7 +139,10 @@ class _Reader:
         return otherwise
 
     def case(self, row: Mapping[str, Any], number: int) -> Case:
-        ident = self.ident(row, ("id", "eval_name", "name", "slug"), f"case-{number + 1}")
+        ident, otherwise = self.ident(row, ("id",), ""), f"case-{number + 1}"
+        if not ident:
+            ident = self.ident(row, ("eval_name", "name", "slug"), otherwise)
+            ident = otherwise if id_problem(ident) else ident  # a name may be a sentence
         place = f"evals[{number}] (id {ident})"
         prompt = row.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():

@@ -33,7 +33,9 @@ from skillcomp.io.files import (
     decode,
     digest,
     entry_problem,
+    is_long_number,
     read_bytes,
+    read_own,
     shown,
     wrong_scalar,
 )
@@ -269,6 +271,8 @@ def _guard_size(root: yaml.Node | None) -> None:
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
+        elif node is not None and is_long_number(node):
+            raise ValueError("a long number")  # `wrong_scalar` names its line
         elif isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
             line = node.start_mark.line + 1
             raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
@@ -412,8 +416,8 @@ def _is_suite(file: Path) -> bool:
     if file.suffix != ".json" or file.stat().st_size > MAX_TREE:
         return False
     try:
-        content = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        content = orjson.loads(read_own(file, what="JSON file", error=SkillError))
+    except (SkillError, orjson.JSONDecodeError):
         return False
     return isinstance(content, dict) and any(key in content for key in _SUITE_KEYS)
 
@@ -470,7 +474,7 @@ def tree_of(folder: Path) -> dict[str, Any] | None:
     """Return hash, file count and size of a skill's folder; None if it has fewer than two files."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):
-        data = file.read_bytes()
+        data = read_own(file, what="file of a skill", error=SkillError)
         mode = "x" if os.access(file, os.X_OK) else "-"
         whole.update(f"{name}\n{mode}\n{sha256(data).hexdigest()}\n".encode())
         n_files, n_bytes = n_files + 1, n_bytes + len(data)

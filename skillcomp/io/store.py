@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import file_digest, sha256
 from os import PathLike
 from os.path import isdir
@@ -19,11 +19,12 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError, SuiteError, literal, require_type
+from skillcomp.errors import SkillError, StoreError, SuiteError, literal, require_type
 from skillcomp.io import journal
-from skillcomp.io.files import as_path, checked_slug, digest, replace_file
+from skillcomp.io.files import as_path, checked_slug, digest, read_own, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
+from skillcomp.io.redaction import redact_lines
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
 from skillcomp.io.suite_files import file_place, suite_files, suite_place
@@ -341,7 +342,8 @@ class RunStore:
             a lower-case name such as ``"batches"``.
         records : iterable of pydantic records or mappings
             Validated against the table's record before anything is written: all or none are
-            added. A user's own table takes any pydantic record or JSON mapping.
+            added. A user's own table takes any pydantic record or JSON mapping. Secrets, such as
+            the values of environment variables that hold keys, are replaced in all texts.
 
         Returns
         -------
@@ -358,7 +360,7 @@ class RunStore:
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
-                journal.append(file, lines, sync=self._sync)
+                journal.append(file, redact_lines(lines), sync=self._sync)
         return len(lines)
 
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
@@ -393,7 +395,8 @@ class RunStore:
         grows = file.name == FILE_NAME and self._may_grow("skills", slug)
         tree = tree_of(file.parent) if grows else None
         more = {"tree": tree} if tree else {}
-        self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), **more)
+        data = read_own(file, what=FILE_NAME, error=SkillError)
+        self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", data, **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
         vars(self).pop("_skills_by_slug", None)  # `self.skills` then reads the files again
@@ -433,7 +436,8 @@ class RunStore:
         suite = read_suite(source, skill=skill)
         slug = checked_slug(slug or suite.slug, StoreError)
         files = suite_files(suite, source) if self._may_grow("suites", slug) else {}
-        hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
+        read = partial(read_own, what="file of a suite", error=SuiteError)
+        hashes = {name: digest(read(file)) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
             # csv files and files of other tools may lack the name of the skill
@@ -465,9 +469,14 @@ class RunStore:
                     f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text; what was "
                     "answered belongs to that text. Add the new one under another slug."
                 )
+            twins = [name for name in listed if name != slug and name.lower() == slug.lower()]
+            if twins:  # on some file systems, one would overwrite the other
+                both = f"'{slug}' and '{twins[0]}' differ only in upper and lower case"
+                raise StoreError(f"{self.path}: {both}; choose another slug.")
             target = self.path / place
             self._make_way(target)
-            replace_file(target, data)
+            # the text of a skill or suite is part of the study, so it must not be changed
+            replace_file(target, data, is_copy=True)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
             journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
 

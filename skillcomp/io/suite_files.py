@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillcomp.errors import SuiteError
+from skillcomp.errors import SuiteError, literal
 from skillcomp.io.files import INPUTS, MAX_FILES, MAX_TREE, bases_of, inside, leaves
 from skillcomp.io.task_suites import FILE_NAME, task_files
 from skillcomp.records import Suite
@@ -19,9 +19,12 @@ def suite_place(suite: Suite, slug: str, suffix: str) -> str:
 
 def file_place(place: str, slug: str, name: str) -> str:
     """Return the path in a store for the file `name` of a suite; `place` is the suite's path."""
+    inner = f"{INPUTS}/{slug}/{name}"
     if place.endswith(FILE_NAME):
-        return f"{place.removesuffix(FILE_NAME)}{name}"
-    return f"{INPUTS}/{slug}/{name}"
+        inner = f"{place.removesuffix(FILE_NAME)}{name}"
+    if leaves(name) or leaves(inner):
+        raise SuiteError(f"suite '{slug}': files: {literal(name)} leads out of the store.")
+    return inner
 
 
 def suite_files(suite: Suite, file: Path) -> dict[str, Path]:

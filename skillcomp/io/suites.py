@@ -16,7 +16,9 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
 
+import frontmatter
 import orjson
+import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -24,9 +26,9 @@ from skillcomp.io.files import (
     decode,
     digest,
     read_bytes,
+    require_ids,
     shown,
 )
-from skillcomp.io.plugin_eval_suites import BUNDLE, CASE_FILES, bundle_of, case_folders, read_bundle
 from skillcomp.io.skill_creator_suites import is_evals, is_trigger_set, read_evals, read_trigger_set
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
@@ -44,6 +46,12 @@ from skillcomp.records import (
 
 __all__ = ["VOCABULARY", "read_suite"]
 
+PLUGIN_EVAL = (
+    "cases of claude plugin eval; run them with `claude plugin eval` and read its results with "
+    "sc.read_results. A suite of skillcomp is an evals.json, a prompts.csv or a task_suite.yaml."
+)
+_PLUGIN_FILES = ("prompt.md", "case.yaml")
+_PLUGIN_KEY = "claude_plugin_eval"  # JSON with this key holds the cases in an old store
 MAX_BYTES = 1 << 24  # 16 MiB, enough for thousands of cases
 
 # the words that the comprehension report allows, by field
@@ -106,8 +114,8 @@ def read_suite(
     ----------
     path : str or path
         The file of a suite, or a folder that contains ``task_suite.yaml``, ``prompts.csv``,
-        ``evals.json``, ``evals/evals.json`` or cases of ``claude plugin eval``. A comprehension
-        suite is a JSON file with ``skill_name`` and ``evals``.
+        ``evals.json`` or ``evals/evals.json``. A comprehension suite is a JSON file with
+        ``skill_name`` and ``evals``.
         A trigger suite is a CSV file ``evals/skills/<slug>/prompts.csv`` with the columns ``id``,
         ``should_trigger`` and ``prompt``; the notes list optional columns. A task suite is a YAML
         file with ``skill_id``, ``version`` and ``tasks``.
@@ -116,8 +124,8 @@ def read_suite(
     slug : str, optional
         The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``,
         the ``skill_id`` for ``task_suite.yaml``, the skill for an evals.json (with ``-triggers``
-        for a trigger set), the plugin for cases of ``claude plugin eval``, and the file's stem for
-        all others. Set it if several files are called ``comprehension.json``.
+        for a trigger set), and the file's stem for all others. Set it if several files are called
+        ``comprehension.json``.
     skill : str, optional
         The skill of the suite, if its file does not name it; by default the slug.
 
@@ -135,10 +143,15 @@ def read_suite(
     ------
     SuiteError
         If the file is missing, is larger than 16 MiB, cannot be parsed (the message names the
-        line), or has no list of cases. With ``strict``, any problem raises; one message lists all.
+        line), has no list of cases, or has an id that the notes exclude. With ``strict``, any
+        problem raises; one message lists all.
 
     Notes
     -----
+    The ids of a suite, its skill and its cases consist of visible characters, at most 200 bytes
+    each. They do not begin or end with a dot or blank, begin with ``-`` or ``~``, contain a
+    backslash, or name a drive or device, also after Unicode normalisation (NFKC).
+
     Repeated case ids, and repeated check ids within a case, are problems; the cases are kept
     unchanged, and the frames refuse them.
 
@@ -163,12 +176,10 @@ def read_suite(
 
     Suites of other tools are recognised by their content. In skill-creator's ``evals.json``, each
     expectation is a check that a grader judges, and ``files`` (relative to the skill's folder) are
-    installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. In the
-    cases of ``claude plugin eval``, the graders ``regex``, ``tool_used``, ``tool_order`` and
-    ``file_exists`` are checks with a `Rule`, ``llm`` is a check that a grader judges, and a grader
-    on the tool ``Skill`` gives ``should_trigger``. All other parts (such as ``baseline``, graders
-    of one arm, scaffolds, assertions with a ``type``) are kept in the case's ``extra``, under their
-    key or under ``unmapped``, and are listed in ``problems``.
+    installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. All
+    other parts (such as assertions with a ``type``) are kept in the case's ``extra``, under their
+    key or under ``unmapped``, and are listed in ``problems``. The cases of ``claude plugin eval``
+    are run by that program; :func:`skillcomp.read_results` reads its results.
     """
     file, data = suite_source(as_path(path, "read_suite", SuiteError))
     if file.suffix in (".yaml", ".yml"):
@@ -180,6 +191,8 @@ def read_suite(
             suite = read_prompts(text, file, slug, skill or slug)
         else:
             suite = _json_suite(text, file, slug, skill)
+    ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
+    require_ids(ids, shown(file), SuiteError)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         raise SuiteError(problem_list(shown(file), suite.problems))
@@ -190,15 +203,14 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
     """Return the path and the bytes of a suite's file, which may be inside the folder ``path``.
 
     In a folder, the first of these is read: task_suite.yaml, prompts.csv, evals.json,
-    evals/evals.json, or the cases of ``claude plugin eval``. For such cases, return the folder and
-    the bundle of its files. For the path of a case.yaml or prompt.md, read the case in its folder.
+    evals/evals.json.
     """
-    if path.name in CASE_FILES and (bundle := bundle_of(path.parent)):
-        return path.parent, bundle
+    if path.name in _PLUGIN_FILES:
+        raise SuiteError(f"{path}: {PLUGIN_EVAL}")
     if isdir(path):
         file = next((path / name for name in _IN_FOLDER if (path / name).is_file()), None)
-        if file is None and (bundle := bundle_of(path)):
-            return path, bundle
+        if file is None and any(path.glob("**/graders/*.md")):
+            raise SuiteError(f"{path}: {PLUGIN_EVAL}")
         path = file or path / FILE
     form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
     options: dict[str, Any] = {"max_bytes": MAX_BYTES, "error": SuiteError}
@@ -207,15 +219,15 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
 
 def holds_suite(folder: Path) -> bool:
     """Return whether `read_suite` finds a suite in a folder."""
-    return any((folder / name).is_file() for name in _IN_FOLDER) or bool(case_folders(folder))
+    return any((folder / name).is_file() for name in _IN_FOLDER)
 
 
 def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> Suite:
     """Read a suite in JSON; its format is recognised by its content."""
     problems: list[str] = []
     content = _load_json(text, file, problems)
-    if isinstance(content, dict) and BUNDLE in content:
-        suite = read_bundle(content, file, slug, skill)
+    if isinstance(content, dict) and _PLUGIN_KEY in content:
+        suite = _recorded_plugin_cases(content, slug or file.stem, skill)
     elif is_trigger_set(content):
         suite = read_trigger_set(content, file, slug, skill)
     elif is_evals(content):
@@ -226,6 +238,27 @@ def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> S
         kind = _json_kind(content)
         raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
     return suite.model_copy(update={"problems": (*problems, *suite.problems)})
+
+
+def _recorded_plugin_cases(content: Mapping[str, Any], slug: str, skill: str | None) -> Suite:
+    """Return the cases of ``claude plugin eval`` that an old store holds.
+
+    The prompts and the names of the checks are read, so that recorded verdicts find their cases.
+    """
+    cases = []
+    for name, files in content[_PLUGIN_KEY].items():
+        case = yaml.safe_load(files.get("case.yaml", "")) or {}
+        prompt = frontmatter.loads(files["prompt.md"]) if "prompt.md" in files else None
+        named = {**case, **(prompt.metadata if prompt else {})}
+        listed = [str(grader.get("name")) for grader in case.get("graders") or []]
+        stems = [Path(file).stem for file in files if file.startswith("graders/")]
+        rule = {"type": "claude plugin eval"}
+        checks = [Check(check_id=each, rule=rule) for each in dict.fromkeys([*listed, *stems])]
+        text = prompt.content if prompt else str(case.get("prompt", ""))
+        ident = named.get("name") or name.rpartition("/")[2]
+        cases.append(Case(case_id=f"{slug}/{ident}", prompt=text.strip(), checks=tuple(checks)))
+    skill = skill or str(content.get("plugin") or slug)
+    return Suite(slug=slug, skill=skill, kind="plugin-eval", cases=tuple(cases))
 
 
 def _load_json(text: str, file: Path, problems: list[str]) -> Any:

@@ -12,7 +12,15 @@ from typing import Any
 import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
-from skillcomp.io.files import MAX_YAML, entry_problem, line_of, read_yaml, shown
+from skillcomp.io.files import (
+    MAX_YAML,
+    entry_problem,
+    line_of,
+    open_file,
+    read_own,
+    read_yaml,
+    shown,
+)
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
@@ -36,7 +44,7 @@ def is_task_suite(path: Path) -> bool:
     path = path / FILE_NAME if isdir(path) else path
     if path.suffix not in (".yaml", ".yml") or not isfile(path):
         return False
-    with path.open("rb") as stream:
+    with open_file(path, what="suite", error=SuiteError) as stream:
         text = stream.read(MAX_YAML).decode("utf-8", "replace")
     return path.name == FILE_NAME or bool(_IS_ONE.search(text))
 
@@ -218,5 +226,6 @@ def reference_of(folder: Path, case: Case) -> str | None:
     ident = case.case_id.partition("/")[2]
     for name in task_files(folder):
         if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == ident:
-            return (folder / name).read_text(encoding="utf-8", errors="replace")
+            data = read_own(folder / name, what="reference answer", error=SuiteError)
+            return data.decode("utf-8", "replace")
     return None

@@ -22,7 +22,12 @@ import orjson
 import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
-from skillcomp.io.bounded_patterns import schema_problem
+from skillcomp.io.bounded_patterns import (
+    COMPILE_SECONDS,
+    PatternError,
+    PatternSearch,
+    schema_problem,
+)
 from skillcomp.io.files import (
     INPUTS,
     MAX_FILES,
@@ -225,9 +230,9 @@ class _Row:
         patterns = []
         for pattern in split_patterns(self.row.get(column, "")):
             try:
-                regex.compile(pattern, PATTERN_FLAGS)
-            except (regex.error, RecursionError, OverflowError) as cause:
-                self.note(column, f"'{pattern}' is no regular expression ({cause}).")
+                PatternSearch(COMPILE_SECONDS).require_compiled(pattern, PATTERN_FLAGS)
+            except PatternError as error:
+                self.note(column, f"'{pattern:.80}' is no regular expression: {error}.")
             else:
                 patterns.append(pattern)
         return patterns

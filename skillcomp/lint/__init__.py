@@ -1,5 +1,5 @@
 """Findings about a skill, a suite or a study: what is wrong, where, and why it matters."""
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

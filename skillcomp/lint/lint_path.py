@@ -23,7 +23,6 @@ from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
 from skillcomp.io.files import as_path, checked_slug, read_yaml
 from skillcomp.io.journal import is_store
-from skillcomp.io.plugin_eval_suites import CASE_FILES
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
@@ -248,7 +247,7 @@ def _lint_place(
         storing = _storing_findings(skill.slug, path, partial(tree_of, folder))
         findings = [*storing, *_findings_of_skill(skill, path, suites)]
         return description, findings
-    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path) or path.name in CASE_FILES
+    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
     if is_suite or (path.is_dir() and holds_suite(path)):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
@@ -259,7 +258,7 @@ def _lint_place(
         return description, _findings_of_suite(suite, skill_of_suite, path, None)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
-        "with tasks, a folder with evals.json or cases of claude plugin eval), a folder of skills, "
+        "with tasks, a folder with evals.json), a folder of skills, "
         "a study (a folder with manifest.json)."
         + (" --evals lints all skills below a folder." if path.is_dir() else "")
     )
@@ -306,7 +305,7 @@ def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iter
 def _findings_of_suite(
     suite: Suite, skill: Skill | None, file: Path, root: Path | None
 ) -> list[Finding]:
-    from_reader = [*_reader_findings(suite.problems, file), *_id_findings(suite, file)]
+    from_reader = _reader_findings(suite.problems, file)
     if suite.path.endswith(".csv"):
         return from_reader  # lint_suite has no rules for trigger suites
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
@@ -314,17 +313,6 @@ def _findings_of_suite(
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     return findings
-
-
-def _id_findings(suite: Suite, file: Path) -> Iterator[Finding]:
-    """Yield a finding for each case id that cannot be used as a file name or in a log."""
-    for case in suite.cases:
-        ident = case.case_id.partition("/")[2]
-        parts = ident.replace("\\", "/").split("/")
-        if ident.isprintable() and not {"", ".", ".."} & set(parts):
-            continue
-        message = f"id: found {literal(ident)}; it can name neither a file nor a line of a log."
-        yield _file_finding(file, "reading", message)
 
 
 def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:

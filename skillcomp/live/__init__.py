@@ -22,9 +22,6 @@ status: the progress of a study
 study_file: a study as a file
     ``read_study``: read ``study.yaml``.
 
-batches: sending and collecting batches
-    ``BatchLimits``: limits on the size of a batch and on the time to wait for it.
-
 agents.agent: what every agent is
     ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
     ``Cell``: the case, condition and repeat of an answer.
@@ -71,6 +68,6 @@ graders.traces: graders of the work of a program
     ``TraceJudge``: a program that judges by a rubric.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -7,7 +7,6 @@ from .agents.anthropic import AnthropicAgent as AnthropicAgent
 from .agents.cli import CliAgent as CliAgent
 from .agents.openai import OpenAIAgent as OpenAIAgent
 from .agents.replay import ReplayAgent as ReplayAgent
-from .batches import BatchLimits as BatchLimits
 from .compare import compare as compare
 from .grade import grade as grade
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader

@@ -13,8 +13,7 @@ import pandas as pd
 from skillcomp.errors import StudyError, require_known
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.store import RunStore, as_store
-from skillcomp.live.agents.agent import Agent, Reply, whole_hash
-from skillcomp.live.batches import BatchLimits
+from skillcomp.live.agents.agent import Reply, whole_hash
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
 from skillcomp.live.grade import settle_graders
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
@@ -33,7 +32,6 @@ def compare(
     budget_usd: float | None = None,
     seed: int = 0,
     concurrency: int = 8,
-    batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Compare stored answers in pairs, blind and in both orders, without changing the answers.
@@ -57,9 +55,6 @@ def compare(
         Seed of the order of the pairs.
     concurrency : int, default 8
         Maximum number of comparisons that are under way at the same time.
-    batch : bool or BatchLimits, default False
-        Whether to ask through the Message Batches API. Even if False, the call first collects
-        batches that an earlier call left open.
     progress : bool, default True
         Whether to show progress bars.
 
@@ -97,7 +92,7 @@ def compare(
     skillcomp.bias.position : Estimate how much the answer shown first is preferred.
     """
     pairs = _ordered_pairs(as_store(store), graders, condition, reference)
-    options = Options.of(concurrency, batch, progress, (grader.agent for grader in graders))
+    options = Options(concurrency, progress)
     families = {pair.first.agent_family for pair in pairs}
     for grader in graders:
         if message := family_warning(grader, families):
@@ -107,7 +102,7 @@ def compare(
     with store.writer():
         settle_graders(store, graders, [1] * len(graders))
         works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
-        judge_all(works, budget_usd, "compared")
+        judge_all(works, budget_usd)
     return status(store)
 
 
@@ -156,11 +151,6 @@ class Comparisons(Judging[OrderedPair]):
         super().__init__(store, grader, len(pairs), dict(study), options)
         self.pairs = pairs
 
-    @property
-    def purposes(self) -> dict[str, Agent]:
-        """Map the purpose (label) of the grader's batches to the agent that the grader asks."""
-        return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
-
     def row_of(self, key: str) -> dict[str, Any]:
         """Return the values of the columns that identify a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
@@ -177,13 +167,13 @@ class Comparisons(Judging[OrderedPair]):
         pending = [pair for pair in self.pairs if pair.key not in done]
         for pair in pending:
             self.replies[pair.key] = _replies_to_continue(self.replies[pair.key], pair.item)
-        title, (purpose,) = f"comparisons of {self.grader.name}", self.purposes
-        self.n_open = await self.do_pending(pending, len(self.pairs), title, purpose)
+        title = f"comparisons of {self.grader.name}"
+        self.n_open = await self.do_pending(pending, len(self.pairs), title)
         self.n_open += len(self.malformed)
 
-    async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
+    async def work_on(self, job: OrderedPair) -> bool:
         """Compare one pair in one order and store the judgement; return whether the job is done."""
-        grader = self.asking(job.key, batched=batched)
+        grader = self.asking(job.key)
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )

@@ -39,29 +39,16 @@ class Stop:
         self.reason: str | None = None
         self.error: Exception | None = None
         self.n_under_way = 0
-        self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
         """Request that no further item is started; only the first reason and error are kept."""
         self.reason = self.reason or reason
         self.error = self.error or error
-        if self._event is not None:
-            self._event.set()
 
     def check(self) -> None:
         """Raise `StoppedError` if a stop was requested."""
         if self.reason is not None:
             raise StoppedError(f"Not asked: {self.reason}.")
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep until the time is over or a stop is requested, whichever comes first."""
-        self._event = self._event or asyncio.Event()
-        if self.reason is None:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._event.wait()
-            except TimeoutError:
-                pass
 
 
 _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(

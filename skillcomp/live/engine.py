@@ -1,6 +1,6 @@
 """The engine of all stages: send the prompts of jobs, and store the replies.
 
-A job is open until it is done. Each prompt is sent alone or in a batch.
+A job is open until it is done.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, StoreError, error_text, plural
+from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -30,15 +31,6 @@ from skillcomp.live.agents.agent import (
     Reply,
     attribute_of,
     skill_block,
-)
-from skillcomp.live.batches import (
-    Batches,
-    BatchLimits,
-    RecordReply,
-    batch_service,
-    log_waiting,
-    open_batches,
-    outstanding,
 )
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
@@ -51,6 +43,7 @@ from skillcomp.live.ledger import (
     receipt_at_end,
     receipt_at_start,
     shape_text,
+    uncollected_batches,
     upper_cost,
     with_upper_cost,
 )
@@ -70,14 +63,6 @@ _SHOWN = 8  # Maximum number of lost replies that a message names.
 KEPT = PAID - {"paused"}  # A paused reply contains no judgement, so the grader is asked again.
 
 
-class ReplyNeededError(Exception):
-    """A prompt has to be sent in a batch; ``parts`` holds the arguments for `Agent.ask`."""
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        super().__init__("to be asked in a batch")
-        self.parts = parts
-
-
 class BudgetSpentError(Exception):
     """The next prompt does not fit into the budget."""
 
@@ -89,15 +74,14 @@ class Recorder(BaseAgent):
     """An agent that first returns stored replies, then asks another agent and stores its replies.
 
     A prompt is sent only if its cost fits into the budget. A new reply is on the disk before it is
-    returned. If the argument `book` is None, nothing is sent, and `ReplyNeededError` is raised
-    instead.
+    returned.
     """
 
     def __init__(
         self,
         agent: Agent,
         replies: Sequence[Reply],
-        book: Book | None,
+        book: Book,
         budget: Budget,
         stop: Stop | None,
     ) -> None:
@@ -110,9 +94,6 @@ class Recorder(BaseAgent):
         """Return the next stored reply or, if none is left, ask the agent; see `Agent.ask`."""
         if self._replies:
             return self._replies.pop(0)
-        if self._book is None:
-            parts = {k: v for k, v in about.items() if v is not None and k != "cell"}
-            raise ReplyNeededError({"prompt": prompt, **parts})
 
         def estimate() -> float:
             skill, schema = about.get("skill"), about.get("schema")
@@ -161,36 +142,19 @@ class Options:
     ----------
     width : int
         Largest number of prompts under way at the same time.
-    limits : BatchLimits or None
-        Limits on batches; None if every prompt is sent alone.
     progress : bool
         Whether to show a progress bar.
     """
 
     width: int
-    limits: BatchLimits | None
     progress: bool
-
-    @classmethod
-    def of(
-        cls, width: int, batch: bool | BatchLimits, progress: bool, agents: Iterable[Agent]
-    ) -> Options:
-        """Make options from the arguments of a stage.
-
-        Raise AgentError if `batch` asks for batches and one of the agents cannot send them.
-        """
-        limits = BatchLimits() if batch is True else batch or None
-        for agent in agents if limits else ():
-            batch_service(agent)
-        return cls(width, limits, progress)
 
 
 class Engine(ABC, Generic[J]):
     """The jobs of one stage, the agents or graders that do them, and the store for the replies.
 
-    A subclass defines how to do a job (`work_on`), whether a job is finished (`is_done`), which
-    agents send batches, and what the receipts (`RunRecord`) contain. This class stops the work,
-    runs batches and writes the receipts.
+    A subclass defines how to do a job (`work_on`) and what the receipts (`RunRecord`) contain. This
+    class stops the work and writes the receipts.
     """
 
     # the last sentence of the error that is raised after a stop
@@ -205,24 +169,11 @@ class Engine(ABC, Generic[J]):
         self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        # number of failed batch requests, by key of the job
-        self.batch_failures: Counter[str] = Counter()
-        # keys of jobs that are not sent again in this run, because they failed too often or fatally
-        self.given_up: set[str] = set()
         # for each paid reply that could not be stored: the name of its job, and its cost
         self.lost: list[tuple[str, float | None]] = []
 
-    @property
     @abstractmethod
-    def purposes(self) -> dict[str, Agent]:
-        """Map each purpose, a label ``stage:name`` of batches, to the agent that sends them."""
-
-    @abstractmethod
-    def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
-
-    @abstractmethod
-    async def work_on(self, job: J, *, batched: bool) -> bool:
+    async def work_on(self, job: J) -> bool:
         """Do and record one job; return whether it is done."""
 
     @abstractmethod
@@ -232,14 +183,6 @@ class Engine(ABC, Generic[J]):
     @abstractmethod
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
         """Return fields that the final receipt adds to the first one, such as n_open."""
-
-    def is_done(self, job: J) -> bool:
-        """Return whether the results of a batch have completed a job."""
-        return False
-
-    def who(self, agent: Agent) -> str:
-        """Return the name of an agent or grader for messages."""
-        return f"agent '{agent.name}'"
 
     @asynccontextmanager
     async def at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
@@ -300,92 +243,27 @@ class Engine(ABC, Generic[J]):
             "above; the same call asks again."
         )
 
-    async def collect_earlier(self) -> None:
-        """Collect the batches that earlier calls left with the service; send nothing."""
-        under_way = Counter(purpose for purpose, _ in open_batches(self.store))
-        for purpose, agent in self.purposes.items():
-            if not under_way[purpose] or self.stop.reason:
-                continue
-            batch_service(agent)
-            if self.options.limits is None:
-                log_waiting(self.who(agent), under_way[purpose])
-            await self.transport(purpose).resume()
-
-    def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
-        """Make the `Batches` object for one purpose; it stores each reply with `record`."""
-        return Batches(
-            self.store,
-            self.ledger,
-            self.purposes[purpose],
-            purpose=purpose,
-            record=record,
-            recorded={name for name in recorded if name},
-            budget=self.budget,
-            stop=self.stop,
-            limits=self.options.limits or BatchLimits(),
-        )
-
-    async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
-        """Do jobs and return the keys of those that are still open.
-
-        If `purpose` is given, the prompts are sent in batches.
-        """
-        open_ = {job.key: job for job in jobs}
+    async def do_all(self, jobs: Sequence[J]) -> int:
+        """Do jobs and return how many are still open."""
+        n_open = len(jobs)
 
         async def do_job(job: J) -> None:
-            if await self._do_if_affordable(job, batched=False):
-                del open_[job.key]
+            nonlocal n_open
+            try:
+                if await self.work_on(job):
+                    n_open -= 1
+            except BudgetSpentError as error:
+                self.stop.ask(str(error))
 
-        if purpose is None:
-            await fan_out(jobs, do_job, width=self.options.width, stop=self.stop)
-        else:
-            await self._in_batches(open_, purpose)
-        return set(open_)
-
-    async def _do_if_affordable(self, job: J, *, batched: bool) -> bool:
-        try:
-            return await self.work_on(job, batched=batched)
-        except BudgetSpentError as error:
-            self.stop.ask(str(error))
-            return False
-
-    async def _in_batches(self, open_: dict[str, J], purpose: str) -> None:
-        service = batch_service(self.purposes[purpose])
-
-        async def bodies() -> AsyncIterator[tuple[str, dict[str, Any]]]:
-            for name, job in list(open_.items()):
-                if name in self.given_up:
-                    continue
-                if self.is_done(job):
-                    del open_[name]
-                    continue
-                try:
-                    if await self._do_if_affordable(job, batched=True):
-                        del open_[name]
-                except ReplyNeededError as needed:
-                    parts = dict(needed.parts)
-                    yield name, service.request(parts.pop("prompt"), **parts)
-
-        transport = self.transport(purpose)
-        while await transport.send(bodies()) and not self.stop.reason:
-            pass
-        limited = self.budget.limit is not None and not self.stop.reason
-        if set(open_) - self.given_up and limited:
-            self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
-
-    def failed_in_batch(self, key: str, reply: Reply) -> None:
-        """Count a failed request of a batch; give up its job if no further try is allowed."""
-        self.batch_failures[key] += 1
-        limits = self.options.limits or BatchLimits()
-        if reply.fatal or self.batch_failures[key] >= limits.n_rounds:
-            self.given_up.add(key)
+        await fan_out(jobs, do_job, width=self.options.width, stop=self.stop)
+        return n_open
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
         """Stop the stage after fatal or repeated failures, or if a service demands a long wait."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
-        error, wait = last.error, last.wait_seconds or 0.0
+        error, wait = redacted_content(last.error), last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
@@ -460,17 +338,6 @@ class Judging(Engine[J]):
         own = tuple(self.grader_columns.values())
         return (row for row in rows if tuple(map(row.get, self.grader_columns)) == own)
 
-    def who(self, agent: Agent) -> str:
-        """Return the name of an agent or grader for messages."""
-        return f"grader '{self.grader.name}'"
-
-    async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Collect the batches that earlier calls left with the service; send nothing."""
-        open_ = {purpose for purpose, _ in open_batches(self.store)}
-        if open_ & set(self.purposes) and not stop.reason:
-            async with self.at_work(budget, stop):
-                await self.collect_earlier()
-
     async def main(self, budget: Budget, stop: Stop) -> None:
         """Do all open jobs; write a receipt before and after."""
         async with self.at_work(budget, stop):
@@ -488,7 +355,7 @@ class Judging(Engine[J]):
         """Return fields that the final receipt adds to the first one."""
         return {"n_open": self.n_open}
 
-    def asking(self, key: str, *, batched: bool) -> Any:
+    def asking(self, key: str) -> Any:
         """Return a copy of the grader, with a `Recorder` for one job as its agent."""
         if self.agent is None:
             return self.grader
@@ -499,7 +366,7 @@ class Judging(Engine[J]):
         booked = self.reporting_loss(key, book)
         recording_grader = copy(self.grader)
         recording_grader.agent = Recorder(
-            self.agent, self.replies[key], None if batched else booked, self.budget, interruption()
+            self.agent, self.replies[key], booked, self.budget, interruption()
         )
         return recording_grader
 
@@ -507,19 +374,6 @@ class Judging(Engine[J]):
         row = {**self.grader_columns, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
         await self.ledger.write(self.reply_table, [row | reply.model_dump(exclude_none=True)])
         self.tallies[self.grader.name].add(reply)
-
-    def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
-
-        async def book(key: str, reply: Reply) -> None:
-            await self._record_reply(key, reply)
-            if reply.status in KEPT:
-                self.replies[key].append(reply)
-            else:
-                self.failed_in_batch(key, reply)
-
-        recorded = (row.get("request_id") for row in self.own_rows(self.reply_table))
-        return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read the stored replies of this grader.
@@ -534,7 +388,7 @@ class Judging(Engine[J]):
                 fields = {name: row[name] for name in Reply.model_fields if name in row}
                 self.replies[key].append(Reply(**fields))
 
-    async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
+    async def do_pending(self, pending: list[J], n: int, title: str) -> int:
         """Do the pending jobs and return how many are still open.
 
         `n` is the number of all jobs, pending or done, for the progress bar.
@@ -542,7 +396,7 @@ class Judging(Engine[J]):
         # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
-            return len(await self.do_all(pending, purpose if self.options.limits else None))
+            return await self.do_all(pending)
 
     def is_over(self, key: str, last: Reply, problems: Sequence[str], *, ok: bool) -> bool:
         """Return whether a job is done; stop the stage if no further job can succeed."""
@@ -566,7 +420,7 @@ class Judging(Engine[J]):
 
     def warn(self) -> None:
         """Warn about open jobs, and about answers that a grader cannot judge blindly."""
-        name, n = self.who(self.grader), self.n_wanted
+        name, n = f"grader '{self.grader.name}'", self.n_wanted
         open_, failed, given_away, addressing = self.warning_parts
         if self.n_open:
             reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
@@ -583,15 +437,12 @@ class Judging(Engine[J]):
                 warnings.warn(text, GraderWarning, stacklevel=4)
 
 
-def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:
-    """Collect the open batches of all graders, then let the graders work one after the other."""
+def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None) -> None:
+    """Let graders work one after the other."""
     store, stage = works[0].store, works[0].stage
-    own = [purpose for work in works for purpose in work.purposes]
     spent = float(sum(charged_usd(row) for row in store.records(works[0].reply_table)))
-    budget = Budget(budget_usd, spent=spent + outstanding(store, stage, but=own))
-    if why := run_sync(partial(_collect_all, works, budget)):
-        warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
-        return
+    spent += warn_of_batches(store, stage, GraderWarning)
+    budget = Budget(budget_usd, spent=spent)
     for work in works:
         # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
         # stored replies can still be read.
@@ -604,15 +455,9 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
             break
 
 
-async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Collect the open batches of all graders; return the reason for a stop, or None."""
-    errors = []
-    for work in works:
-        try:
-            await work.collect(budget, stop)
-        # do not raise yet, because the batches of other graders can still be collected
-        except AgentError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return stop.reason
+def warn_of_batches(store: RunStore, stage: str, category: type[UserWarning]) -> float:
+    """Warn about batches that were never collected; return their highest cost in dollars."""
+    notes, usd = uncollected_batches(store, stage)
+    for name, note in notes.items():
+        warnings.warn(f"{name.partition('#')[0]}: {note}.", category, stacklevel=4)
+    return usd

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
-from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Reply
-from skillcomp.live.batches import BatchLimits
+from skillcomp.live.agents.agent import TIME_LIMIT, Reply
 from skillcomp.live.engine import Judging, Options, judge_all
 from skillcomp.live.graders.gold_answers import (
     PREFIX,
@@ -45,6 +45,7 @@ from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 _log = logging.getLogger("skillcomp.live")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TABLES = ("gold_verdicts", "verdicts")
+_ABOUT_GRADER = ("version", "kind", "model", "family")
 
 
 def grade(
@@ -57,7 +58,6 @@ def grade(
     budget_usd: float | None = None,
     seed: int = 0,
     concurrency: int = 8,
-    batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Grade every stored answer once with each grader, without changing the answers.
@@ -88,9 +88,6 @@ def grade(
         Seed of the order of the answers and of their blind names.
     concurrency : int, default 8
         Maximum number of gradings that are under way at the same time.
-    batch : bool or BatchLimits, default False
-        Whether to ask through the Message Batches API. Even if False, the call first collects
-        batches that an earlier call left open.
     progress : bool, default True
         Whether to show progress bars, and the agreement with the gold answers.
 
@@ -136,8 +133,7 @@ def grade(
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
-    agents = (agent_of(grader) or cast(Any, grader) for grader in graders)
-    options = Options.of(concurrency, batch, progress, agents)
+    options = Options(concurrency, progress)
     _warn_of_shared_family(store, graders)
     with store.writer():
         items = _items_to_grade(store)
@@ -151,7 +147,7 @@ def grade(
         for grader, own, number in zip(graders, items_by_grader, rounds, strict=True):
             study = {"round": number, "seed": seed}
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
-        judge_all(works, budget_usd, "graded")
+        judge_all(works, budget_usd)
     return status(store)
 
 
@@ -232,12 +228,6 @@ class Gradings(Judging[Item]):
         self.table = "verdicts"
         self.agreement: Agreement | None = None
 
-    @property
-    def purposes(self) -> dict[str, Agent]:
-        """Map two labels of batches (for gold answers and for the study) to the grader's agent."""
-        mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
-        return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
-
     def row_of(self, key: str) -> dict[str, Any]:
         """Return the values of the columns that identify a grading in the table of replies."""
         return {"attempt_id": key}
@@ -301,12 +291,11 @@ class Gradings(Judging[Item]):
             check_ids = {check.check_id for check in items[name].case.checks}
             if not check_ids <= self.done[name]:
                 pending.append(replace(items[name], item=item, order=order))
-        purpose = next(name for name in self.purposes if name.endswith(f"/{table}"))
-        return await self.do_pending(pending, len(items), title, purpose)
+        return await self.do_pending(pending, len(items), title)
 
-    async def work_on(self, job: Item, *, batched: bool) -> bool:
+    async def work_on(self, job: Item) -> bool:
         """Grade one answer and store the verdicts; return whether its grading is done."""
-        grader = self.asking(job.key, batched=batched)
+        grader = self.asking(job.key)
         grading = await grader.grade(
             job.attempt,
             job.case,
@@ -434,8 +423,8 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         planned = PlannedGrader(
             grader=grader.name,
             round=round if agent is None else None,
-            settings=getattr(agent or grader, "settings", None),
-            **{name: getattr(grader, name) for name in ("version", "kind", "model", "family")},
+            settings=redacted_content(getattr(agent or grader, "settings", None)),
+            **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
         )
         before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
         for earlier in before:

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from pydantic import ValidationError
 
 from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
+from skillcomp.io.redaction import redact
 from skillcomp.io.skills import read_skill
 from skillcomp.io.suite_files import names_of_files, suite_files
 from skillcomp.io.suites import read_suite
@@ -20,7 +21,6 @@ from skillcomp.live.agents.agent import (
     BaseAgent,
     Reply,
     family_of,
-    redact,
     skill_block,
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
@@ -285,7 +285,7 @@ def _loaded_skill(own: Skill, condition: str, text: Source | Skill | None) -> Sk
 
 
 def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
-    every = [check for case in suite.cases for check in case.checks if check.rule is None]
+    every = [check for case in suite.cases for check in case.checks]
     return isinstance(grader, str) and any(
         check.judge is None or check.judge.type == "llm-rubric" for check in every
     )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import string
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, plural
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribute_of
-from skillcomp.pricing import Usage, cost, price
+from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
 
 # letters per token; English text has about four, so 2.5 overestimates the number of tokens
@@ -241,14 +241,14 @@ def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
     )
 
 
-def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
+def upper_cost(agent: Agent, *texts: str | None) -> float:
     """Return the highest possible cost of a call in dollars; NaN if it is unknown.
 
     Notes
     -----
     The cost is that of one try at the prices of the agent or, without them, at list prices. Earlier
     tries that were charged for but gave no readable answer are not covered. Price changes since the
-    price table was made are not covered either.
+    release of genai-prices are not covered either.
     """
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
@@ -256,10 +256,11 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
         return math.nan
     n_tokens = _FRAME + sum(upper_tokens(text) for text in texts if text)
     prices = attribute_of(agent, "prices")
-    row = price(agent.model, prompt_tokens=n_tokens, prices=prices)
-    cached = n_tokens if row is not None and not math.isnan(row.cache_write_1h) else 0.0
-    usage = Usage(n_tokens, limit, 0, cached, cached)
-    return cost(usage, agent.model, batch=batch, prices=prices).usd
+    dearest = Usage(n_tokens, limit, 0, n_tokens, n_tokens)  # all written to a cache for an hour
+    dollars = cost(dearest, agent.model, prices=prices).usd
+    if math.isnan(dollars):  # the model has no such cache, or no price at all
+        return cost(Usage(n_tokens, limit), agent.model, prices=prices).usd
+    return dollars
 
 
 def upper_tokens(text: str) -> float:
@@ -300,6 +301,43 @@ def charged_usd(row: Mapping[str, Any]) -> float:
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 
 
+def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], float]:
+    """Describe the batches of a stage whose answers were never collected, and price them.
+
+    Up to version 3, a study could send batches, which the table ``batches`` records. The answers
+    of a batch that was still under way are not collected any more. They may have been paid for, so
+    the budget counts their highest possible cost.
+
+    Returns
+    -------
+    dict of str to str
+        A note for each agent or grader. The name of a grader includes version and round.
+    float
+        Dollars, including batches that were given up. Batches of unknown cost count as 0.
+    """
+    under_way: dict[str, dict[str, Any]] = {}
+    usd = 0.0
+    for row in store.records("batches"):
+        if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
+            under_way[row["nonce"]] = row
+        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
+            usd += row.get("usd") or 0.0
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    for row in under_way.values():
+        usd += row.get("usd") or 0.0
+        name = row["purpose"].partition(":")[2]
+        # for a grading, the name ends with a slash and the name of a table
+        sizes[name.rsplit("/", 1)[0] if stage == "grade" else name].append(len(row["keys"]))
+    notes = {}
+    for name, n in sizes.items():
+        batches = "1 batch" if len(n) == 1 else f"{len(n)} batches"
+        notes[name] = (
+            f"{batches} with {plural(sum(n), 'request')} of an earlier version: the answers are "
+            "not collected any more; open questions are asked, and paid for, again"
+        )
+    return notes, usd
+
+
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
@@ -325,7 +363,7 @@ class Budget:
         self._dearest = math.nan
         self._changed = asyncio.Condition()
 
-    def reserve_now(self, estimate: float) -> float | None:
+    def _reserve_now(self, estimate: float) -> float | None:
         """Reserve and return the estimated cost of a call; None if the budget has no room."""
         if self.limit is None:
             return 0.0
@@ -344,21 +382,13 @@ class Budget:
         self._n_running += 1
         return estimate
 
-    def reserve_running(self, usd: float) -> float:
-        """Reserve the cost of a call that is already running, even if it exceeds the budget."""
-        if self.limit is None:
-            return 0.0
-        self._reserved += usd
-        self._n_running += 1
-        return usd
-
     async def reserve(self, estimate: float) -> float | None:
         """Wait until a cost fits into the budget, then reserve and return it.
 
         Return None if the budget is exhausted, or if the cost does not fit and no call is running.
         """
         async with self._changed:
-            while (reserved := self.reserve_now(estimate)) is None:
+            while (reserved := self._reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:
                     self.exhausted = self.exhausted or self._exhausted_text(estimate)
                     return None

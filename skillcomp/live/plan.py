@@ -11,8 +11,9 @@ from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillcomp.errors import StudyError, require_known, suggest
-from skillcomp.io.files import INPUTS, digest
+from skillcomp.errors import StudyError, literal, require_known, suggest
+from skillcomp.io.files import INPUTS, digest, inside, is_below, leaves, read_own
+from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.suite_files import file_place, names_of_files
@@ -184,6 +185,8 @@ def _require_complete(
                 "store.add_skill(path) or under 'skills:' of the study file. The 'skill' of a "
                 "suite is the name of the skill's folder."
             )
+        for name in (suite.skill, *(case.case_id for case in suite.cases)):
+            _require_no_secret(f"suite '{redact(suite.slug)}': the name '{redact(name)}'", name)
     ids = Counter(case.case_id for suite in suites for case in suite.cases)
     if twice := [name for name, n in ids.items() if n > 1]:
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
@@ -195,11 +198,22 @@ def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], o
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))
     for member in members:
+        _require_no_secret(f"the name of {kind} '{redact(member.name)}'", member.name)
         if counts[ident(member)] > 1:
             raise StudyError(
                 f"Two {kind}s are named '{member.name}'; give one of them another name=, "
                 "since what they say is told apart by it."
             )
+
+
+def _require_no_secret(what: str, text: str) -> None:
+    """Raise if a text that must be stored unchanged holds a secret."""
+    if redact(text) != text:
+        raise StudyError(
+            f"{what} holds a secret (the value of the variable in brackets). It must be stored "
+            "unchanged, so that the study can resume: write it without the secret, or unset the "
+            "variable."
+        )
 
 
 def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
@@ -208,12 +222,10 @@ def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     recorded = {row.agent: row for row in rows}
     new = []
     for agent in agents:
+        about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
+        # the record in the store contains no secrets, so compare without them
         row = PlannedAgent(
-            agent=agent.name,
-            model=agent.model,
-            family=agent.family,
-            settings=agent.settings,
-            prompt_version=agent_version(),
+            agent=agent.name, prompt_version=agent_version(), **redacted_content(about)
         )
         before = recorded.get(agent.name)
         if before is None:
@@ -323,8 +335,12 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
     listed = manifest["suites"].get(suite.slug, {})
     for name, hashed in listed.get("files", {}).items():
         file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
-        if not file.is_file() or digest(file.read_bytes()) != hashed:
+        if not is_below(file, store.path) or _hash_of(file) != hashed:
             raise StudyError(f"{file} is not the file that was recorded; put it back.")
+
+
+def _hash_of(file: Path) -> str:
+    return digest(read_own(file, what="recorded file", error=StudyError))
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
@@ -340,8 +356,17 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
     # a fixture is either a file or a folder
     above = fixture.rpartition("/")[0] if fixture in recorded else fixture
-    names = (name for name in names_of_files(case.extra) if name in recorded)
-    return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
+    files = []
+    for name in names_of_files(case.extra):
+        if name in recorded:
+            place, target = inside(name, [folder]), name.removeprefix(f"{above}/")
+            if place is None or leaves(target):
+                raise StudyError(
+                    f"case '{case.case_id}': files: {literal(name)} is not inside {folder}, or its "
+                    "copy would not be inside the agent's folder; nothing was copied."
+                )
+            files.append((target, place))
+    return tuple(files)
 
 
 class ConditionText(Record):
@@ -426,6 +451,8 @@ def _settled_texts(
                     f"'{text.loaded_skill}' ({_hash_label(text)}). One study keeps one text; use a "
                     "new store for another."
                 )
+            place = f"condition '{condition}' of skill '{slug}': '{redact(text.text or '')[:200]}'"
+            _require_no_secret(place, text.text or "")
             texts[slug, condition] = before or text
     return texts
 

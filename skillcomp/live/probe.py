@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,16 +13,16 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, SkillcompError, StudyError, plural
-from skillcomp.frames.probes import ANSWERS, PROBE, probed_frame
+from skillcomp.frames.probes import ANSWERS, NO_VERDICT, PROBE, probed_frame, untested_reasons
 from skillcomp.grading_rules import forbids_copying, shared_with_skill
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.io.task_suites import reference_of
 from skillcomp.io.trigger_suites import checks_of
 from skillcomp.live.agents.agent import Reply
 from skillcomp.live.concurrency import Stop, fan_out, run_sync
+from skillcomp.live.graders import sandbox
 from skillcomp.live.graders.gold_answers import gold_answers
-from skillcomp.live.graders.grader import LiveGrader, agent_of
-from skillcomp.live.graders.rule_checks import RuleChecker
+from skillcomp.live.graders.grader import GraderWarning, LiveGrader, agent_of
 from skillcomp.live.graders.task_graders import Contains, Pytest
 from skillcomp.live.graders.traces import WITHOUT_RUN, grade_trace, rule_name, usage
 from skillcomp.planning.cost import cost_estimate, cost_total
@@ -107,6 +108,11 @@ def probe(
     StudyError
         If the store has no checks.
 
+    Warns
+    -----
+    GraderWarning
+        If tests cannot be run, because this machine lacks a program; names what to install.
+
     Notes
     -----
     A positive check is vacuous if one of the first three answers passes it. A check against copying
@@ -158,7 +164,11 @@ def probe(
     rows = [row for probed in cases for row in _rows_of(probed)]
     now = datetime.now(UTC).isoformat()
     store.append(PROBE, [{**row, "probed_at": now} for row in rows])
-    return probed_frame(rows)
+    probed = probed_frame(rows)
+    if problem:
+        of_tests = probed[probed["grader"].eq("pytest")]
+        warnings.warn(f"probe: {untested_reasons(of_tests)}", GraderWarning, stacklevel=2)
+    return probed
 
 
 def _probed_cases(store: RunStore) -> list[_Probed]:
@@ -199,14 +209,14 @@ def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], 
         try:
             judges["pytest"] = Pytest(store)
         except GraderError as error:
-            return judges, str(error)
+            reason = sandbox.why_no_sandbox()
+            remedy = "install bubblewrap, or probe on a machine where it works"
+            return judges, f"{reason}; {remedy}" if reason else str(error)
     return judges, ""
 
 
 def _program_for(check: Check, case: Case) -> str | None:
     """Return the kind of program that decides a check; None if the check needs a model."""
-    if check.rule is not None:
-        return "rule"
     if check.judge is not None:
         return check.judge.type if check.judge.type != "llm-rubric" else None
     if case.prompt_kind is not None and rule_name(check) in _RULES:
@@ -216,8 +226,7 @@ def _program_for(check: Check, case: Case) -> str | None:
 
 def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
     """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
-    pattern = check.rule.settings.get("pattern", "") if check.rule else check.description
-    return bool(passed["empty"] and _PROHIBITION.match(str(pattern)))
+    return bool(passed["empty"] and _PROHIBITION.match(check.description))
 
 
 async def _decide_by_program(
@@ -231,9 +240,6 @@ async def _decide_by_program(
         result: tuple[bool | None, str] = (None, "")
         if answer is None:
             pass
-        elif program == "rule" and check.rule is not None:
-            files = () if name == "empty" else None
-            result = RuleChecker(probed.attempt(name, answer), files).result_of(check.rule)
         elif program == "trace":
             result = (None, "a run of the program decides this check")
             if rule_name(check) in WITHOUT_RUN:
@@ -287,9 +293,9 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
                     why = results[name][1]
                     notes.append(f"fails {ANSWERS[name]}" + f" ({why[:200]})" * bool(why))
             missing = {results[name][1] for name in results if passed[name] is None} - {""}
-            notes += [f"no verdict: {why[:200]}" for why in sorted(missing)]
+            notes += [f"{NO_VERDICT}{why[:200]}" for why in sorted(missing)]
             if grader is None:
-                notes.append("no program decides this check; ask a grader")
+                notes.append("no program decides this check; ask a grader (graders=, --ask)")
             place = [probed.skill.slug, probed.case.case_id, check.check_id, grader]
             row = dict(zip(("skill", "case_id", "check_id", "grader"), place, strict=True))
             rows.append({**row, **passed, "finding": ", ".join(faults), "note": "; ".join(notes)})
@@ -323,7 +329,7 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    # the price of calls without caching and without batches
+    # the price of calls without caching
     row = total[total["mode"].eq("plain")].iloc[0]
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -25,10 +24,9 @@ from skillcomp.live.agents.agent import (
     agent_version,
     attribute_of,
 )
-from skillcomp.live.batches import Batches, BatchLimits, batch_cost, batch_service, outstanding
 from skillcomp.live.concurrency import Stop, run_sync
-from skillcomp.live.engine import Engine, Options, Recorder
-from skillcomp.live.ledger import Budget, RunRecord, charged_usd, receipt_at_start, with_upper_cost
+from skillcomp.live.engine import Engine, Options, Recorder, warn_of_batches
+from skillcomp.live.ledger import Budget, RunRecord, charged_usd, receipt_at_start
 from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
@@ -48,7 +46,6 @@ def run(
     seed: int = 0,
     concurrency: int = 8,
     budget_usd: float | None = None,
-    batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Have agents answer the cases of a study with and without the skill, and store all answers.
@@ -87,9 +84,6 @@ def run(
         highest possible cost of a question is reserved before it is asked, so the run stops before
         it exceeds the limit. Questions without a known highest cost (to programs and to models
         without a price) are asked one at a time, and the last of them can exceed the limit.
-    batch : bool or BatchLimits, default False
-        Whether to ask through the Message Batches API, which costs half the price and answers
-        within a day. Even if False, the run first collects batches that an earlier call left open.
     progress : bool, default True
         Whether to show a progress bar.
 
@@ -121,7 +115,7 @@ def run(
     several agents. The attempt_id of a failed try ends in ``/error-1`` (``/error-2`` and so on).
 
     If the process is killed, replies that have not yet reached the disk are lost: at most
-    `concurrency` replies, and none in a batch. If a reply arrives incomplete, the agent asks again;
+    `concurrency` replies. If a reply arrives incomplete, the agent asks again;
     the incomplete reply is not stored, and its cost is unknown.
 
     After the first Ctrl-C or SIGTERM, the run asks no new questions and waits for the replies to
@@ -130,13 +124,13 @@ def run(
     chosen = _listed_suites(as_store(store), suites)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
-    options = Options.of(concurrency, batch, progress, agents)
+    options = Options(concurrency, progress)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, settings, options)
         work.warn_of_files()
-        run_sync(partial(work.main, budget_usd))
+        run_sync(partial(work.main, Budget(budget_usd, spent=_cost_so_far(store))))
     work.warn()
     return status(store)
 
@@ -156,42 +150,25 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.settings = plan, settings
-        # attempts at all cells in the store, including cells that are not in `plan`
-        self.tried = tries(store)
+        earlier = tries(store)
         # `done` has an entry for every cell from the start, so that memory use does not grow later
-        self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}
+        self.done = {cell.place: earlier.get(cell.place) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
 
-    @property
-    def purposes(self) -> dict[str, Agent]:
-        """Map the purpose (label) of each agent's batches to the agent."""
-        return {f"run:{name}": agent for name, agent in self.agents.items()}
-
-    def is_done(self, job: PlannedCell) -> bool:
-        """Return whether a cell has an answer."""
-        return bool(self.done[job.place].paid)
-
     def open(self, agent: str | None = None) -> list[PlannedCell]:
         """Return the cells that have no answer, in the planned order. `agent` selects one agent."""
         cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
-        return [cell for cell in cells if not self.is_done(cell)]
+        return [cell for cell in cells if not self.done[cell.place].paid]
 
-    async def main(self, budget_usd: float | None, stop: Stop) -> None:
-        """Collect the batches of earlier calls, then ask the open cells."""
-        under_way = outstanding(self.store, "run", but=self.purposes)
-        budget = Budget(budget_usd, spent=_cost_so_far(self.store) + under_way)
+    async def main(self, budget: Budget, stop: Stop) -> None:
+        """Ask the open cells."""
         n_cells = len(self.plan.cells)
         async with self.at_work(budget, stop):
             bar = self.bar("answers", n_cells, n_cells - len(self.open()))
             with closing(bar) as self.progress_bar:
-                await self.collect_earlier()
-                if self.options.limits is None:
-                    await self.do_all(self.open())
-                else:
-                    for purpose, agent in self.purposes.items():
-                        await self.do_all(self.open(agent.name), purpose)
+                await self.do_all(self.open())
 
     def first_receipts(self) -> list[RunRecord]:
         """Return one receipt for each agent, to be written before the first question."""
@@ -214,13 +191,11 @@ class AnswerWork(Engine[PlannedCell]):
         """Return the fields that are added to a receipt at the end of the run."""
         return {"n_open": len(self.open(receipt.name))}
 
-    async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
+    async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
         name = f"{job.case_id} ({job.agent}, {job.condition}, repeat {job.repeat})"
         book = self.reporting_loss(name, partial(self._record_reply, job))
-        recorder = Recorder(
-            self.agents[job.agent], (), None if batched else book, self.budget, self.stop
-        )
+        recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
         reply = await recorder.ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
@@ -230,17 +205,9 @@ class AnswerWork(Engine[PlannedCell]):
         self.watch(job.agent, reply, ok=paid)
         return paid
 
-    async def _record_reply(
-        self, cell: PlannedCell, reply: Reply, started: datetime | None
-    ) -> None:
-        tried = self.done.setdefault(cell.place, self.tried.get(cell.place) or Tried())
+    async def _record_reply(self, cell: PlannedCell, reply: Reply, started: datetime) -> None:
+        tried = self.done[cell.place]
         self.tallies[cell.agent].add(reply)
-        if reply.status in PAID and "ok" in tried.paid:
-            # The cell already has an answer. This second answer was paid for, too, so record its
-            # cost.
-            row = {**cell.model_dump(), **reply.model_dump(exclude_none=True)}
-            await self.ledger.write("surplus", [row])
-            return
         attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
             # Write the highest possible cost first, then the attempt. If the process crashes
@@ -255,31 +222,6 @@ class AnswerWork(Engine[PlannedCell]):
             tried.n_errors += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
-
-    def transport(self, purpose: str) -> Batches:
-        """Return the `Batches` object for a purpose, which is a key of `purposes`."""
-        agent = self.purposes[purpose]
-        cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
-        ids = self.store.table("attempts").column("request_id").to_pylist()
-        ids += [row.get("request_id") for row in self.store.records("surplus")]
-
-        def cost(cell: PlannedCell) -> float:
-            at, cases = (cell.skill, cell.condition), self.plan.cases
-            if at not in self.loaded or cell.case_id not in cases:
-                return math.nan
-            prompt = cases[cell.case_id].prompt
-            return batch_cost(agent, batch_service(agent).request(prompt, skill=self.loaded[at]))
-
-        async def book(key: str, reply: Reply) -> None:
-            if key not in cells:  # an earlier call, with more cells, sent the batch
-                rows = map(PlannedCell.model_validate, self.store.records("plan"))
-                cells[key] = next(cell for cell in rows if cell.attempt_id == key)
-            reply = with_upper_cost(reply, partial(cost, cells[key]))
-            await self._record_reply(cells[key], reply, None)
-            if reply.fatal or reply.status not in PAID:
-                self.failed_in_batch(key, reply)
-
-        return self.batches(purpose, book, ids)
 
     def warn_of_files(self) -> None:
         """Warn about agents that cannot read the files of a skill or the input files of a case."""
@@ -357,12 +299,10 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 
 
 def _attempt_record(
-    cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
+    cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime
 ) -> Attempt:
-    """Return the attempt at a cell. Errors and repeated answers get an attempt_id with a suffix."""
-    ending = f"/again-{len(tried.paid)}" if tried.paid else ""
-    if reply.status not in PAID:
-        ending = f"/error-{tried.n_errors + 1}"
+    """Return the attempt at a cell. The attempt_id of an error gets a suffix."""
+    ending = "" if reply.status in PAID else f"/error-{tried.n_errors + 1}"
     fields = {name: getattr(reply, name) for name in _FROM_REPLY}
     return Attempt(
         **{**cell.model_dump(), **fields, "attempt_id": f"{cell.attempt_id}{ending}"},
@@ -376,4 +316,4 @@ def _cost_so_far(store: RunStore) -> float:
     costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
     paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
     rows = (row for table in ("surplus", "unreadable") for row in store.records(table))
-    return sum(paid) + sum(map(charged_usd, rows))
+    return sum(paid) + sum(map(charged_usd, rows)) + warn_of_batches(store, "run", StudyWarning)

@@ -17,7 +17,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.batches import under_way
+from skillcomp.live.ledger import uncollected_batches
 from skillcomp.live.plan import Key, Tried, tries
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
@@ -71,7 +71,8 @@ def status(store: RunStore) -> pd.DataFrame:
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches under way, empty answers and answers that address the grader.
+        - note: text about batches of an earlier version, empty answers and answers that address
+          the grader.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         addressing[pair] += is_own and addresses_grader(answer) is not None
     for row in store.records("surplus"):
         seen[row["agent"], row["condition"]].add(row.get("cost_usd") or 0.0, None)
-    batches = under_way(store, "run")
+    batches, _ = uncollected_batches(store, "run")
     place = ordered(sorted({condition for _, condition in cells}))
     for pair in sorted(cells, key=lambda pair: (pair[0], place.index(pair[1]))):
         tries_of_pair = cells[pair]
@@ -170,7 +171,7 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     # the last receipt of each grader has n_wanted and the agreement with gold answers
     rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
     receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
-    batches = under_way(store, "grade")
+    batches, _ = uncollected_batches(store, "grade")
     recorded = (row for row in store.records("graders") if row.get("round") is not None)
     recordings = {(row["grader"], row.get("version")) for row in recorded}
     # include graders that have begun but have no verdict yet
@@ -215,7 +216,7 @@ def _comparison_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         key = _comparison_key(row, condition)
         tried[key][_pair_order(row)] = row["status"]
         seen[key].add(row.get("cost_usd"), row.get("model"))
-    batches = under_way(store, "compare")
+    batches, _ = uncollected_batches(store, "compare")
     last = {}
     for row in receipts:
         two = (row["study"]["condition"], row["study"]["against"])

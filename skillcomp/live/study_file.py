@@ -51,7 +51,6 @@ class _Price(Record):
     cache_write_5m: NonNegativeFloat = math.nan
     cache_write_1h: NonNegativeFloat = math.nan
     cache_read: NonNegativeFloat = math.nan
-    batch: NonNegativeFloat = math.nan
     above: NonNegativeInt = 0
 
 
@@ -287,7 +286,6 @@ class _Grading(Record):
     min_gold_agreement: float | None = Field(default=None, gt=0, le=1)
     budget_usd: PositiveFloat | None = None
     concurrency: PositiveInt | None = None
-    batch: bool | None = None
     seed: int | None = None
 
 
@@ -323,11 +321,11 @@ class StudyFile(Record):
         (see `SuiteGrader`). The other kinds are replay and python.
     comparators : list
         Graders for ``skillcomp compare``, each with an ``agent`` (see `PairwiseGrader`).
-    conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
+    conditions, repeats, placebo, previous, seed, concurrency, budget_usd
         Arguments of `skillcomp.run`.
     grading : mapping
         ``gold`` and ``min_gold_agreement``, arguments of `skillcomp.grade`. ``seed``,
-        ``concurrency``, ``budget_usd`` and ``batch`` here replace the values above for gradings and
+        ``concurrency`` and ``budget_usd`` here replace the values above for gradings and
         comparisons. A ``budget_usd`` applies separately to answers, gradings and comparisons.
     """
 
@@ -346,7 +344,6 @@ class StudyFile(Record):
     seed: int = 0
     concurrency: PositiveInt = 8
     budget_usd: PositiveFloat | None = None
-    batch: bool = False
     grading: _Grading = Field(default_factory=_Grading)
     folder: Path = Field(default=Path(), exclude=True)
     outside: bool = Field(default=False, exclude=True)
@@ -509,6 +506,8 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
     if kind == "extra_forbidden":
         if _SECRET.search(key):
             return "not a known key. Keys to services are read from the environment only."
+        if key == "batch":
+            return "not a known key any more; for half the price, ask on Inspect with --batch."
         allowed = _allowed_keys(fault["loc"])
         return f"not a known key; allowed: {', '.join(allowed)}.{suggest(key, allowed)}"
     if kind == "missing":

@@ -25,8 +25,16 @@ import orjson
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
-from skillcomp.io.files import checked_slug, json_or_none, write_json
-from skillcomp.io.plugin_eval_suites import case_folders
+from skillcomp.io.files import (
+    checked_slug,
+    folder_below,
+    json_or_none,
+    read_own,
+    replace_file,
+    require_ids,
+    write_json,
+)
+from skillcomp.io.redaction import redact, redact_json
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
@@ -49,6 +57,7 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
+from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import make_plan
 from skillcomp.live.run import AnswerWork
 from skillcomp.live.status import writer
@@ -163,10 +172,8 @@ def prepare_run(
     skills : path
         Folder with one subfolder for each skill; the subfolder holds the SKILL.md.
     evals : path
-        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv, a
-        JSON set of trigger queries, or cases of ``claude plugin eval``. The set or the cases may
-        also be in a folder ``evals`` inside the subfolder. For a single skill, `evals` may also be
-        the folder that holds the cases of ``claude plugin eval``, or the folder of the plugin.
+        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv or
+        a JSON set of trigger queries, which may also be in a folder ``evals`` inside the subfolder.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -196,7 +203,7 @@ def prepare_run(
             "another --run-id."
         )
     skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suite_files = _suite_files(evals, skill_files, only_skills)
+    suite_files = _folders_with_prompts(evals)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
@@ -259,31 +266,13 @@ def folder_of_prompts(root: Path, skills: Path) -> Path:
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
 
-def _suite_files(
-    evals: Path, skills: Collection[str], only_skills: Sequence[str]
-) -> dict[str, Path]:
-    """Return the path of each skill's prompts: a prompts.csv, a JSON set or a folder of cases."""
-    files = _folders_with_prompts(evals)
-    if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
-        return files
-    names = list(only_skills or skills)  # `evals` itself is the folder of one skill's cases
-    if len(names) != 1:
-        raise StudyError(
-            f"trigger: {evals} holds cases of claude plugin eval, which do not name the skill; "
-            f"--skill names one of: {', '.join(skills)}."
-        )
-    return {names[0]: evals}
-
-
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return the path of the prompts (a table, a JSON set or cases) in each subfolder, by name."""
+    """Return the path of the prompts (a table or a JSON set) in each subfolder, by name."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
         table = folder / FILE
         file = table if table.is_file() else next(filter(None, sets), None)
-        if file is None and case_folders(folder):
-            file = folder
         if file is not None:
             files[folder.name] = file
     return files
@@ -337,8 +326,21 @@ def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
     if wrong:
         listed = "\n".join(f"- {problem}" for problem in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
-    for case in cases:
-        checked_slug(case.case_id.partition("/")[2], SuiteError)
+    _require_folders([case.case_id for case in cases], SuiteError)
+
+
+def _require_folders(case_ids: Collection[str], error: type[SkillcompError]) -> None:
+    """Raise unless each case of a skill can have a folder of its own."""
+    folders: dict[str, str] = {}
+    for case_id in case_ids:
+        suite, _, name = case_id.partition("/")
+        # on some file systems, upper and lower case are the same name
+        other = folders.setdefault(f"{suite}/{checked_slug(name, error)}".casefold(), case_id)
+        if other != case_id:
+            raise error(
+                f"trigger: the ids of '{other}' and '{case_id}' differ only in upper and lower "
+                "case, so they can share a folder; give one another id."
+            )
 
 
 def read_run(folder: Path) -> TriggerPlan:
@@ -347,13 +349,21 @@ def read_run(folder: Path) -> TriggerPlan:
     there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
     allowed = f"there in {folder.parent}"
     require_known("trigger: there is no run", folder.name, there, StudyError, label=allowed)
+    data = read_own(file, what="description of a run", error=StoreError)
     try:
-        fields = orjson.loads(file.read_bytes())
+        fields = orjson.loads(data)
         fields.pop("skillcomp", None)
         lists = {name: tuple(fields[name]) for name in ("judged", "neighbours")}
-        return TriggerPlan(**{**fields, **lists})
+        plan = TriggerPlan(**{**fields, **lists})
+        slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
+        require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as cause:
         raise StoreError(f"{file}: not the description of a run ({cause!r}).") from cause
+    for cases in (plan.cases, plan.controls):
+        _require_folders(cases, StoreError)
+        for case_id, skill in cases.items():
+            case_folder(folder, skill, case_id)
+    return plan
 
 
 def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
@@ -376,13 +386,13 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
-    options = Options(plan.concurrency, None, progress)
+    options = Options(plan.concurrency, progress)
     try:
         with store.writer():
             settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
             work = AnswerWork(store, cells, [agent], settings, options)
-            run_sync(partial(work.main, None))
+            run_sync(partial(work.main, Budget(None)))
         work.warn()
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
@@ -397,7 +407,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     finally:
         summary = summarise(folder, plan)
         write_json(folder / "summary.json", summary)
-        (folder / "summary.md").write_text(_summary_markdown(summary), encoding="utf-8")
+        replace_file(folder / "summary.md", _summary_markdown(summary).encode())
     return summary
 
 
@@ -409,8 +419,15 @@ def _program_agent(name: Program, model: str | None) -> CliAgent:
 
 
 def case_folder(run: Path, skill: str, case_id: str) -> Path:
-    """Return the folder of a case, which holds its artefacts."""
-    return run / "work" / skill / case_id.partition("/")[2]
+    """Return the folder of a case, which holds its artefacts; it is always below ``work``.
+
+    Raises
+    ------
+    StoreError
+        If the skill or the case cannot name a folder, or a folder on the way is a link. A run from
+        somebody else could otherwise empty any folder of this machine.
+    """
+    return folder_below(run, "work", skill, case_id.partition("/")[2], error=StoreError)
 
 
 class _CaseAgent:
@@ -449,7 +466,7 @@ class _CaseAgent:
         await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
         if self._progress:
-            tqdm.write(_case_line(folder, skill, case, reply), file=sys.stderr)
+            tqdm.write(redact(_case_line(folder, skill, case, reply)), file=sys.stderr)
         return reply
 
     def _write_current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
@@ -464,8 +481,8 @@ class _CaseAgent:
         }
         if status == "completed":
             row["pass"] = _read_object(folder / "grade.json")["deterministic"]["pass"]
-            with (self._run / "progress.jsonl").open("ab") as stream:
-                stream.write(orjson.dumps(row) + b"\n")
+            with _own_file(self._run / "progress.jsonl").open("ab") as stream:
+                stream.write(redact_json(orjson.dumps(row)) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
             write_json(self._run / "summary.partial.json", {**done, "last": row})
         write_json(self._run / "current.json", {**row, "status": status})
@@ -675,27 +692,34 @@ def start_in_background(folder: Path) -> int:
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with (folder / "runner.log").open("ab") as log:
+    with _own_file(folder / "runner.log").open("ab") as log:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
     # without a returncode, Popen would warn that the process is still running
     process.returncode = 0
-    (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
+    replace_file(folder / "runner.pid", f"{process.pid}\n".encode())
     return process.pid
 
 
 def _background_process(folder: Path) -> str | None:
     """Return a text with the id of the background process of a run; None if none is running."""
     try:
-        pid = int((folder / "runner.pid").read_text())
+        pid = int(read_own(folder / "runner.pid", what="process id", error=StoreError)[:20])
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline")
         if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
             return None  # the run has ended, and its process id now belongs to another process
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError, StoreError):
         return None
     return f"process {pid}"
+
+
+def _own_file(file: Path) -> Path:
+    """Return a path to append to; raise if another file would grow, because it is a link."""
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise StoreError(f"{file}: not a regular file; remove it to go on.")
+    return file
 
 
 def _read_object(file: Path) -> dict[str, Any]:

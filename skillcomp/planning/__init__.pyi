@@ -1,5 +1,4 @@
 from .assumptions import Assumptions as Assumptions
-from .cases_to_settle import cases_to_settle as cases_to_settle
 from .components import variance_components as variance_components
 from .cost import cost_estimate as cost_estimate
 from .cost import cost_total as cost_total

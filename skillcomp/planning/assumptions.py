@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import product
 from numbers import Integral
@@ -54,8 +54,8 @@ class Stated(TypedDict, total=False):
 class Assumptions:
     """Claim, assumed rates and variances, and settings of the simulation.
 
-    Argument of :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`.
-    These functions also take each field as a keyword, which overrides the field.
+    :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed` take each field
+    as a keyword.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class Assumptions:
     Examples
     --------
     >>> from skillcomp import planning
-    >>> wide = planning.Assumptions(omega2=0.2, sigma2=0.15, baseline_rate=0.4)
-    >>> curve = planning.power_curve(sizes=0.2, assumptions=wide)
+    >>> wide = {"omega2": 0.2, "sigma2": 0.15, "baseline_rate": 0.4}
+    >>> curve = planning.power_curve(sizes=0.2, **wide)
     """
 
     effect: Effect = "delta"
@@ -164,13 +164,13 @@ class Assumptions:
         return names if pilot else [*names, "sigma2_skill", "sigma2_baseline"]
 
 
-def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
-    """Return the assumptions, or the defaults if None, with the fields in `words` replaced."""
+def stated(words: Stated) -> Assumptions:
+    """Return the assumptions that the keywords of a function state, and the defaults of others."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:
         if name not in allowed:
             raise TypeError(f"planning: unknown keyword '{name}'.{suggest(name, allowed)}")
-    return replace(assumptions or Assumptions(), **words)
+    return Assumptions(**words)
 
 
 @dataclass(frozen=True, slots=True)

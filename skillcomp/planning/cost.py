@@ -1,4 +1,4 @@
-"""Estimate of the tokens and dollars that a study costs, with or without caching and batches.
+"""Estimate of the tokens and dollars that a study costs, with or without caching.
 
 Tokens are counted by a client if one is given, and otherwise estimated from characters.
 """
@@ -20,13 +20,12 @@ from skillcomp.errors import FrameError, StudyError, require_type, suggest
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# mode -> whether prefixes are cached, and whether calls are batched
-MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
+MODES = {"plain": False, "cached": True}  # mode -> whether prefixes are cached
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # About 180 words, the mean length of 420 answers of the pilot.
 _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
-    **{"planned": "bool", "n_calls": "int64"},
+    "n_calls": "int64",
     **dict.fromkeys((*_TOKENS, "cost_usd"), "float64"),
     **{"counted": "bool", "note": "str"},
 }
@@ -40,7 +39,6 @@ def cost_estimate(
     graders: Any = (),
     conditions: Sequence[str] = ("baseline", "skill"),
     repeats: int | Mapping[str, int] = 1,
-    batch: bool = False,
     loaded: Loaded | None = None,
     attempts: pd.DataFrame | None = None,
     client: Any = None,
@@ -69,9 +67,6 @@ def cost_estimate(
         ``placebo`` or ``previous``, a text as long as the skill is assumed.
     repeats : int or mapping of str to int, default 1
         Number of attempts per case, as one number for all conditions or by condition.
-    batch : bool
-        Whether the planned study uses batches; it always uses caching. The result has all four
-        modes; its column ``planned`` marks the mode of the planned study.
     loaded : mapping of str to text, Skill, or mapping of slug to either, optional
         For each condition, the text that it loads: one text for all skills, or one per skill.
     attempts : pandas.DataFrame, optional
@@ -93,12 +88,12 @@ def cost_estimate(
     Returns
     -------
     pandas.DataFrame
-        One row per role (``agent`` or ``grader``), name, model, condition and mode (``plain``,
-        ``cached``, ``batched`` or ``both``). ``planned`` is True for the mode of the planned study.
-        ``n_calls`` is the number of calls. ``input_tokens`` counts whole prompts; ``cached_tokens``
-        and ``cache_write_tokens`` are the parts of them that are read from the cache and written to
-        it. ``output_tokens`` counts replies. ``cost_usd`` is NaN if a price is unknown. ``counted``
-        is False if tokens are estimated. ``note`` states assumptions and unknown prices.
+        One row per role (``agent`` or ``grader``), name, model, condition and mode (``plain``, or
+        ``cached`` as in `skillcomp.run`). ``n_calls`` is the number of calls. ``input_tokens``
+        counts whole prompts; ``cached_tokens`` and ``cache_write_tokens`` are the parts of them
+        that are read from the cache and written to it. ``output_tokens`` counts replies.
+        ``cost_usd`` is NaN if a price is unknown. ``counted`` is False if tokens are estimated.
+        ``note`` states assumptions and unknown prices.
 
     Raises
     ------
@@ -122,11 +117,10 @@ def cost_estimate(
     With caching, the first call writes its prefix to the cache, and all other calls with this
     prefix read it. The prefix of an agent is the loaded skill; the prefix of a grader is its
     instructions and the skill, and is the same in all conditions. The cost is a lower bound. It
-    assumes that each call follows the previous one before the cache expires after five minutes, and
-    that calls in a batch find the prefix in the cache, which is not guaranteed. Prefixes shorter
-    than the model's minimum are not cached, as a note then states. The cost does not include
-    retries, repeated calls after malformed replies, refusals, gold and retests, tools and traces of
-    CLI agents, taxes and discounts.
+    assumes that each call follows the previous one before the cache expires after five minutes.
+    Prefixes shorter than the model's minimum are not cached, as a note then states. The cost does
+    not include retries, repeated calls after malformed replies, refusals, gold and retests, tools
+    and traces of CLI agents, taxes and discounts (a batch service costs half of ``plain``).
 
     Examples
     --------
@@ -136,7 +130,7 @@ def cost_estimate(
     >>> costs = cost_estimate(suite, {"tea": "y" * 7000}, agents="claude-opus-5-5",
     ...                       conditions=["skill"], repeats=10, on=date(2026, 11, 21))
     >>> costs.set_index("mode")["cost_usd"].round(4).to_dict()
-    {'plain': 0.1447, 'cached': 0.0777, 'batched': 0.0724, 'both': 0.0389}
+    {'plain': 0.1447, 'cached': 0.0777}
     """
     study = CostedStudy(
         _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
@@ -151,10 +145,10 @@ def cost_estimate(
             "with cases (a study made from a table has none)."
         )
     rows = [
-        {**row, "mode": mode, "planned": how == (True, batch)}
+        {**row, "mode": mode}
         for caller in callers
-        for mode, how in MODES.items()
-        for row in _condition_rows(caller, *how, on, prices)
+        for mode, cached in MODES.items()
+        for row in _condition_rows(caller, cached, on, prices)
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
@@ -170,7 +164,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per mode: mode, planned, n_calls, input_tokens and output_tokens, then ``cost_usd``
+        One row per mode: mode, n_calls, input_tokens and output_tokens, then ``cost_usd``
         (NaN if the cost of any row is unknown), ``ratio`` (the cost divided by that of the mode
         ``plain``) and ``note`` (the prices that are unknown).
 
@@ -184,7 +178,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
         raise FrameError(f"cost_total: there is no column '{absent[0]}'; give cost_estimate's.")
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
-    table = modes[["planned"]].all().join(modes[counts].sum())
+    table = modes[counts].sum()
     # If the cost of a row is unknown (NaN), the sum is unknown, too.
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
@@ -197,7 +191,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 
 
 def _condition_rows(
-    who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
+    who: Caller, cached: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
     """Yield the costs of each condition; only the first call with a prefix pays for caching it."""
     written: set[str] = set()
@@ -209,7 +203,7 @@ def _condition_rows(
             for usage, n in _usages_with_cache(call, least, written):
                 cost = pricing.Cost(math.nan, "no model is named, so no price is known")
                 if who.model is not None:
-                    cost = pricing.cost(usage, who.model, batch=batch, on=on, prices=prices)
+                    cost = pricing.cost(usage, who.model, on=on, prices=prices)
                 notes += [cost.note] if cost.note else []
                 sums["cost_usd"] += cost.usd * n
                 for name in _TOKENS:

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from skillcomp.contrast.case_table import Value, missing_note
 from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
-from skillcomp.planning.assumptions import effects, level, number, whole
-from skillcomp.planning.labels_for_width import LABELS, Quality, assumed_rows, pilot_rows
-from skillcomp.reliability.drift import Reference
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    groups,
+    interval_of,
+    listed,
+    require_reference,
+    row,
+)
+from skillcomp.planning.assumptions import effects, level, whole
+from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Rate = float | Mapping[str, float]
+Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
+
+# target quality -> the measure that a pilot estimates. The rate of false passes is 1 minus the
+# specificity, and that of false fails is 1 minus the sensitivity.
+_MEASURES: dict[str, Any] = {
+    "agreement": "raw_agreement",
+    "kappa": "cohen_kappa",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "false_passes": "specificity",
+    "false_fails": "sensitivity",
+}
+_LABELS = ["width", "target", "rate", "n_pilot"]  # columns next to the estimates columns
+_SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
 
 # Smallest number of gold cases that is planned, because the coverage of prediction-powered
 # intervals was not tested with fewer.
 FEWEST = 10
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
 _NO_ERROR = 1e-9  # A difference between gold and grader below this is a rounding error.
+_N_RESAMPLES = 500
 _FEWEST_PILOT = 5  # With fewer gold cases than this, a pilot's covariances are too imprecise.
 
 
@@ -49,7 +70,7 @@ class Differences:
     above or below the grader's difference on the repeats with gold. For these two directions,
     ``errors`` (..., 2) has the shares of errors among the gold cases, and ``largest`` (..., 2) the
     largest errors. ``checks`` is the number of checks per case. ``n_gold`` is the number of cases
-    with gold; it is infinite if there is no pilot.
+    with gold.
     """
 
     mean: Floats
@@ -58,13 +79,11 @@ class Differences:
     errors: Floats
     largest: Floats
     checks: float
-    n_gold: float = math.inf
+    n_gold: float
 
 
-# the `Differences` of the pilot, and those of its resamples (None without resamples)
-Pilots = tuple[Differences, Differences | None]
-# `Pilots`, the number of cases of the study, and the columns that identify a row of the result
-_Plan = tuple[Pilots, int, dict[str, Any]]
+# the `Differences` of the pilot, and those of its resamples
+Pilots = tuple[Differences, Differences]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
@@ -135,75 +154,44 @@ def _clipped_ratio(covariance: Floats, variance: Floats) -> Floats:
 
 
 def gold_needed(
-    verdicts: pd.DataFrame | None = None,
-    gold: pd.DataFrame | None = None,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
     *,
-    measure: Literal["delta"] | Quality = "delta",
-    reference_grader: Reference | None = None,
-    width: float | Sequence[float] = 0.2,
-    n_cases: int | None = None,
     by: By = (),
     value: Value = "share_passed",
-    reference: str = "baseline",
-    sensitivity: Rate | None = None,
-    specificity: Rate | None = None,
-    baseline_rate: float | None = None,
-    delta: float | None = None,
-    gold_variance: float | None = None,
-    n_checks: int = 5,
     ci_level: float = 0.95,
-    n_resamples: int = 500,
-    seed: int = 0,
+    measure: Literal["delta"] | Quality = "delta",
+    width: float | Sequence[float] = 0.2,
+    n_cases: int | None = None,
+    reference: str = "baseline",
 ) -> pd.DataFrame:
-    """Estimate how much gold an interval of a target width needs.
+    """Estimate how much gold an interval of a target width needs, from a pilot with gold.
 
     By default, the planned estimate is a corrected delta, the PPI++ paired delta. It needs verdicts
     on all cases, and gold in both conditions on one repeat of randomly drawn cases. With another
     ``measure``, the planned estimate is the agreement of a grader with gold, its kappa or one of
-    its error rates. With ``reference_grader``, it is the difference of two graders in this measure,
-    on the same items. The plan is based on a pilot with verdicts and gold, or on stated
-    assumptions.
+    its error rates.
 
     Parameters
     ----------
-    verdicts, gold : pandas.DataFrame, optional
+    verdicts, gold : pandas.DataFrame
         Frames of the pilot. If a check has several gold labels, the adjudicated label is used.
         Without an adjudicated label, all labellers must agree.
-    measure : str, default "delta"
-        ``"delta"``, ``"agreement"``, ``"kappa"``, ``"sensitivity"``, ``"specificity"``,
-        ``"false_passes"`` or ``"false_fails"``.
-    reference_grader : str or tuple of str, optional
-        The grader with which the others are compared, as in :func:`skillcomp.reliability.drift`.
-    width : float or sequence of float, default 0.2
-        Target length of the interval, twice its half width, in rate units.
-    n_cases : int, optional
-        Number of cases of the planned study; by default the number of cases of the pilot.
     by : str or sequence of str
         Columns to group by, such as ``["grader"]``.
     value : {"share_passed", "passed"}, default "share_passed"
         Outcome of an attempt: the share of checks passed, or whether all checks passed.
-    reference : str, default "baseline"
-        Condition with which the others are compared.
-    sensitivity, specificity : float or mapping of str to float, optional
-        Assumed sensitivity and specificity of the grader on single checks, or on whole attempts if
-        `value` is ``passed``. Each is one number, or a mapping with the keys ``baseline`` and
-        ``skill``. Without a pilot, both are required, as are ``n_cases``, ``baseline_rate``,
-        ``delta`` and ``gold_variance``. For another ``measure``, only ``baseline_rate`` is required
-        in addition. With ``reference_grader``, each is a mapping with the names of two graders as
-        keys.
-    baseline_rate, delta : float, optional
-        Assumed pass rate of the baseline according to gold, and assumed rate with the skill minus
-        the rate of the baseline. For another ``measure``, ``baseline_rate`` is the share of gold
-        passes among the labels.
-    gold_variance : float, optional
-        Assumed variance, over cases, of the paired difference computed from gold labels on one
-        attempt per condition.
-    n_checks : int, default 5
-        Number of checks per case; not used with a pilot.
     ci_level : float, default 0.95
         Level of the planned interval and of the limits of ``estimate``.
-    n_resamples, seed : int
-        Number of bootstrap resamples of the pilot's cases for the limits, and their seed.
+    measure : str, default "delta"
+        ``"delta"``, ``"agreement"``, ``"kappa"``, ``"sensitivity"``, ``"specificity"``,
+        ``"false_passes"`` or ``"false_fails"``.
+    width : float or sequence of float, default 0.2
+        Target length of the interval, twice its half width, in rate units.
+    n_cases : int, optional
+        Number of cases of the planned study; by default the number of cases of the pilot.
+    reference : str, default "baseline"
+        Condition with which the others are compared.
 
     Returns
     -------
@@ -219,11 +207,10 @@ def gold_needed(
         differences computed from gold and from the grader. ``lam`` is the weight of the grader's
         verdicts in the estimate, from 0 to 1.
 
-        For another ``measure``, one row per ``by`` (and compared grader) and width, with the
-        measure ``gold_labels``: the number of items that need a label and a verdict of the grader.
-        ``target`` is the measure, and ``rate`` its value in the pilot or by assumption. ``n_pilot``
-        is the number of items of the pilot that the measure counts, such as the items that fail by
-        gold for the specificity.
+        For another ``measure``, one row per ``by`` and width, with the measure ``gold_labels``: the
+        number of items that need a label and a verdict of the grader. ``target`` is the measure,
+        and ``rate`` its value in the pilot. ``n_pilot`` is the number of items of the pilot that
+        the measure counts, such as the items that fail by gold for the specificity.
 
     Raises
     ------
@@ -231,7 +218,7 @@ def gold_needed(
         If a frame breaks its contract, if graders would be pooled, or if labellers disagree and no
         label is adjudicated.
     StudyError
-        If neither a pilot nor all assumptions are given, or a number is out of range.
+        If a number or word is not allowed.
 
     See Also
     --------
@@ -244,70 +231,83 @@ def gold_needed(
     :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++. The grader has the
     weight that minimises this variance. If gold shows fewer than five errors of the grader in a
     direction, the interval allows for an error that was not observed; the plan allows for it in
-    proportion to the probability of so few errors. Without a pilot, the errors of different checks
-    are assumed to be independent; with ``value="passed"``, an attempt counts as one check. At least
-    10 gold cases are planned, because coverage was not tested with fewer.
+    proportion to the probability of so few errors. At least 10 gold cases are planned, because
+    coverage was not tested with fewer. The limits come from 500 bootstrap resamples of the pilot's
+    cases, drawn with seed 0.
 
-    For another ``measure``, the width of the pilot's interval is taken to fall with the square root
-    of the number of labels (:func:`skillcomp.stats.units_needed`), so the plan assumes as many
-    labels per case as in the pilot. Without a pilot, items are independent cases. The interval of a
-    rate or a difference is then that of :func:`skillcomp.stats.bounded.bounded_mean` with the
-    expected counts. The interval of kappa is normal with the standard error of Fleiss, Cohen and
-    Everitt; if errors are few, it is the rescaled interval of the agreement. The errors of two
-    graders are assumed to be independent given gold; if they err on the same items, fewer labels
-    are sufficient.
+    For another ``measure``, the width of the interval of :func:`skillcomp.reliability.agreement` is
+    taken to fall with the square root of the number of labels
+    (:func:`skillcomp.stats.units_needed`), so the plan assumes as many labels per case as in the
+    pilot. Without labels, label a few answers first (:func:`skillcomp.reliability.label_sheet`).
 
     References
     ----------
-    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Fleiss, Cohen and Everitt 1969,
-    doi:10.1037/h0028106.
+    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453.
 
     Examples
     --------
-    >>> plan = gold_needed(
-    ...     width=0.2, n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
-    ...     gold_variance=0.1)
-    >>> plan[["measure", "estimate"]].values.tolist()
-    [['gold_cases', 36.0], ['gold_attempts', 72.0], ['gold_labels', 360.0]]
+    >>> from skillcomp import frames
+    >>> from skillcomp.datasets import load
+    >>> pilot = load("pilot")
+    >>> verdicts = frames.verdicts(pilot).query("grader == 'g2'")
+    >>> plan = gold_needed(verdicts, frames.gold(pilot), measure="agreement", width=0.1)
+    >>> plan[["target", "n_pilot"]].values.tolist()
+    [['agreement', 820.0]]
     """
     require_known("measure: found", measure, ("delta", *get_args(Quality)), StudyError)
     widths = _checked_widths(width, ci_level)
     require_known("value: found", value, get_args(Value), StudyError)
-    names, seed = listed(by), whole("seed", seed, least=0)
-    n_resamples, n_checks = whole("n_resamples", n_resamples), whole("n_checks", n_checks)
+    names = listed(by)
     if measure != "delta":
-        how: dict[str, Any] = {"widths": widths, "reference_grader": reference_grader}
-        how |= {"ci_level": ci_level}
-        compared = ["grader"] if reference_grader is not None else []
-        if verdicts is None or gold is None:
-            how |= {"sensitivity": sensitivity, "specificity": specificity}
-            labels = assumed_rows(measure, baseline_rate=baseline_rate, **how)
-            names = []
-        else:
-            how |= {"n_resamples": n_resamples, "seed": seed}
-            labels = pilot_rows(verdicts, gold, measure, by=names, **how)
-        return estimates(list(labels), by=[*names, *compared], extra=LABELS)
-    if reference_grader is not None:
-        raise StudyError("gold_needed: reference_grader= needs a measure, such as 'agreement'.")
+        labels = _label_rows(verdicts, gold, measure, widths, names, ci_level)
+        return estimates(list(labels), by=names, extra=_LABELS)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
-    if verdicts is None or gold is None:
-        rates = {"sensitivity": sensitivity, "specificity": specificity}
-        rates |= {"baseline_rate": baseline_rate, "delta": delta, "gold_variance": gold_variance}
-        plans, names = [(*_assumed_plan(value, n_checks, n_cases, **rates), "")], []
-    else:
-        parts, strays = case_differences(verdicts, gold, names, value, reference)
-        plans = [
-            (*_pilot_plan(part, n_cases, n_resamples, seed), join_notes(part.lost, strays))
-            for part in parts
-        ]
-    rows = [
-        count | {"note": join_notes(count["note"], note)}
-        for pilots, total, about, note in plans
-        for length in widths
-        for count in _count_rows(pilots, length, total, ci_level, about)
-    ]
+    parts, strays = case_differences(verdicts, gold, names, value, reference)
+    rows = []
+    for part in parts:
+        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
+        pilots = _pilot_differences(values, part.n_checks)
+        n_study = len(values) if n_cases is None else n_cases
+        for length in widths:
+            for count in _count_rows(pilots, length, n_study, ci_level, part.about):
+                rows.append(count | {"note": join_notes(count["note"], part.lost, strays)})
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+
+
+def _label_rows(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    quality: Quality,
+    widths: Sequence[float],
+    by: list[str],
+    ci_level: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield one row per group and width: the number of labels, from the interval of a pilot."""
+    measure, whole_rate = _MEASURES[quality], "raw_agreement"
+    quantities = list(dict.fromkeys([whole_rate, measure]))
+    how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": _N_RESAMPLES}
+    frame = agreement(verdicts, gold, quantities=quantities, by=by, **how)
+    for values, part in groups(frame, by):
+        intervals = {row["measure"]: interval_of(row) for _, row in part.iterrows()}
+        if measure not in intervals:
+            continue
+        interval, n_items = intervals[measure], intervals[whole_rate].n
+        share = interval.n / n_items if n_items else math.nan
+        rate = interval.estimate
+        if quality.startswith("false_"):
+            rate = 1.0 - rate
+        for width in widths:
+            method = f"interval of {quality}, length {width:g} at level {ci_level:g}"
+            units = units_needed(interval, width / 2)
+            if math.isfinite(units) and share > 0:
+                n_labels = float(math.ceil(units / share - 1e-9))
+                count = Interval(n_labels, math.nan, math.nan, ci_level, method, _SQUARE_ROOT)
+            else:
+                reason = interval.note or "no labelled item counts for the measure"
+                count = undefined(method, reason, ci_level=ci_level)
+            about = {"width": width, "target": quality, "rate": rate, "n_pilot": interval.n}
+            yield row("gold_labels", count, **about) | values
 
 
 def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[float]:
@@ -318,31 +318,14 @@ def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[flo
     return widths
 
 
-def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any) -> _Plan:
-    # a grader of whole attempts gives one verdict per attempt, so only one verdict can be wrong
-    n_verdicts = 1 if value == "passed" else n_checks
-    assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
-    assert n_cases is not None  # if n_cases were None, the line above would have raised
-    return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
-
-
-def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, seed: int) -> _Plan:
-    values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
-    pilots = _pilot_differences(values, part.n_checks, n_resamples, seed)
-    return pilots, len(values) if n_cases is None else n_cases, part.about
-
-
-def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and in its resamples.
-
-    If too few cases have gold, return NaN for the pilot and None for the resamples.
-    """
+def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
+    """Return the differences in a pilot and in its resamples; NaN if too few cases have gold."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
         nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
-        return nothing, None
-    picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
+        return nothing, nothing
+    picks = np.random.default_rng(0).integers(0, len(values), (_N_RESAMPLES, len(values)))
     return differences_of(values, n_checks), differences_of(values[picks], n_checks)
 
 
@@ -416,10 +399,8 @@ def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
 
 
 def _bootstrap_limits(
-    resampled: Differences | None, n: Ints, n_cases: int, width: float, ci_level: float
+    resampled: Differences, n: Ints, n_cases: int, width: float, ci_level: float
 ) -> tuple[float, float, str]:
-    if resampled is None:
-        return math.nan, math.nan, "from stated assumptions: no limits"
     length, _ = expected_length(resampled, n, n_cases, ci_level)
     length = length[np.isfinite(length).all(axis=-1)]
     if not len(length):
@@ -453,48 +434,6 @@ def differences_of(values: Floats, checks: float) -> Differences:
     grader = values[..., 1].var(axis=-1, ddof=1)
     largest = np.maximum(directions.max(axis=-2), 0.0)
     return Differences(mean, joint, grader, errors, largest, checks, float(count.max()))
-
-
-def _assumed_differences(n_verdicts: int, **values: Any) -> Differences:
-    """Return `Differences` from stated assumptions; raise StudyError if one is missing."""
-    if absent := [name for name, value in values.items() if value is None]:
-        rule = "give verdicts and gold of a pilot, or all assumptions"
-        raise StudyError(f"gold_needed: {rule}; missing: {', '.join(absent)}.")
-    base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
-    change = number("delta", values["delta"], least=-1, most=1)
-    # a difference of two shares is between -1 and 1, so its variance is at most 1
-    gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
-    if not -1e-9 <= base + change <= 1 + 1e-9:
-        both = f"{base:g} and {change:g}, a rate of {base + change:.4g} with the skill"
-        raise StudyError(f"baseline_rate, delta: found {both}; allowed: 0 to 1.")
-    youden, error, seen = {}, 0.0, {}
-    for condition, rate in (("baseline", base), ("skill", base + change)):
-        se = _rate_of_condition(values["sensitivity"], condition)
-        sp = _rate_of_condition(values["specificity"], condition)
-        youden[condition] = se + sp - 1
-        seen[condition] = rate * se + (1 - rate) * (1 - sp)
-        error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_verdicts
-    # Assume that the baseline and the skill each contribute half of the variance of the gold
-    # difference. If the grader's error rates differ between the two, another split would give
-    # another covariance of grader and gold.
-    middle = (youden["baseline"] + youden["skill"]) / 2
-    cross, grader = middle * gold_variance, middle**2 * gold_variance + error
-    seen_twice = [cross, grader, grader]
-    joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
-    apparent = seen["skill"] - seen["baseline"]
-    # Approximate the sum of a case's errors by a normal distribution. The sum changes in steps of
-    # one verdict, so use a continuity correction of half a step.
-    off, spread = change - apparent, math.sqrt(error)
-    step = 0.5 / n_verdicts
-    errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
-    mean = np.array([change, apparent, apparent])
-    largest = np.full(2, min(4.0 * step + 3.0 * spread, 1.0))
-    return Differences(mean, joint, np.asarray(grader), errors, largest, float(n_verdicts))
-
-
-def _rate_of_condition(rate: Rate | None, condition: str) -> float:
-    value = rate.get(condition) if isinstance(rate, Mapping) else rate
-    return number(f"sensitivity, specificity of '{condition}'", value, least=0, most=1)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,6 @@ def power_curve(
     n_skills: Numbers = 6,
     n_cases: Numbers = 14,
     n_repeats: Numbers = 2,
-    assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Estimate the power of a study to detect a delta or a near/far gap.
@@ -94,10 +93,9 @@ def power_curve(
     n_skills, n_cases, n_repeats : int or sequence of int
         Numbers of skills, of cases per skill, and of attempts per case and condition. One study is
         planned for each combination.
-    assumptions : Assumptions, optional
-        The claim, the assumed components and the settings of the simulation.
     **words
-        Fields of :class:`Assumptions`, such as ``effect="gap"`` or ``omega2=0.05``.
+        The claim, the assumed components and the settings of the simulation: the fields of
+        :class:`Assumptions`, such as ``effect="gap"`` or ``omega2=0.05``.
 
     Returns
     -------
@@ -154,7 +152,7 @@ def power_curve(
     >>> curve["estimate"].round(2).tolist()
     [0.48, 0.98]
     """
-    settings = stated(assumptions, words)
+    settings = stated(words)
     deltas = assumed.effects("sizes", sizes)
     studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
     rows = joblib.Parallel()(
@@ -177,14 +175,13 @@ def minimum_detectable_delta(
     n_cases: Numbers = 14,
     n_repeats: Numbers = 2,
     power: float = 0.8,
-    assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Estimate the smallest delta (or near/far gap) that a study detects.
 
     Parameters
     ----------
-    pilot, n_skills, n_cases, n_repeats, assumptions, **words
+    pilot, n_skills, n_cases, n_repeats, **words
         As in :func:`power_curve`.
     power : float, default 0.8
         Target power.
@@ -218,7 +215,7 @@ def minimum_detectable_delta(
     >>> smallest["estimate"].round(2).tolist()
     [0.14, 0.07]
     """
-    settings = stated(assumptions, words)
+    settings = stated(words)
     _check_power(power, settings.ci_level)
     measure = f"minimum_detectable_{settings.effect}"
     studies = list(_planned_studies(pilot, settings, n_skills, n_cases, n_repeats))
@@ -235,14 +232,13 @@ def cases_needed(
     n_skills: Numbers = 6,
     n_repeats: Numbers = 2,
     power: float = 0.8,
-    assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Estimate the number of cases per skill needed to detect a delta (or near/far gap).
 
     Parameters
     ----------
-    pilot, n_skills, n_repeats, assumptions, **words
+    pilot, n_skills, n_repeats, **words
         As in :func:`power_curve`.
     size : float or sequence of float, default 0.1
         True effects in rate units; a gap is far minus near and may be negative.
@@ -279,7 +275,7 @@ def cases_needed(
     >>> needed.loc[needed["measure"].eq("cases_per_skill"), "estimate"].tolist()
     [47.0, 21.0]
     """
-    settings = stated(assumptions, words)
+    settings = stated(words)
     _check_power(power, settings.ci_level)
     targets, rows = assumed.effects("size", size), []
     fewest = 2

@@ -6,7 +6,6 @@ row.
 Estimates with intervals (forest)
     estimates : any estimates frame, with one row per estimate
     corrected : naive and corrected estimates
-    severity : shifts in severity between graders
     ranks : ranks of graders by agreement with gold
     transfer : rates or deltas of near and far cases, and the gap between them
 
@@ -25,22 +24,23 @@ Copied text and thresholds (calibration)
     roc : true against false positives, as a curve over all thresholds
 
 Charts of numbers (charts)
-    cusum : control chart of gold checks
     power : power against the size of a study
     scores : structure score of each document against the results of agents
 """
 
+from typing import NoReturn
+
 from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
-from skillcomp.plots.charts import cusum, power, scores
-from skillcomp.plots.forest import corrected, estimates, ranks, severity, transfer
+from skillcomp.plots.charts import power, scores
+from skillcomp.plots.forest import corrected, estimates, ranks, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
+from skillcomp.removed_names import missing_name
 
 __all__ = [
     "case_map",
     "cases",
     "corrected",
-    "cusum",
     "dimensions",
     "estimates",
     "facet",
@@ -50,7 +50,6 @@ __all__ = [
     "ranks",
     "roc",
     "scores",
-    "severity",
     "threshold",
     "transfer",
 ]
@@ -58,3 +57,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing_name(__name__, name)

@@ -1,92 +1,12 @@
-"""Plots of control charts, power and structure scores."""
+"""Plots of power and of structure scores."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from skillcomp.plots import _shared as draw
-from skillcomp.style import INK
-
-_ALARM = "#D55E00"
-
-
-def cusum(
-    frame: pd.DataFrame,
-    *,
-    change: float | None = None,
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the path of a control chart with its limit and alarms.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row per check, in order of time: ``check`` (its position), ``cusum`` (the statistic
-        after the check) and ``limit``, which may vary between checks. Optional: ``alarm``, which is
-        True at alarms.
-    change : float, optional
-        Position of the true change in a simulation, marked with a dotted line.
-    legend : {"below", "right", False}
-        Position of the legend.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        If a column is missing.
-
-    See Also
-    --------
-    skillcomp.reliability.chart
-    """
-    where = "plots.cusum"
-    draw.require(frame, ["check", "cusum", "limit"], where)
-    at, value, bound = (draw.numbers(frame, name, where) for name in ("check", "cusum", "limit"))
-    ax = draw.axes(ax, height=2.2)
-    (path,) = ax.plot(at, value, color="#0072B2", marker="", linewidth=1.0, gid="path")
-    (line,) = ax.plot(at, bound, color=INK, marker="", linestyle=draw.DASH, gid="limit")
-    line.set_linewidth(0.8)
-    same = np.unique(bound[np.isfinite(bound)])
-    limit_text = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
-    entries: list[draw.Entry] = [("CUSUM", path), (limit_text, line)]
-    places = at[draw.truth(frame, "alarm", where)]
-    for place in places:
-        ax.axvline(place, color=_ALARM, marker="", linewidth=0.8, zorder=1, gid="alarm")
-    if len(places):
-        hit = np.isin(at, places)
-        ax.plot(at[hit], value[hit], color=_ALARM, marker="^", linestyle="", gid="alarm point")
-        alarm_text = ", ".join(draw.number_text(place, percent=False) for place in places[:3])
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        mark = Line2D([], [], color=_ALARM, marker="^", linewidth=0.8)
-        entries.append((f"alarm (at {alarm_text}{more})", mark))
-    if change is not None:
-        how: Any = {"color": INK, "linestyle": ":", "linewidth": 1.0, "marker": ""}
-        ax.axvline(change, zorder=1, gid="change", **how)
-        where_changed = f"true change (at {draw.number_text(change, percent=False)})"
-        entries.append((where_changed, Line2D([], [], **how)))
-    finite = value[np.isfinite(value)]
-    ax.set_ylim(bottom=float(finite.min(initial=0.0)))
-    ax.margins(x=0.01)
-    draw.label_x(ax, "Check")
-    draw.label_y(ax, "CUSUM statistic")
-    draw.legend(ax, entries, legend)
-    about = [f"{len(frame):,} checks"]
-    about += [f"highest value {finite.max():.3g}"] if len(finite) else []
-    about += [str(name) for name, _ in entries[1:]]
-    what = "CUSUM statistic of the checks in their order, with its limit"
-    draw.describe_axes(ax, what, ", ".join(about))
-    return ax
 
 
 def power(

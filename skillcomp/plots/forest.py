@@ -204,49 +204,6 @@ def _without_level(text: str) -> str:
     return re.sub(r",? \d[\d.]* ?% CI", "", text).replace("\n", " ").strip()
 
 
-def severity(
-    frame: pd.DataFrame,
-    *,
-    y: str | Sequence[str] = "grader",
-    hue: str | None = None,
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw shifts in severity between graders on the logit scale, where 0 is no shift.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        As for `estimates`, with estimates in logits. Above 0 (right), the grader is harsher than
-        the reference; below 0, it is more lenient.
-    y, hue, legend, ax
-        As for `estimates`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        If the estimates are in a unit other than logits.
-
-    See Also
-    --------
-    skillcomp.reliability.drift
-    """
-    if (unit_of_rows := draw.unit(frame, "plots.severity")) not in (None, "logits"):
-        raise FrameError(
-            f"plots.severity: the estimates are in {unit_of_rows}, not in logits; give the rows "
-            "'severity_shift' of reliability.drift, or draw these with plots.estimates."
-        )
-    text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · stricter →"
-    ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
-    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is stricter"
-    draw.describe_axes(ax, about)
-    return ax
-
-
 def ranks(
     frame: pd.DataFrame,
     *,

@@ -4,9 +4,9 @@
 another package can add one by the entry point ``skillcomp.readers``.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, _, _names = lazy.attach_stub(__name__, __file__)
+__getattr__, _, _names = attach_stub(__name__, __file__)
 # `read_results` is a public name of `skillcomp`, so it is not listed here
 __all__ = [name for name in _names if name not in {"read_results"}]
 

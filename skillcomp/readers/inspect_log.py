@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
+from skillcomp.io.files import open_file
 from skillcomp.readers.reader import Problems, Reader, as_object, as_text, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
@@ -70,9 +71,10 @@ class InspectReader(Reader):
 
 def _is_eval_file(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        opened = open_file(path, what="log", error=FrameError)
+        with opened, zipfile.ZipFile(opened) as archive:
             return any(name in archive.namelist() for name in _MEMBERS)
-    except (OSError, zipfile.BadZipFile, ValueError):
+    except (FrameError, OSError, zipfile.BadZipFile, ValueError):
         return False
 
 
@@ -80,6 +82,7 @@ def _log_at(path: Path) -> Any:
     """Return the log at a path; the file may have any name."""
     with extra_imports("inspect", f"{path}: a log of Inspect"):
         from inspect_ai.log import read_eval_log
+    open_file(path, what="log", error=FrameError).close()
     try:
         return read_eval_log(str(path), format="eval" if _is_eval_file(path) else "json")
     except Exception as cause:  # a broken log can raise errors from several libraries

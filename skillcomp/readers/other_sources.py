@@ -20,7 +20,8 @@ from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.table_reader import FrameWarning
-from skillcomp.io.files import decode, read_bytes
+from skillcomp.io.files import decode, open_file, read_bytes, strict_json
+from skillcomp.io.parquet_tables import read_parquet
 from skillcomp.io.store import RunStore
 from skillcomp.readers.reader import MAX_BYTES, read_json
 from skillcomp.readers.result_table import ROLES
@@ -62,12 +63,11 @@ def table_at(path: Path) -> pd.DataFrame | None:
     """Return the table in a parquet or csv file; None if the file is of another kind."""
     if not path.is_file():
         return None
-    with path.open("rb") as stream:
+    with open_file(path, what="table", error=FrameError) as stream:
         head = stream.read(4096)
-    if head.startswith(b"PAR1"):
-        if path.stat().st_size > MAX_BYTES:
-            raise FrameError(f"{path}: a table may have at most {MAX_BYTES:,} bytes.")
-        return _parsed_table(lambda: pd.read_parquet(path), path)
+        if head.startswith(b"PAR1"):
+            stream.seek(0)
+            return _parsed_table(lambda: read_parquet(stream, path), path)
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     line = first.splitlines()[0] if first else b""
     separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
@@ -87,6 +87,8 @@ def table_at(path: Path) -> pd.DataFrame | None:
 def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
     try:
         return parse()
+    except FrameError:
+        raise
     except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
         message = " ".join(str(cause).split())
         raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
@@ -111,12 +113,13 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
     """Return the table in a file of JSON objects (a list or JSON Lines); None for other files."""
     if not path.is_file() or path.suffix not in (".json", ".jsonl"):
         return None
+    lines: list[bytes] = []
     try:
         if path.suffix == ".json":
             rows = read_json(path)
         else:
             what: dict[str, Any] = {"max_bytes": MAX_BYTES, "what": "table", "error": FrameError}
-            lines = read_bytes(path, root=path.parent, **what).splitlines()
+            lines = read_bytes(path, root=path.parent, **what).split(b"\n")
             rows = [orjson.loads(line) for line in lines if line.strip()]
     except (FrameError, orjson.JSONDecodeError):
         return None
@@ -125,7 +128,14 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
     names = {columns.get(str(name), str(name)) for name in table.columns}
     has_case = names & {"case", "case_id", "question_id", "id"}
     has_verdict = names & {"winner", "passed", "score"}
-    return table if names >= _OF_PASSAGES or (has_case and has_verdict) else None
+    if not (names >= _OF_PASSAGES or (has_case and has_verdict)):
+        return None
+    for number, line in enumerate(lines, start=1):
+        try:
+            strict_json(line.strip() or b"null")
+        except ValueError as cause:
+            raise FrameError(f"{path}, line {number}: not JSON ({cause}).") from cause
+    return table
 
 
 def frames_of_table(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from os import PathLike
+from os.path import exists
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,10 +16,9 @@ import pandas as pd
 from skillcomp.errors import FrameError, literal, problem_list, require_known
 from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
-from skillcomp.io.files import as_path, shown
+from skillcomp.io.files import as_path, open_file, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.study_overview import change_lines
-from skillcomp.readers.benchflow import BenchflowReader
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
@@ -68,7 +68,6 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     WorkspaceReader,
     DeepevalReader,
     HarborReader,
-    BenchflowReader,
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
@@ -230,7 +229,7 @@ def _paths_by_condition(path: Any) -> dict[str | None, Path]:
     parts = dict(path) if isinstance(path, Mapping) else {None: path}
     paths = {name: as_path(part, "read_results: path", FrameError) for name, part in parts.items()}
     for place in paths.values():
-        if not place.exists():
+        if not exists(place):
             raise FrameError(f"{place}: there are no results here.")
     if not paths:
         raise FrameError("read_results: path: an empty mapping; expected condition: path.")
@@ -311,7 +310,7 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
 
 def _json_fault(file: Path) -> str | None:
     """Return why a file that looks like JSON cannot be read; None for all other files."""
-    with file.open("rb") as stream:
+    with open_file(file, what="file of results", error=FrameError) as stream:
         head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
     if file.suffix == ".jsonl" or not head.startswith((b"{", b"[")):
         return None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal
+from skillcomp.errors import FrameError
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import is_below, read_bytes, whole_content
+from skillcomp.io.files import is_below, read_bytes, strict_json, whole_content
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
@@ -131,18 +129,10 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
     data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
     try:
         data = data.removeprefix(b"\xef\xbb\xbf")
-        content = whole_content(orjson.loads(data))
-        json.loads(data, object_pairs_hook=_refuse_repeated_keys)
+        content = whole_content(strict_json(data))
     except (ValueError, RecursionError) as cause:
         raise FrameError(f"{path}: not JSON ({cause}).") from cause
     return content
-
-
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Raise ValueError if an object repeats a key; parsers would silently keep one value."""
-    if len(names := {name for name, _ in pairs}) < len(pairs):
-        repeated = next(name for name in names if [n for n, _ in pairs].count(name) > 1)
-        raise ValueError(f"an object has the key {literal(repeated)} twice")
 
 
 def forget_files() -> None:

@@ -1,5 +1,5 @@
 """Reliability of a grader: agreement with gold, consistency, drift and integrity of verdicts."""
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,6 +1,4 @@
 from .consistency import consistency as consistency
-from .consistency import flip_rates as flip_rates
-from .control_chart import chart as chart
 from .drift import drift as drift
 from .drift import flip_counts as flip_counts
 from .drift import flipped as flipped

@@ -24,7 +24,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean, bounded_means
+from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
@@ -88,10 +88,6 @@ def consistency(
     FrameError
         If the frame breaks its contract, graders, versions or agents would be pooled, or ``by``
         names ``round``.
-
-    See Also
-    --------
-    flip_rates : The flip rate of every case.
 
     Notes
     -----
@@ -278,58 +274,3 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     how["average"] = ["agent"] if "agent" in verdicts else []
     rows = consistency(verdicts[n_rounds.gt(1)], **how)
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)
-
-
-def flip_rates(
-    verdicts: pd.DataFrame, *, by: By = ("grader",), ci_level: float = 0.95
-) -> pd.DataFrame:
-    """Estimate the flip rate of each case between rounds of grading.
-
-    Parameters
-    ----------
-    verdicts : pandas.DataFrame
-        A verdicts frame with all rounds.
-    by : str or sequence of str, default ("grader",)
-        As in :func:`consistency`.
-    ci_level : float, default 0.95
-        Level of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ``by``, skill and case that was graded twice, with the estimates columns. The
-        measure is ``flip_rate``; ``n`` counts items with verdicts in two rounds, and the estimate
-        is NaN if there are none. The interval is that of
-        :func:`skillcomp.stats.bounded.bounded_mean`, which takes the checks of the case as
-        independent, as ``note`` states. ``n_flipped`` counts the items that flipped. ``n_missing``,
-        ``worst_low`` and ``worst_high`` are as in :func:`consistency`.
-
-    Raises
-    ------
-    FrameError
-        As in :func:`consistency`.
-    """
-    check_settings("reliability.flip_rates", ci_level)
-    names, decided, _ = _checked_rounds(verdicts, by, "reliability.flip_rates")
-    keys = [name for name in CASE if name not in names]
-    again = decided[decided["again"]]
-    parts = list(groups(again, [*names, *keys]))
-    items = [
-        part.groupby(ITEM, sort=False)["verdict"].agg(["min", "max", "count", "size"])
-        for _, part in parts
-    ]
-    flips = [of_case["min"].ne(of_case["max"])[of_case["count"].ge(2)] for of_case in items]
-    shares = bounded_means(
-        [(flipped.to_numpy(), None, None) for flipped in flips], quantity=RATES, ci_level=ci_level
-    )
-    rows = []
-    for (values, part), of_case, flipped, share in zip(parts, items, flips, shares, strict=True):
-        is_open, low = of_case["count"].lt(of_case["size"]), of_case["min"].lt(of_case["max"])
-        n_missing, worst = int(is_open.sum()), [float(x.mean()) for x in (low, low | is_open)]
-        note = f"{plural(len(flipped), 'check')} of one case taken as independent"
-        ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}" if n_missing else ""
-        note = join_notes(note if len(flipped) else _NO_PAIR, *_left_out(part), ends)
-        about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
-        rate_row = row("flip_rate", share, n_flipped=int(flipped.sum()), **values, **about)
-        rows.append(rate_row | {"n_clusters": 1.0 if len(flipped) else NAN, "note": note})
-    return estimates(rows, by=[*names, *keys], extra=["n_flipped", *_MISSING])

@@ -49,6 +49,7 @@ _REASONS = {
 }
 _NEEDS_SKILL = {*MODES} - {"leading_prompt_capitulation", "scope_reduction_softening"}
 _BOUNDARY = ("C4", "C9")
+_SHORT = 3  # N-grams of this length distinguish a close paraphrase from coincidence.
 _FACTS = ["comprehension_dimension", "transfer", "bloom", "contrast_of"]
 
 
@@ -59,7 +60,6 @@ def failure_modes(
     cases: pd.DataFrame,
     *,
     ngram: int = 6,
-    short: int = 3,
     verbatim: str = "verbatim",
 ) -> pd.DataFrame:
     """Label each failed behaviour with the way in which the answer failed.
@@ -72,13 +72,11 @@ def failure_modes(
         An attempts frame, which shows the skill that was loaded.
     shared : pandas.DataFrame
         Result of :func:`skillcomp.overlap.score` on these attempts, with the lengths ``ngram``
-        and ``short``.
+        and 3.
     cases : pandas.DataFrame
         A cases frame with comprehension_dimension, transfer, bloom and contrast_of.
     ngram : int, default 6
         Length in tokens of the n-grams that count as copying.
-    short : int, default 3
-        Length in tokens of the n-grams that distinguish a close paraphrase from coincidence.
     verbatim : str, default "verbatim"
         A negative check is taken to forbid copying if its id contains this text.
 
@@ -120,13 +118,13 @@ def failure_modes(
       ``bloom`` is not ``understand``);
     - paraphrastic_regurgitation: the skill was loaded, a positive check failed, the
       answer shares no n-gram of ``ngram`` tokens with the skill, but shares a larger part of its
-      n-grams of ``short`` tokens than every answer about the skill that was given without it.
+      n-grams of three tokens than every answer about the skill that was given without it.
 
     Behaviours without a mode failed for another reason, most often a lack of knowledge. The
     comprehension report names the modes but does not define them; the rules are this library's
     interpretation. Read the labelled rows before you count them.
     """
-    facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram, short)
+    facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram)
     failed = facts[facts["verdict"].eq(0.0)].reset_index(drop=True)
     applies = _modes_that_apply(failed, _passes_near_cases(failed, facts), verbatim)
     modes = pd.Series(pd.NA, index=failed.index, dtype="str", name="mode")
@@ -142,7 +140,6 @@ def _verdicts_with_facts(
     shared: pd.DataFrame,
     cases: pd.DataFrame,
     ngram: int,
-    short: int,
 ) -> pd.DataFrame:
     """Add to each verdict the facts about its case and answer that decide its failure mode."""
     verdicts = check(verdicts, "verdicts")
@@ -155,7 +152,7 @@ def _verdicts_with_facts(
     answered = verdicts["attempt_id"].isin(attempts.index).to_numpy()
     _require_rows(verdicts["attempt_id"], answered, attempts.index, "attempts", "attempt")
     loaded = _skill_was_loaded(attempts)
-    copied, close = _closeness_to_skill(shared, loaded, ngram, short)
+    copied, close = _closeness_to_skill(shared, loaded, ngram)
     columns = {name: facts[name].reindex(case).array for name in _FACTS}
     columns |= {
         "verdict": known_verdict(verdicts),
@@ -185,17 +182,17 @@ def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
 
 
 def _closeness_to_skill(
-    shared: pd.DataFrame, loaded: pd.Series, ngram: int, short: int
+    shared: pd.DataFrame, loaded: pd.Series, ngram: int
 ) -> tuple[pd.Series, pd.Series]:
     """Return two facts about the overlap of each answer with the skill.
 
     The first is whether the answer shares an n-gram of length ``ngram`` with the skill. The second
-    is whether the answer shares a larger part of its n-grams of length ``short`` with the skill
+    is whether the answer shares a larger part of its n-grams of three tokens with the skill
     than every answer about that skill that was given without it; NA if there is no such answer.
     """
     columns = ["skill", "any_shared", "share"]
     copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
-    brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
+    brief = shared_of(shared, _SHORT, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     largest = brief["skill"].map(without.groupby("skill")["share"].max())
     # Answers without the skill show how much is shared by coincidence. Without such answers, the

@@ -69,7 +69,9 @@ def contrast(
     verdicts, gold : pandas.DataFrame
         A verdicts frame with two or more graders, and a gold frame.
     between : {"grader", "grader_version", "round"}, default "grader"
-        The column with the compared levels; the other two columns must have only one value.
+        The column with the compared levels; the other two columns must have only one value. With
+        ``"round"``, a version that graded twice is compared with itself: if a provider changed the
+        model under its name, the later round differs.
     by, average, cases, ci_level, interval
         As in :func:`drift`.
 
@@ -159,7 +161,8 @@ def contrast(
         compared = _compared_graders(part, between, levels, ci_level, interval)
         rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
     rows = [line | {"note": join_notes(line["note"], together)} for line in rows]
-    return estimates(rows, by=[*names, between], extra=_EXTRA)
+    frame = estimates(rows, by=[*names, between], extra=_EXTRA)
+    return frame.astype({"reference": checked[between].dtype})
 
 
 def contrast_counts(
@@ -248,8 +251,8 @@ def _require_two(names: Any, between: str, what: str) -> None:
     if len(names) < 2:
         only = f"'{names[0]}' is the only {between}" if len(names) else f"there is no {between}"
         raise FrameError(
-            f"{what}: {only}: nothing to compare. Grade the same answers with a second grader, or "
-            f"name the column whose values you compare: between=."
+            f"{what}: {only}: nothing to compare. Grade the same answers with a second {between}, "
+            f"or name the column whose values you compare: between=."
         )
 
 

@@ -19,6 +19,8 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import ITEM, usable
+from skillcomp.io.files import read_own
+from skillcomp.io.redaction import redact_bytes
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
@@ -302,7 +304,7 @@ def _write_csv(path: Path, frame: pd.DataFrame) -> None:
     try:
         with file:
             # write a byte order mark, by which spreadsheets recognise UTF-8
-            file.write(text.encode("utf-8-sig"))
+            file.write(redact_bytes(text.encode("utf-8-sig")))
     except OSError as cause:
         path.unlink()
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
@@ -384,7 +386,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
-    data = path.read_bytes()
+    data = read_own(path, what="sheet", error=FrameError)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,5 +1,5 @@
 """Report of a study: one page with the answer and, below it, the executed notebooks."""
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -33,6 +33,7 @@ from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS, Drawn
 from skillcomp.frames.words import condition_names, distinct_words
+from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
@@ -501,9 +502,37 @@ def _add_cases_needed(
 
     def needed() -> pd.DataFrame:
         n_repeats = max(int(repeats.median()), 1)
-        return planning.cases_to_settle(undecided, outcomes, n_repeats=n_repeats, **how)
+        return _cases_for_verdicts(undecided, outcomes, n_repeats, **how)
 
     into.add("needed", len(repeats), needed)
+
+
+def _cases_for_verdicts(
+    undecided: pd.DataFrame, outcomes: pd.DataFrame, n_repeats: int, *, by: list[str], **how: Any
+) -> pd.DataFrame:
+    """Estimate how many cases would settle each verdict if the true change is as observed.
+
+    The rows with a margin of 0 are about a gain or loss, at the level that the adjustment of its
+    p-value asks for. The other rows are about a change beyond the margin or, if the observed change
+    is smaller, within it.
+    """
+    pilot = planning.variance_components(outcomes, by=by, reference=how["reference"])
+    how |= {"n_skills": 1, "n_repeats": n_repeats}
+    frames = []
+    for _, verdict in undecided.iterrows():
+        keys = [*by, "condition"]
+        part = pilot[pilot[keys].eq(verdict[keys]).all(axis=1)]
+        size, margin = verdict["estimate"], verdict["margin"]
+        if part.empty or pd.isna(size):
+            continue
+        levels = {margin: verdict["ci_level"]}
+        if abs(size) >= margin and pd.notna(verdict["p_limit"]):
+            levels = {0.0: 1.0 - verdict["p_limit"], **levels}
+        for beyond, ci_level in levels.items():
+            plan: dict[str, Any] = {"margin": beyond, "ci_level": ci_level, **how}
+            frame = planning.cases_needed(part, by=by, size=size, **plan)
+            frames.append(frame[frame["measure"].eq("cases_per_skill")].assign(margin=beyond))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -536,8 +565,9 @@ def _groups_of_skills(folder: Path) -> dict[str, str]:
     file = folder / GROUPS_FILE
     if not file.is_file():
         return {}
+    data = read_own(file, what="list of groups", error=StudyError)
     try:
-        skills_of = orjson.loads(file.read_bytes())
+        skills_of = orjson.loads(data)
         return {str(skill): str(group) for group, skills in skills_of.items() for skill in skills}
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         raise StudyError(

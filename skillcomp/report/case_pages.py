@@ -86,7 +86,7 @@ def write_case_pages(
     data = _read_study(opened(study), grader, reference, round, checks)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.html"):
+    for old in filter(Path.is_file, folder.glob("*.html")):
         with old.open("rb") as file:
             if _GENERATOR in file.read(400):
                 old.unlink()

@@ -120,7 +120,8 @@ def findings(
     corrected : pandas.DataFrame, optional
         Result of :func:`skillcomp.correction.delta` by grader.
     needed : pandas.DataFrame, optional
-        Result of :func:`skillcomp.planning.cases_to_settle` for the undetermined skills.
+        Rows of :func:`skillcomp.planning.cases_needed` for the undetermined skills, with an added
+        column ``margin``.
     effects : pandas.DataFrame, optional
         Result of :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import bias, correction, plots, reliability
-from skillcomp.frames.estimates import ordered
+from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.report import phrases as say
 from skillcomp.report.about_graders import about_graders
@@ -25,7 +25,7 @@ from skillcomp.report.grader_findings import (
 from skillcomp.report.phrases import Row
 from skillcomp.report.study_data import StudyData, StudyEstimates
 from skillcomp.report.study_screen import StudyScreen, cell_table
-from skillcomp.stats.results import Interval, units_needed
+from skillcomp.stats.results import units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
 
@@ -345,12 +345,6 @@ def gold_sentences(
             texts.append(what if needs else what.replace("For", "for", 1))
     if texts:
         yield f"{'; '.join(texts)}."
-
-
-def interval_of(row: Row) -> Interval:
-    """Return the estimate, limits, level and n of a row as an `Interval`."""
-    estimate, low, high, n = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "n"))
-    return Interval(estimate, low, high, ci_level=float(row["ci_level"]), n=n)
 
 
 def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:

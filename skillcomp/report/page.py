@@ -32,7 +32,7 @@ from skillcomp import plots, style
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.probes import probe_rates, probed_checks, probes
+from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested_reasons
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
@@ -294,8 +294,9 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
         return {"figures": []}
     at_fault = probed[probed["finding"].ne("")].drop(columns="skill")
     checks = probed_checks(probed)
-    counts = checks["at_fault"].sum(), len(checks), (~checks["tested"]).sum()
-    html = Markup("<p>{:,} of {:,} checks are at fault; {:,} were not tested.</p>").format(*counts)
+    untested = untested_reasons(probed) or "all were tested"
+    counts = checks["at_fault"].sum(), len(checks)
+    html = Markup("<p>{:,} of {:,} checks are at fault; {}.</p>").format(*counts, untested)
     if len(at_fault):
         rows = Markup(table(at_fault).linked(out / "probe.csv").html(most=5))
         html += Markup('<div class="table">{}</div>').format(rows)

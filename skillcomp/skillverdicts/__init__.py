@@ -4,6 +4,6 @@ Decisions compare an interval with a stated margin. "No change" is a claim of eq
 interval must be inside the margin. A difference that is not significant is not enough.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

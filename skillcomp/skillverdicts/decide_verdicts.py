@@ -149,9 +149,7 @@ def decide(
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are counted against the verdict. If the estimate is then
     beyond the margin on which the verdict rests, or the interval includes 0 although a gain or loss
-    is claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it. Otherwise
-    the note gives the tipping point: the smallest number of missing attempts that change the
-    verdict if they are counted against it. Those with the largest influence are counted first.
+    is claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it.
 
     With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
     the corrected rate of the reference. If no correction is recommended for a row, because labels

@@ -8,7 +8,7 @@ agreement: graders compared with each other
     ``bootstrap_agreement``: raw agreement, kappa, Gwet's AC1 or alpha for ratings in clusters.
 
 association: association of two numbers per unit
-    ``association``, ``Association``: R squared of a straight line, and Spearman's correlation.
+    ``association``: R squared of a straight line, and Spearman's correlation.
     ``detectable_r_squared``: the smallest R squared that a given number of units can detect.
 
 bounded: means of bounded values, the interval of all analyses
@@ -18,17 +18,11 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
 
 bounded_studies: bounded means of many studies
-    ``bounded_mean_counts``, ``BoundedMeans``: means from the number of cases with each value.
+    ``bounded_mean_counts``: means from the number of cases with each value.
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters
-    ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
     ``cr2_mean``: a mean with CR2 standard error and Satterthwaite df.
-    ``sign_flip``: test of a mean by flipping the signs of whole clusters.
-
-cusum: a control chart of the errors in single checks
-    ``bernoulli_cusum``, ``BernoulliCusum``: the chart.
-    ``cusum_limit``, ``cusum_steps``: value of the chart that raises an alarm, and its steps.
 
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.
@@ -56,7 +50,7 @@ ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
 
 random_effects: effects that differ between units, such as skills
-    ``random_effects``, ``RandomEffects``: their standard deviation, and partially pooled effects.
+    ``random_effects``: their standard deviation, and partially pooled effects.
     ``prediction_interval``: the effect of the next unit.
 
 ratios: amounts without an upper bound
@@ -77,6 +71,6 @@ significance: the same items judged by two or more versions
     ``rank_sets``: confidence sets of the ranks of graders, from adjusted pairs.
 """
 
-import lazy_loader as lazy
+from skillcomp.removed_names import attach_stub
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,7 +1,6 @@
 from .agreement import bootstrap_agreement as bootstrap_agreement
 from .agreement import cohen_kappa as cohen_kappa
 from .agreement import krippendorff_alpha as krippendorff_alpha
-from .association import Association as Association
 from .association import association as association
 from .association import detectable_r_squared as detectable_r_squared
 from .bounded import DELTAS as DELTAS
@@ -12,17 +11,9 @@ from .bounded import Quantity as Quantity
 from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_means as bounded_means
-from .bounded_studies import BoundedMeans as BoundedMeans
 from .bounded_studies import bounded_mean_counts as bounded_mean_counts
 from .bounded_studies import sides_of_null as sides_of_null
-from .clusters import ClusteredFit as ClusteredFit
-from .clusters import cr2 as cr2
 from .clusters import cr2_mean as cr2_mean
-from .clusters import sign_flip as sign_flip
-from .cusum import BernoulliCusum as BernoulliCusum
-from .cusum import bernoulli_cusum as bernoulli_cusum
-from .cusum import cusum_limit as cusum_limit
-from .cusum import cusum_steps as cusum_steps
 from .detection import bootstrap_auc as bootstrap_auc
 from .detection import clean_needed as clean_needed
 from .gaps import bounded_slope as bounded_slope
@@ -41,7 +32,6 @@ from .passk import pooled_pass_at_k as pooled_pass_at_k
 from .passk import pooled_pass_hat_k as pooled_pass_hat_k
 from .ppi import ppi_mean as ppi_mean
 from .ppi import ppi_paired as ppi_paired
-from .random_effects import RandomEffects as RandomEffects
 from .random_effects import prediction_interval as prediction_interval
 from .random_effects import random_effects as random_effects
 from .ratios import log_ratio as log_ratio

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import skillcomp as sc
+from benchmarks import simulated
 
 Frames = Mapping[str, pd.DataFrame]
 N = 99  # resamples
@@ -39,9 +40,9 @@ def documents(forced: pd.DataFrame) -> pd.DataFrame:
 @cache
 def frames() -> dict[str, pd.DataFrame]:
     """Return the frames of a study as its readers would give them, and what is made of them."""
-    judge = sc.simulate.Grader("judge", rounds=2, quote_error_rate=0.1, failure_rate=0.02)
-    strict = sc.simulate.Grader("strict", sensitivity=0.7, drift=(0.5, 0.6, 0.95))
-    made = sc.simulate.study(
+    judge = simulated.Grader("judge", rounds=2, quote_error_rate=0.1, failure_rate=0.02)
+    strict = simulated.Grader("strict", sensitivity=0.7, drift=(0.5, 0.6, 0.95))
+    made = simulated.study(
         n_skills=3,
         n_cases=18,
         contrast_pairs=2,
@@ -59,10 +60,10 @@ def frames() -> dict[str, pd.DataFrame]:
     outcomes = sc.frames.outcomes(first, made.cases)
     copies = sc.bias.perturb(made.attempts, kind="hedge")
     both = pd.concat([made.attempts, copies], ignore_index=True)
-    graded = sc.simulate.grade(made, sc.simulate.Grader("judge"), attempts=copies, seed=5)
+    graded = simulated.grade(made, simulated.Grader("judge"), attempts=copies, seed=5)
     perturbed = pd.concat([one, graded], ignore_index=True)
     shared = sc.overlap.score(made.attempts, skills=made.skills, cases=made.cases, ngram=[3, 4, 6])
-    passages = sc.simulate.passages(made.skills, topics=5)
+    passages = simulated.passages(made.skills, topics=5)
     scored = sc.overlap.score(passages, skills=made.skills, ngram=[3, 4, 6])
     chosen = sc.overlap.calibrate(
         shared,
@@ -74,7 +75,6 @@ def frames() -> dict[str, pd.DataFrame]:
     )
     modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
     marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
-    stream = sc.simulate.gold_stream(n=120, rise_at=60)
     forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
     scores = sc.structure.score(made.skills)
     skilled = forced[forced["condition"].eq("skill")].reset_index(drop=True)
@@ -105,7 +105,6 @@ def frames() -> dict[str, pd.DataFrame]:
         "cut": chosen,
         "modes": modes,
         "marks": marks,
-        "stream": stream,
         "prompts": prompts,
         "runs": skilled.assign(run="run " + skilled["repeat"].astype("str")),
         "invocations": invoked(made.attempts, prompts),
@@ -141,7 +140,7 @@ def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
 @cache
 def skills() -> dict[str, sc.records.Skill]:
     """Return the skills of the study."""
-    return sc.simulate.study(n_skills=3, n_cases=18, contrast_pairs=2, seed=4).skills
+    return simulated.study(n_skills=3, n_cases=18, contrast_pairs=2, seed=4).skills
 
 
 # what each public analysis is asked; the frames come in whatever dtype the caller makes of them
@@ -216,7 +215,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
         f["verdicts"], f["gold"], reference_grader="judge"
     ),
-    "reliability.flip_rates": lambda f: sc.reliability.flip_rates(f["rounds"]),
     "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
         f["one"], f["attempts"], f["shared"], f["cases"]
     ),
@@ -229,7 +227,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.integrity_rates": lambda f: sc.reliability.integrity_rates(
         f["marks"], cases=f["cases"]
     ),
-    "reliability.chart": lambda f: sc.reliability.chart(f["stream"], p0=0.05, p1=0.15, arl=100),
     "bias.audit": lambda f: sc.bias.audit(
         f["one"], f["attempts"], f["gold"], pairwise=f["compared"], cases=f["cases"]
     ),
@@ -239,9 +236,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.position": lambda f: sc.bias.position(f["pairwise"], by=GRADER, cases=f["cases"]),
     "bias.win_rates": lambda f: sc.bias.win_rates(
         f["pairwise"], f["attempts"], by=GRADER, sides="condition", cases=f["cases"]
-    ),
-    "bias.position_change": lambda f: sc.bias.position_change(
-        two_judges(f["pairwise"]), reference_grader="other", cases=f["cases"]
     ),
     "correction.rate": lambda f: sc.correction.rate(
         f["verdicts"], f["gold"], by=["grader", "condition"], cases=f["cases"]
@@ -263,9 +257,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "triggers.goals": lambda f: sc.triggers.goals(f["one"], f["cases"], by=["skill"]),
     "planning.variance_components": lambda f: sc.planning.variance_components(
         f["outcomes"], by=GRADER
-    ),
-    "planning.cases_to_settle": lambda f: sc.planning.cases_to_settle(
-        sc.skillverdicts.decide(f["forced"]), f["forced"], by=["skill"], n_studies=40
     ),
     "planning.cases_needed": lambda f: sc.planning.cases_needed(f["forced"], n_studies=40),
     "planning.minimum_detectable_delta": lambda f: sc.planning.minimum_detectable_delta(

@@ -105,7 +105,6 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     "lint_path evals": lambda name, folder: lint_path(folder / "none" / name, evals=True),
     "passages": lambda name, _: sc.frames.passages(name),
     "read_labels": lambda name, _: sc.reliability.read_labels(name, labeller="me"),
-    "export.read": lambda name, _: sc.export.read(name),
     "export.write": lambda name, folder: sc.export.write({}, folder / name),
     "datasets": lambda name, _: sc.datasets.load(name),
 }

@@ -88,7 +88,6 @@ OTHERS = {
     *("planning.cost_estimate", "planning.cost_total", "reliability.join_labels"),
     *("reliability.label_sheet", "reliability.read_labels", "reliability.contrast_counts"),
     *("overlap.positives", "overlap.positives_found", "overlap.spans"),  # texts, made or shown
-    "overlap.score_files",
 }
 
 

@@ -13,6 +13,7 @@ from analyses import frames as whole_study
 from pandas.api import types
 
 import skillcomp as sc
+from benchmarks import simulated
 from skillcomp.errors import SkillcompError
 
 # their rows are identified by numbers
@@ -31,7 +32,7 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 def small_study() -> Frames:
     """Build the frames that the first analyses need."""
     plan = {"n_skills": 2, "n_cases": 10, "checks_per_case": 2, "labeller_error": 0.1}
-    study = sc.simulate.study(**plan, value="passed", seed=4)
+    study = simulated.study(**plan, value="passed", seed=4)
     gold = study.gold[study.gold["labeller"].eq("adjudicated")].reset_index(drop=True)
     outcomes = sc.frames.outcomes(study.verdicts, study.cases)
     same = {"outcomes": outcomes, "forced": outcomes}

@@ -10,7 +10,7 @@ from pandas.testing import assert_frame_equal
 # drawn at random row by row, or in the order of the rows by their nature
 BY_ORDER = {
     *("overlap.calibrate", "reliability.agreement", "reliability.consistency"),
-    *("reliability.drift", "reliability.chart", "overlap.roc"),
+    *("reliability.drift", "overlap.roc"),
     "deltas.over_time",  # the oldest run first
 }
 BY_ID = {"bias.perturb"}  # what is added to an answer is drawn by its id

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
-import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
-from urllib.parse import quote, urlsplit
+from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
 
 from skillcomp.errors import error_text
 from skillcomp.io.files import whole_text
+from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
-
-if TYPE_CHECKING:
-    from skillcomp.live.agents.batch_service import BatchService
 
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
@@ -36,17 +31,6 @@ _FAMILIES = {
     "deepseek": r"deepseek",
     "grok": r"grok",
 }
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
-# Match the password in a URL such as http://name:password@proxy.
-_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
-# URL-safe base64 replaces each of these two characters of base64 with another one.
-_URL_SAFE = {"+": "-", "/": "_"}
-
-# `_LINE_BREAK` matches line breaks between the letters of an encoded secret. `_BETWEEN_BYTES`
-# matches separators, such as a colon, between bytes in hexadecimal form. Both also match the
-# escapes of line breaks in JSON.
-_LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
-_MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
 # The cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
 _BEYOND = 2**63  # The smallest positive integer that an int64 column cannot hold.
@@ -156,7 +140,7 @@ class Reply(Record):
         What went wrong, as one sentence; None if nothing did.
     fatal : bool
         Whether the cause of the failure (no permission, no money) would make every further prompt
-        fail, too. For a request in a batch: whether it must not be sent again.
+        fail, too.
     settings : str or None
         Settings of the agent that gave the reply, as JSON.
     wait_seconds : float or None
@@ -204,7 +188,7 @@ class Reply(Record):
                     fields["cost_note"] = f"a cost of {value} USD is reported, which cannot be"
         answer = fields.get("answer")
         if isinstance(answer, str) and len(answer) > MAX_ANSWER:
-            fields["answer"] = answer[:MAX_ANSWER]
+            fields["answer"] = redacted_start(answer, MAX_ANSWER)
             if fields.get("status", "ok") == "ok":
                 fields["status"] = "truncated"
             cut = f"the answer has {len(answer):,} characters and is cut after {MAX_ANSWER:,}"
@@ -285,8 +269,6 @@ class BaseAgent(ABC):
         The attributes of `Agent`. By default, model and family are None and there are no settings.
     prices : sequence of Price
         Prices to use instead of the list prices.
-    batches : BatchService or None
-        The service to which the prompts can be sent in batches; None without such a service.
     is_recording : bool
         Whether the agent replays recorded replies; they cost nothing, so no budget counts them.
     takes_files : bool
@@ -308,7 +290,6 @@ class BaseAgent(ABC):
     family: str | None = None
     settings: str = "{}"
     prices: Sequence[Price] = ()
-    batches: BatchService | None = None
     is_recording: bool = False
     takes_files: bool = False
     installs_folders: bool = False
@@ -383,7 +364,7 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
     return Reply(
         **fields,
         status="error",
-        error=redact(message)[:MAX_ERROR],
+        error=redacted_start(message, MAX_ERROR),
         cost_note=UNREADABLE,
         trace=_raw_text(content),
     )
@@ -404,12 +385,17 @@ def _raw_text(content: Any) -> str:
             content = json.dumps(plain, default=str, ensure_ascii=False)
         except Exception:  # model_dump of a malformed message can raise any exception
             content = f"({type(content).__name__})"
-    # Cut the text only after redaction, because a cut key would not be recognised.
-    return redact(whole_text(content))[:_MAX_RAW]
+    return redacted_start(whole_text(content), _MAX_RAW)
+
+
+def redacted_reply(reply: Reply) -> Reply:
+    """Return a reply with the secrets replaced in all its texts."""
+    texts = {name: redact(v) for name, v in reply if isinstance(v, str) and name != "status"}
+    return reply.model_copy(update=texts)
 
 
 def cost_fields(
-    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
+    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]
 ) -> dict[str, Any]:
     """Return `cost_usd` and `cost_note` of a `Reply`.
 
@@ -417,71 +403,11 @@ def cost_fields(
     note.
     """
     try:
-        price = cost(Usage(*tokens), model, batch=batch, prices=prices)
+        price = cost(Usage(*tokens), model, prices=prices)
     except ValueError:
         what = "tokens for one hour than in all" if any(tokens[4:]) else "cached tokens than tokens"
         return {"cost_note": f"{who} reports more {what}"}
     return {"cost_usd": None if math.isnan(price.usd) else price.usd, "cost_note": price.note}
-
-
-def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Replace the secret values of environment variables in a text by the names of the variables.
-
-    The base64, base32, hexadecimal, URL-encoded, reversed and JSON forms of a value are replaced,
-    too. Other forms, such as rot13 or one letter per line, are not recognised.
-
-    Examples
-    --------
-    >>> redact("401: key sk-12345678 is wrong", {"A_KEY": "sk-12345678"})
-    '401: key [A_KEY] is wrong'
-    """
-    variables = os.environ if environment is None else environment
-    secrets = [
-        (secret, name)
-        for name, value in variables.items()
-        for secret in ([value] if _is_secret_name(name) else _IN_URL.findall(value))
-        if len(secret) >= _MIN_SECRET
-    ]
-    # a secret can contain a shorter one, so replace the longest first
-    for secret, name in sorted(secrets, key=lambda pair: -len(pair[0])):
-        text = text.replace(secret, f"[{name}]")
-        for pattern in _encoded_forms(secret):
-            text = pattern.sub(f"[{name}]", text)
-    return text
-
-
-def _is_secret_name(name: str) -> bool:
-    return bool(_SECRET_NAME.search(name))
-
-
-@lru_cache(maxsize=64)
-def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns that match the encoded forms of a secret.
-
-    The patterns of base64, base32 and hexadecimal forms also match across line breaks.
-    """
-    raw = secret.encode("utf-8", "surrogatepass")
-    forms = {secret[::-1], quote(secret, safe=""), quote(secret, safe="").lower()}
-    for text in (secret, secret[::-1]):
-        for ascii_only in (True, False):
-            once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-            forms |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
-    patterns = [re.escape(form) for form in sorted(forms, key=len)[::-1] if form != secret]
-    for data in (raw, raw[::-1]):
-        pairs = (f"{byte:02x}" for byte in data)
-        patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
-        # base64 encodes 3 bytes as 4 letters of 6 bits each; base32 encodes 5 bytes as 8 letters
-        # of 5 bits each
-        for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            # the secret can begin at any of the bytes that are encoded together
-            for start in range(size):
-                whole = encode(b"\0" * start + data).decode().rstrip("=")
-                # keep only the letters of which all bits belong to the secret
-                last = (start + len(data)) * 8 // bits
-                core = whole[-(-start * 8 // bits) : last]
-                letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)
-                patterns.append(_LINE_BREAK.join(letters))
-    return tuple(map(re.compile, patterns))
 
 
 class Attribute(str):

@@ -14,19 +14,18 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.event_streams import whole_number
+from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     Reply,
     host_of,
-    redact,
     settings_json,
     whole_hash,
 )
-from skillcomp.live.agents.anthropic_batches import AnthropicBatches
 from skillcomp.live.agents.service import MAX_RETRIES, CacheGate, ServiceAgent, retry_after
 from skillcomp.live.concurrency import interruption
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus, Skill
+from skillcomp.records import AttemptStatus
 
 with extra_imports("live", "AnthropicAgent"):
     import anthropic
@@ -128,7 +127,6 @@ class AnthropicAgent(ServiceAgent):
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
-        self.batches = AnthropicBatches(self)
         # a lock belongs to the event loop that first used it, so each loop needs its own CacheGate
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
@@ -212,7 +210,7 @@ class AnthropicAgent(ServiceAgent):
                 gate.open_after_failure(prefix)
         return reply
 
-    def _reply_fields(self, message: Message, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: Message) -> dict[str, Any]:
         stop = message.stop_reason
         status = _STATUS.get(stop or "", "error")
         text = "".join(block.text for block in message.content if block.type == "text")
@@ -222,10 +220,10 @@ class AnthropicAgent(ServiceAgent):
             "stop_reason": stop,
             "model": message.model if isinstance(message.model, str) else None,
             "error": _error_of_stop(message, status),
-            **self._usage_fields(message, batch),
+            **self._usage_fields(message),
         }
 
-    def _usage_fields(self, message: Message, batch: bool) -> dict[str, Any]:
+    def _usage_fields(self, message: Message) -> dict[str, Any]:
         usage: Any = message.usage
         plain = whole_number(getattr(usage, "input_tokens", None))
         read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
@@ -235,16 +233,7 @@ class AnthropicAgent(ServiceAgent):
         whole = None if plain is None or read is None or write is None else plain + read + write
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
-        in_batch = batch or getattr(usage, "service_tier", None) == "batch"
-        return self._cost_of_counts(message.model, counts, batch=in_batch)
-
-    async def count_tokens(
-        self, prompt: str, *, skill: Skill | None = None, system: str | None = None
-    ) -> int:
-        """Ask the service how many tokens the whole prompt has, and return that number."""
-        body = self.request(prompt, skill=skill, system=system)
-        fields = {key: body[key] for key in ("model", "messages", "system") if key in body}
-        return int((await self.client().messages.count_tokens(**fields)).input_tokens)
+        return self._cost_of_counts(message.model, counts)
 
 
 async def _end_long_retries(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +20,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
+from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.io.skills import copy_skill
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
@@ -30,7 +33,7 @@ from skillcomp.live.agents.agent import (
     cost_fields,
     family_of,
     host_of,
-    redact,
+    redacted_reply,
     settings_json,
     skill_block,
     unreadable,
@@ -78,6 +81,7 @@ _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 # Patterns of environment variables to hide from the commands that codex's model runs.
 _HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
+_HIDDEN_VARIABLES += ["*_PASS", "*_PWD", "*_PAT", "*DSN*", "*WEBHOOK*", "*COOKIE*", "*SESSION*"]
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
     'with no cost read; give output="claude" if it comes from claude --output-format json, or '
@@ -175,7 +179,6 @@ class CliAgent(BaseAgent):
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
         self._program = Path(first).name
         self.model = model
-        self.name = name or (f"{self._program}:{model}" if model else self._program)
         self.family = family_of(model or self._program)
         auto = "home" if self._program == "claude" else "prompt"
         self._skill_in = auto if skill_in == "auto" else skill_in
@@ -189,8 +192,18 @@ class CliAgent(BaseAgent):
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
-        self._secrets = _secrets_in(rest)
-        arguments = [self._program, *(redact(redact(arg), self._secrets) for arg in rest)]
+        secrets = _secrets_in(rest)
+        # the environment comes first, so that the settings do not depend on other agents
+        arguments = [self._program, *(redact(redact(arg, os.environ), secrets) for arg in rest)]
+        hide({**secrets, "base_url": self._base_url})
+        # the name is a part of the ids of answers, which must be the same when a study resumes
+        self.name = redact(name or (f"{self._program}:{model}" if model else self._program))
+        url = self._base_url or ""
+        if self._program == "codex" and "CODEX_HOME" in passed and redact(url) != url:
+            raise AgentError(
+                "CliAgent: base_url holds a secret, which codex can read only from a config.toml "
+                "in a home of its own; leave CODEX_HOME out of passed=."
+            )
         self._kind = kind_of(command) if output == "auto" else output
         self.settings = settings_json(
             command=arguments,
@@ -272,22 +285,25 @@ class CliAgent(BaseAgent):
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
             environment = self._environment_in(folder)
             ran = await run_program(command, environment, folder, timeout)
-            hidden = {**environment, "base_url": self._base_url or "", **self._secrets}
-            output, complaint = redact(ran.output, hidden), redact(ran.complaint, hidden)
-            ran = replace(ran, output=output, complaint=complaint)
             if bounds.keep is not None:
-                keep_files(folder / "work", bounds.keep, ran.output, ran.complaint, hidden)
+                kept = partial(keep_files, folder / "work", bounds.keep, ran)
+                await asyncio.to_thread(kept)
+        # a long output is read and redacted in a thread, so that other prompts do not wait
+        return await asyncio.to_thread(self._reply_of, ran, offered, bounds, prompt)
+
+    def _reply_of(self, ran: Ran, offered: Sequence[Skill], bounds: Bounds, prompt: str) -> Reply:
         try:
-            reply = self._reply_of(ran, offered, bounds, prompt)
+            reply = self._reply_from_trace(ran, offered, bounds, prompt)
         except Exception as error:  # the call was paid for, so an unreadable reply is recorded
-            return unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
+            reply = unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
+            return redacted_reply(reply)
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
             message = f"the program wrote more than {size} MB; the rest is cut off"
-            answer = (reply.answer or "")[:_MAX_TRACE] or None
+            answer = redacted_start(reply.answer or "", _MAX_TRACE) or None
             cut = {"status": "truncated", "error": message, "answer": answer}
-            return reply.model_copy(update=cut)
-        return reply
+            reply = reply.model_copy(update=cut)
+        return redacted_reply(reply)
 
     def _environment_in(self, folder: Path) -> dict[str, str]:
         variables = {name: os.environ[name] for name in self._passed if name in os.environ}
@@ -369,9 +385,15 @@ class CliAgent(BaseAgent):
             provider = {"name": "skillcomp", "base_url": self._base_url, "wire_api": "responses"}
             provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
             settings["model_provider"] = "skillcomp"
-            settings |= {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
-        # codex reads the values as TOML; the JSON of these values is valid TOML
-        pairs = (("-c", f"{name}={json.dumps(value)}") for name, value in settings.items())
+            fields = {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
+            if redact(self._base_url) == self._base_url:
+                settings |= fields
+            else:
+                # every user of the machine can read arguments, but only this user the home
+                file = folder / "home" / ".codex" / "config.toml"
+                file.parent.mkdir(exist_ok=True)
+                file.write_text("\n".join(_toml_lines(fields)) + "\n", encoding="utf-8")
+        pairs = (("-c", line) for line in _toml_lines(settings))
         return [argument for pair in pairs for argument in pair]
 
     def _has_codex_key(self) -> bool:
@@ -390,8 +412,10 @@ class CliAgent(BaseAgent):
             return [*command[:at], value, *command[at + 1 :]]
         return [command[0], *command[1:2], option, value, *command[2:]]
 
-    def _reply_of(self, ran: Ran, offered: Sequence[Skill], bounds: Bounds, prompt: str) -> Reply:
-        code, output, complaint = ran.code, ran.output, ran.complaint.strip()[-2000:]
+    def _reply_from_trace(
+        self, ran: Ran, offered: Sequence[Skill], bounds: Bounds, prompt: str
+    ) -> Reply:
+        code, output, complaint = ran.code, ran.output, redact(ran.complaint).strip()[-2000:]
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
         trace = read_trace(output, self._kind)
@@ -427,7 +451,7 @@ class CliAgent(BaseAgent):
             **_skill_use(trace, offered, prompt if self._program == "codex" else ""),
             seconds=ran.seconds,
             exit_code=code,
-            trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
+            trace=redacted_start(output, _MAX_TRACE) if trace.kind != "text" else None,
             settings=self.settings,
         )
 
@@ -459,11 +483,16 @@ def _require_valid(
         )
 
 
+def _toml_lines(settings: Mapping[str, Any]) -> list[str]:
+    # the JSON of these values is valid TOML
+    return [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+
+
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
     """Map placeholders to the secrets that they replace in the arguments of a command."""
     secrets: dict[str, str] = {}
 
-    def hide(secret: str, what: str) -> None:
+    def add(secret: str, what: str) -> None:
         if secret not in secrets.values():
             n = sum(name.startswith(what) for name in secrets)
             secrets[f"{what} ({n + 1})" if n else what] = secret
@@ -471,15 +500,15 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
         if sign and _SECRET_FLAG.search(name):
-            hide(value, f"{name.lstrip('-')}, a key")
+            add(value, f"{name.lstrip('-')}, a key")
         elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
-            hide(argument, f"{before.lstrip('-')}, a key")
+            add(argument, f"{before.lstrip('-')}, a key")
         header = _HEADER.fullmatch(argument)
         if header and _SECRET_FLAG.search(header[1]):
-            hide(header[2], f"{header[1]}, a key")
+            add(header[2], f"{header[1]}, a key")
         for key in _KEY_LIKE.findall(argument):
             if not (_HASH.fullmatch(key) and _OF_HASH.search(f"{before} {argument}")):
-                hide(key, "a key")
+                add(key, "a key")
     return secrets
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.live.agents.agent import Reply, settings_json
-from skillcomp.live.agents.service import MAX_RETRIES, ServiceAgent
+from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus
 
@@ -97,6 +97,9 @@ class OpenAIAgent(ServiceAgent):
         require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._key_env, self._needs_key = key_env, not base_url
+        if client is None:
+            # the user chose the name of the variable, which need not be that of a secret
+            self._key_placeholder = f"{key_env}, a key"
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort
@@ -104,8 +107,7 @@ class OpenAIAgent(ServiceAgent):
         self.settings = settings_json(**self._fixed, endpoint=self._endpoint)
 
     def _make_client(self) -> AsyncOpenAI:
-        # local servers need no key, but the class of the client requires a non-empty one
-        key = os.environ.get(self._key_env) or (None if self._needs_key else "not-needed")
+        key = os.environ.get(self._key_env) or (None if self._needs_key else NO_KEY)
         if key is None:
             raise AgentError(
                 f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the environment; "
@@ -121,12 +123,6 @@ class OpenAIAgent(ServiceAgent):
 
     def _is_answer(self, message: Any) -> bool:
         return bool(getattr(message, "choices", None))
-
-    def _client_secrets(self) -> Mapping[str, str]:
-        # `redact` recognises secrets by the names of their variables. The user chose the name of
-        # this variable, so add its value explicitly.
-        own = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
-        return {**super()._client_secrets(), **own}
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -145,7 +141,7 @@ class OpenAIAgent(ServiceAgent):
         create = self.client().chat.completions.with_raw_response.create
         return await self._reply_to(partial(create, **body))
 
-    def _reply_fields(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: ChatCompletion) -> dict[str, Any]:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")

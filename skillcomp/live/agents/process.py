@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from skillcomp.errors import extra_imports
 from skillcomp.io.files import json_or_none
-from skillcomp.live.agents.agent import redact
+from skillcomp.io.redaction import redact_bytes, redact_json
 
 with extra_imports("live", "starting a program"):
     import psutil
@@ -360,14 +361,13 @@ def _send_signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def keep_files(
-    work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[str, str]
-) -> None:
-    """Fill a folder with the files of a working folder and the two output streams.
+def keep_files(work: Path, folder: Path, ran: Ran) -> None:
+    """Fill a folder with the files of a working folder and the two output streams of a program.
 
     Earlier contents of the folder are deleted. Symbolic links are neither followed nor kept.
-    Secrets are replaced in every file. The file ``left.json`` lists the names of the files that
-    come from the working folder; the other files in the folder were written by this library.
+    Secrets are replaced in the names and contents of files. The file ``left.json`` lists the names
+    of the files that come from the working folder; the other files in the folder were written by
+    this library.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -382,23 +382,30 @@ def keep_files(
             n_bytes += file.stat().st_size
             if len(left) == MAX_LEFT or n_bytes > MAX_LEFT_BYTES:
                 break
-            inside = file.relative_to(work)
-            # Latin-1 maps every byte to a character and back, so any file can be redacted as text.
-            # Skip unreadable files.
+            # the whole path is redacted, because a slash in a secret divides it into two names
+            inside = redact_bytes(os.fsencode(file.relative_to(work)))
+            target = _free_place(folder / os.fsdecode(inside))
+            # skip unreadable files
             with contextlib.suppress(OSError):
-                text = file.read_bytes().decode("latin-1")
-                (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-                (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))
-            left.append(os.fsencode(inside).decode("utf-8", "replace"))
-    for name, text in ((_TRACE, output), (_STDERR, complaint)):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(redact_bytes(file.read_bytes()))
+            left.append(os.fsencode(target.relative_to(folder)).decode("utf-8", "replace"))
+    for name, text in ((_TRACE, ran.output), (_STDERR, ran.complaint)):
         write_file(folder, name, text.encode("utf-8"))
     write_file(folder, LEFT, orjson.dumps(left))
 
 
+def _free_place(path: Path) -> Path:
+    """Return a path with a number if two names are equal after redaction."""
+    places = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
+    return next(place for place in itertools.chain([path], places) if not place.exists())
+
+
 def write_file(folder: Path, name: str, data: bytes) -> None:
-    """Write a file; if the folder already has a file or folder with this name, replace it."""
+    """Write a file without secrets; if the folder has an entry of this name, replace it."""
     remove_entry(folder, name)
-    (folder / name).write_bytes(data)
+    is_json = name.endswith(".json")
+    (folder / name).write_bytes(redact_json(data) if is_json else redact_bytes(data))
 
 
 def remove_entry(folder: Path, name: str) -> None:

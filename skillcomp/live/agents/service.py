@@ -1,8 +1,8 @@
 """Base class of agents that call a model through an SDK.
 
-It makes one client per event loop, lets calls wait until the prompt cache is filled, and redacts
-secrets in replies. The SDK repeats failed calls, waits between the tries and applies the time
-limit.
+It makes one client per event loop, lets calls wait until the prompt cache is filled, and reports
+the keys of clients as secrets. The SDK repeats failed calls, waits between the tries and applies
+the time limit.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, without_control
 from skillcomp.io.event_streams import whole_number
+from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     MAX_ERROR,
     BaseAgent,
@@ -33,7 +34,7 @@ from skillcomp.live.agents.agent import (
     cost_fields,
     family_of,
     host_of,
-    redact,
+    redacted_reply,
     skill_block,
     unreadable,
     with_raw,
@@ -46,6 +47,7 @@ from skillcomp.records import Skill
 MAX_RETRIES = 5
 # statuses for a wrong key, no money, no permission and an unknown model
 _FATAL_STATUS = frozenset({401, 402, 403, 404})
+NO_KEY = "not-needed"  # A local server needs no key, but the class of the client requires one.
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # A 429 error with one of these words in its code means that the account has no money left, so
 # waiting does not help.
@@ -75,17 +77,21 @@ def is_fatal(error: BaseException) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Return class, status and message of an error as one text, with secrets redacted."""
+    """Return class, status and message of an error as one text."""
     status = _status_code(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
-    text = redact(without_control(f"{head}: {getattr(error, 'api_message', None) or error}"))
+    _hide_sent_keys(error)
+    text = without_control(f"{head}: {getattr(error, 'api_message', None) or error}")
+    return redacted_start(text, MAX_ERROR)
+
+
+def _hide_sent_keys(error: BaseException) -> None:
+    """Report the keys in the headers of a failed call as secrets, unless they are known."""
     sent = _request_headers(error)
-    keys = {
-        "API_KEY": str(sent.get("x-api-key", "")),
-        "AUTH_TOKEN": str(sent.get("authorization", "")).removeprefix("Bearer "),
-    }
-    # Cut the text only after redaction, because a cut key would not be recognised.
-    return redact(text, keys)[:MAX_ERROR]
+    for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
+        key = str(sent.get(header, "")).removeprefix("Bearer ")
+        if key != NO_KEY and redact(key) == key:
+            hide({name: key})
 
 
 def _request_headers(error: BaseException) -> Mapping[str, Any]:
@@ -198,6 +204,7 @@ class ServiceAgent(BaseAgent):
     _answer_noun: str  # The noun for an answer in error messages, such as "a message".
     _reporter = "the service"  # The source of the token counts, for notes about the cost.
     _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
+    _key_placeholder = "a key"  # The text that replaces the key of a client.
 
     def __init__(
         self,
@@ -210,7 +217,6 @@ class ServiceAgent(BaseAgent):
         base_url: str | None,
     ) -> None:
         self.model = model
-        self.name = name or model
         self.family = family_of(model)
         self.prices = tuple(prices)
         self._model, self._timeout, self._max_retries = model, timeout, max_retries
@@ -223,6 +229,10 @@ class ServiceAgent(BaseAgent):
         # a connection pool belongs to the event loop that first used it, so each loop has its own
         # client
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        hide({"base_url": str(used or "")})
+        self._hide_keys(client)
+        # The name is a part of the ids of answers, which must be the same when a study resumes.
+        self.name = redact(name or model)
 
     def client(self) -> Any:
         """Return the client of the SDK for the running event loop."""
@@ -231,6 +241,7 @@ class ServiceAgent(BaseAgent):
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = self._make_client()
+            self._hide_keys(self._clients[loop])
         return self._clients[loop]
 
     async def aclose(self) -> None:
@@ -242,18 +253,6 @@ class ServiceAgent(BaseAgent):
     @abstractmethod
     def _make_client(self) -> Any:
         """Make a client of the SDK; raise AgentError if the environment holds no key."""
-
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of a call; the arguments are those of `ask`."""
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
-        return self._request_body(prompt, texts, schema)
 
     @abstractmethod
     def _request_body(
@@ -275,20 +274,18 @@ class ServiceAgent(BaseAgent):
         cell: Cell | None = None,
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
-        body = self.request(prompt, skill=skill, system=system, schema=schema)
-        return await self._send_body(body)
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        return await self._send_body(self._request_body(prompt, texts, schema))
 
     @abstractmethod
     def _is_answer(self, message: Any) -> bool:
         """Return whether a parsed response has the type and the main fields of an answer."""
 
     @abstractmethod
-    def _reply_fields(self, message: Any, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: Any) -> dict[str, Any]:
         """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
 
-    def read(
-        self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False
-    ) -> Reply:
+    def read(self, message: Any, *, seconds: float | None = None, n_tries: int = 1) -> Reply:
         """Return an answer of the service as a `Reply`, with its cost.
 
         A malformed answer gives a reply with the status ``error`` that keeps the answer as raw
@@ -302,22 +299,17 @@ class ServiceAgent(BaseAgent):
             "settings": self.settings,
         }
         try:
-            return Reply(**self._reply_fields(message, batch=batch), **common)
+            return Reply(**self._reply_fields(message), **common)
         except Exception as error:  # the call was paid for, so an unreadable answer is recorded
-            return self._redacted_reply(unreadable(error, message, **common))
+            return unreadable(error, message, **common)
 
-    def _client_secrets(self) -> Mapping[str, str]:
-        """Return the secrets of the client that the user passed, by their placeholders."""
-        placeholders = {"api_key": "a key", "auth_token": "a token"}
-        secrets = {
-            text: getattr(self._own_client, name, None) for name, text in placeholders.items()
-        }
-        return {text: secret for text, secret in secrets.items() if isinstance(secret, str)}
-
-    def _redacted_reply(self, reply: Reply) -> Reply:
-        texts = {"error": reply.error, "trace": reply.trace, "answer": reply.answer}
-        hidden = {k: redact(redact(v), self._client_secrets()) for k, v in texts.items() if v}
-        return reply.model_copy(update=hidden)
+    def _hide_keys(self, client: Any) -> None:
+        """Report the keys of a client as secrets; they may come from a profile of the user."""
+        names = {self._key_placeholder: "api_key", "a token": "auth_token"}
+        for placeholder, name in names.items():
+            key = getattr(client, name, None)
+            if isinstance(key, str) and key != NO_KEY:
+                hide({placeholder: key})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails.
@@ -343,17 +335,16 @@ class ServiceAgent(BaseAgent):
             reply = failed_reply(error, seconds=time.monotonic() - begun, settings=self.settings)
             if raw is not None:
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
-            return self._redacted_reply(reply)
+            return await asyncio.to_thread(redacted_reply, reply)
         # a server can return parts of the request, so even a good answer can contain the API key
         seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
-        return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
+        reply = self.read(message, seconds=seconds, n_tries=n_tries)
+        return await asyncio.to_thread(redacted_reply, reply)
 
     def _require_key(self, error: Exception) -> None:
         """Raise AgentError if the error shows that the client has no key."""
 
-    def _cost_of_counts(
-        self, model: Any, counts: Sequence[Any], *, batch: bool = False
-    ) -> dict[str, Any]:
+    def _cost_of_counts(self, model: Any, counts: Sequence[Any]) -> dict[str, Any]:
         """Return token counts and cost as fields of a reply, or only a note if a count is invalid.
 
         `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
@@ -368,4 +359,4 @@ class ServiceAgent(BaseAgent):
         fields: dict[str, Any] = dict(zip(_TOKENS, tokens, strict=False))
         if not isinstance(model, str):
             return fields | {"cost_note": f"{self._reporter} does not say which model answered"}
-        return fields | cost_fields(self._reporter, model, tokens, self.prices, batch=batch)
+        return fields | cost_fields(self._reporter, model, tokens, self.prices)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from skillcomp.live.graders.grader import (
     answer_of,
     ask_until_read,
     blind,
-    on_check,
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import (
@@ -35,9 +33,8 @@ from skillcomp.live.graders.prompts import (
     switched_off,
 )
 from skillcomp.live.graders.reply import gives_condition_away, judge, read_item
-from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill, Verdict
+from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
 
 
 class ComprehensionGrader(BaseGrader):
@@ -186,7 +183,6 @@ class ComprehensionGrader(BaseGrader):
         -------
         Grading
             The verdicts and replies. Each verdict has an equal share of the cost of all replies.
-            Checks with a `Rule` are decided without the model, which does not see them.
 
         Raises
         ------
@@ -195,12 +191,6 @@ class ComprehensionGrader(BaseGrader):
         """
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
-        about_rules = {**self.about(attempt, place), "item": item}
-        # run the rules in a thread, because a slow pattern would otherwise stop the other gradings
-        ruled = await asyncio.to_thread(_rule_verdicts, attempt, case, about_rules)
-        case = case.model_copy(update={"checks": tuple(c for c in case.checks if c.rule is None)})
-        if not case.checks:
-            return Grading(ruled)
         shared = self.overlap(answer, case, skill)
         same = {**self._form, "item": item, "answer": answer, "overlap": shared}
         form: dict[str, Any] = {"ngram": self._ngram, "template": self._template}
@@ -214,23 +204,7 @@ class ComprehensionGrader(BaseGrader):
             about["overlap"] = overlap_record(shared, n=self._ngram, tokenizer=label)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         telltale = gives_condition_away(answer)
-        return Grading((*verdicts, *ruled), tuple(replies), tuple(problems), telltale)
-
-
-def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return the verdicts on checks with a rule; their ``order`` is after that of other checks.
-
-    If the evidence for a rule is not recorded, the verdict has status ``error``.
-    """
-    rules = [(check, check.rule) for check in case.checks if check.rule is not None]
-    first = len(case.checks) - len(rules)
-    verdicts = []
-    for position, (check, rule) in enumerate(rules, start=first):
-        passed, note = RuleChecker(attempt).result_of(rule)
-        status = "error" if passed is None else "ok"
-        outcome: dict[str, Any] = {"passed": passed, "status": status, "rationale": f"rule: {note}"}
-        verdicts.append(on_check(check, position, about, **outcome))
-    return tuple(verdicts)
+        return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
 
 
 @dataclass(frozen=True)

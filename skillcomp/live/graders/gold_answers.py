@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import Field, ValidationError
 
 from skillcomp.errors import GraderError, StudyError, require_known, suggest
+from skillcomp.io.files import read_own, strict_json
 from skillcomp.live.agents.agent import whole_hash
 from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
@@ -87,17 +87,15 @@ def _rows_of_gold(
     if not isinstance(gold, str | Path):
         return [(f"gold[{i}]", row) for i, row in enumerate(gold)]
     path, rows = Path(gold), []
-    try:
-        lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
-    except OSError as cause:
-        raise StudyError(f"gold: {path} cannot be read ({cause.strerror}).") from cause
+    data = read_own(path, what="file of gold answers (JSON Lines)", error=StudyError)
+    lines = data.removeprefix(BOM_UTF8).splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
             place = f"{path}, line {number}"
             try:
-                rows.append((place, orjson.loads(line)))
-            except orjson.JSONDecodeError as cause:
-                raise StudyError(f"{place}: not JSON ({cause.msg}).") from cause
+                rows.append((place, strict_json(line)))
+            except ValueError as cause:
+                raise StudyError(f"{place}: not JSON ({cause}).") from cause
     return rows
 
 

@@ -19,6 +19,7 @@ import jinja2
 from pydantic import AliasChoices, Field
 
 from skillcomp.errors import GraderError, require_known
+from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Check, Record, Skill
 
@@ -209,10 +210,7 @@ def read_template(path: str | Path) -> str:
         lists the known ones), or lacks ``{{ answer }}``, ``{{ behaviors }}`` or ``{{ output }}``.
     """
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise GraderError(f"template {file}: cannot be read as UTF-8 ({cause}).") from None
+    text = decode(read_own(file, what="template", error=GraderError), file, GraderError)
     if len(text) > _MAX_TEMPLATE:
         raise GraderError(f"template {file}: allowed are at most {_MAX_TEMPLATE:,} characters.")
     placeholders = _PLACE.findall(text)

@@ -24,7 +24,7 @@ from skillcomp.grading_rules import (
     overlap_record,
     shared_with_skill,
 )
-from skillcomp.io.files import whole_content
+from skillcomp.io.files import decode, read_own, whole_content
 from skillcomp.live.agents.agent import Reply
 from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
 from skillcomp.live.graders.prompts import (
@@ -302,10 +302,11 @@ def read_reply(
         If the file cannot be read, the attempt has no answer, or the case or the skill is not that
         of the attempt.
     """
-    try:
-        text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply
-    except (OSError, UnicodeDecodeError) as cause:
-        raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
+    if isinstance(reply, Path):
+        data = read_own(reply, what="reply", error=GraderError)
+        text = decode(data, reply, GraderError)
+    else:
+        text = reply
     answer = answer_of(attempt, case, skill)
     if not case.checks:
         return Grading(())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.io.files import digest, whole_text
+from skillcomp.io.files import digest, read_own, whole_text
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
@@ -411,7 +411,11 @@ class SuiteGrader(_TaskGrader):
 
 def _read_fixtures(folder: Path) -> dict[str, bytes]:
     names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
-    return {name: (folder / name).read_bytes() for name in names}
+    return {name: _file_of_judge(folder / name) for name in names}
+
+
+def _file_of_judge(file: Path) -> bytes:
+    return read_own(file, what="file of a judge", error=GraderError)
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
@@ -431,5 +435,5 @@ def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[st
         parts += [f"{name} {j.model_dump_json()}" for name, j in judges if j and j.type in kinds]
         if "pytest" in kinds:
             for name in task_files(folder):
-                parts.append(f"{slug} {name} {digest((folder / name).read_bytes())}")
+                parts.append(f"{slug} {name} {digest(_file_of_judge(folder / name))}")
     return short_hash(*parts, *([RUBRIC.version] if "llm-rubric" in kinds else []))

@@ -34,7 +34,6 @@ from skillcomp.live.graders.grader import (
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import GraderPrompt
-from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # Version of the rules in this module; part of the hash in TraceGrader.version.
@@ -132,15 +131,12 @@ class _TraceChecks:
         folder: Path | None = None,
     ) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
-        self.checker = RuleChecker(done, files, folder)
         self.trace = trace_of(done)
         self.commands = commands_of(self.trace) or []
         self.patterns = PatternSearch(SECONDS)
         self.ended = done.status == "ok"
 
     def result_of(self, check: Check) -> _Result:
-        if check.rule is not None:
-            return self.checker.result_of(check.rule)
         name = rule_name(check)
         if name in _OF_ANSWER and not self.ended:
             return None, "no answer"

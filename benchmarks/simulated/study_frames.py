@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from benchmarks.simulated import text
+from benchmarks.simulated.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
+from benchmarks.simulated.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 from skillcomp.errors import StudyError
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
-from skillcomp.simulate import text
-from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
-from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
 # log odds that the better answer wins if it meets all checks and the other answer meets none
 _QUALITY = 3.0

@@ -260,8 +260,6 @@ class Counts:
     delta, gap : float
         True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN if
         all cases are far or all are near.
-    realised : numpy.ndarray
-        True delta of the cases that were drawn in each run, for claims about only these cases.
     """
 
     baseline: Ints
@@ -271,7 +269,6 @@ class Counts:
     n_repeats: int
     delta: float
     gap: float
-    realised: Floats
 
 
 def counts(
@@ -302,9 +299,9 @@ def counts(
     n_runs : int
         Number of studies.
     n_skills, n_cases, n_repeats, baseline_rate, delta, near_far_gap, checks_per_case, far_share
-        As in :func:`skillcomp.simulate.study`.
+        As in :func:`benchmarks.simulated.study`.
     between_skill_sd, between_case_sd, case_effect_sd, skill_level_sd, between_attempt_sd : float
-        Standard deviations on the logit scale, as in :func:`skillcomp.simulate.study`.
+        Standard deviations on the logit scale, as in :func:`benchmarks.simulated.study`.
     seed : int or numpy.random.Generator
         Source of randomness.
 
@@ -334,11 +331,8 @@ def counts(
     rng = np.random.default_rng(seed)
     logits = draw_logits(plan, intercepts, spread, rng, n_runs)
     passed = _draw_passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
-    rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
     gap = near_far_gap if 0 < plan.far.mean() < 1 else np.nan
-    realised = (rates[..., 1] - rates[..., 0]).mean(axis=0)
-    numbers = n_repeats, delta, gap, realised
-    return Counts(passed[..., 0], passed[..., 1], plan.skill, plan.far, *numbers)
+    return Counts(passed[..., 0], passed[..., 1], plan.skill, plan.far, n_repeats, delta, gap)
 
 
 def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng: Rng) -> Ints:

@@ -1,6 +1,4 @@
-"""Simulated studies with known truth, to check estimators.
-
-Functions are imported on first use. Each heading below is the name of a file.
+"""Simulated studies with known truth, which tests, figures and benchmarks draw.
 
 design: random effects with an exact delta
     ``counts``, ``Counts``: thousands of studies as arrays, without frames.
@@ -9,7 +7,6 @@ design: random effects with an exact delta
 
 graders: simulated graders
     ``Grader``: a grader with known error rates, drift and biases.
-    ``gold_stream``: gold checks for a control chart.
 
 study: a study with known truth
     ``study``, ``Study``: frames of a study together with its true values.
@@ -19,6 +16,12 @@ text: synthetic texts
     ``passages``: passages that copy from skills to a known degree.
 """
 
-import lazy_loader as lazy
+from benchmarks.simulated.design import Counts, ScoredDocuments, counts, scored_documents
+from benchmarks.simulated.graders import Grader
+from benchmarks.simulated.study import Study, grade, study
+from benchmarks.simulated.text import passages
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = [
+    "Counts", "Grader", "ScoredDocuments", "Study", "counts", "grade", "passages",
+    "scored_documents", "study",
+]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
+from benchmarks.simulated.design import Bools, Floats, Ints, Rng
+from benchmarks.simulated.text import WrittenAnswers, quotes
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import missing_values
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS
-from skillcomp.simulate.design import Bools, Floats, Ints, Rng
-from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Rate = float | Mapping[str, float]
 
@@ -59,9 +58,8 @@ class Grader:
     position_bias : float
         Change of the log odds that the answer shown first wins a pairwise comparison.
     drift : tuple of (time, sensitivity, specificity), optional
-        Time of a drift, and sensitivity and specificity from then on. The time is either the share
-        of attempts that are graded before the drift, strictly between 0 and 1, or a datetime or ISO
-        text that is compared with ``graded_at`` (UTC).
+        Time of a drift, and sensitivity and specificity from then on. The time is the share of
+        attempts that are graded before the drift, strictly between 0 and 1.
     failure_rate : float or mapping of str to float
         Chance that a verdict is ``malformed``, so that ``passed`` is NA.
     asks_evidence : bool
@@ -88,7 +86,7 @@ class Grader:
     list_bias: float = 0.0
     order_bias: float = 0.0
     position_bias: float = 0.0
-    drift: tuple[float | str | datetime | pd.Timestamp, Rate, Rate] | None = None
+    drift: tuple[float, Rate, Rate] | None = None
     failure_rate: Rate = 0.0
     asks_evidence: bool = True
     quote_error_rate: float = 0.0
@@ -100,8 +98,8 @@ class Grader:
         rates = {name: getattr(self, name) for name in _RATES}
         if self.drift is not None:
             share = self.drift[0]
-            if isinstance(share, float | int) and not 0 < share < 1:
-                rule = "a share strictly between 0 and 1, or a time"
+            if not 0 < share < 1:
+                rule = "a share strictly between 0 and 1"
                 raise StudyError(f"grader '{self.name}': drift time {share!r}; allowed: {rule}.")
             rates |= {"drifted sensitivity": self.drift[1], "drifted specificity": self.drift[2]}
         for name, rate in rates.items():
@@ -120,13 +118,8 @@ class Grader:
         """Return the ``graded_at`` at which the drift begins; None if the grader does not drift."""
         if self.drift is None:
             return None
-        when = self.drift[0]
-        if isinstance(when, float | int):
-            seconds = round(when * n_attempts) * SECONDS_PER_ATTEMPT
-            return GRADING_STARTS + np.timedelta64(seconds, "s")
-        stamp = pd.Timestamp(when)
-        stamp = stamp.tz_localize("UTC") if stamp.tz is None else stamp.tz_convert("UTC")
-        return stamp.tz_localize(None).to_datetime64()
+        seconds = round(self.drift[0] * n_attempts) * SECONDS_PER_ATTEMPT
+        return GRADING_STARTS + np.timedelta64(seconds, "s")
 
 
 def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
@@ -358,68 +351,3 @@ def _evidence_columns(
         "evidence_found": pd.arrays.BooleanArray(~wrong, failed.copy()),
         "rationale": reasons.take(np.where(failed, 2, passed.astype(np.int64))),
     }
-
-
-def gold_stream(
-    *,
-    n: int = 400,
-    rise_at: int | None = 200,
-    rate: float = 0.05,
-    raised: float = 0.15,
-    n_streams: int = 1,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Simulate a stream of gold checks with an error rate that rises at a known time.
-
-    Parameters
-    ----------
-    n : int, default 400
-        Gold checks per stream.
-    rise_at : int or None, default 200
-        Index (from 0) of the first check at the raised rate; None for no rise, to measure false
-        alarms.
-    rate, raised : float, default 0.05 and 0.15
-        Chance that the grader contradicts gold before ``rise_at``, and from ``rise_at`` on.
-    n_streams : int, default 1
-        Number of independent streams.
-    seed : int, default 0
-        Source of randomness.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per check in order of time: ``stream`` (str), ``index`` (from 0), ``time``,
-        ``error`` (boolean: grader and gold differ) and ``true_rate``.
-
-    Raises
-    ------
-    StudyError
-        If a rate is outside 0 to 1, or ``rise_at`` is outside the stream.
-
-    See Also
-    --------
-    skillcomp.reliability.chart : Control chart that should detect the rise.
-
-    Examples
-    --------
-    >>> stream = gold_stream(n=300, rise_at=200)
-    >>> stream["true_rate"].value_counts().to_dict()
-    {0.05: 200, 0.15: 100}
-    """
-    for name, value in (("rate", rate), ("raised", raised)):
-        if not 0 <= value <= 1:
-            raise StudyError(f"{name}: found {value}; allowed: 0 to 1.")
-    if n < 1 or (rise_at is not None and not 0 <= rise_at < n):
-        raise StudyError(f"rise_at: found {rise_at} in a stream of {n}; allowed: 0 to {n - 1}.")
-    rng = np.random.default_rng(seed)
-    index = np.tile(np.arange(n), n_streams)
-    true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
-    moved = (index * 1800).astype("timedelta64[s]")  # one check every half hour
-    columns = {
-        "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
-        "index": pd.array(index, dtype="Int64"),
-        "time": utc(GRADING_STARTS + moved),
-        "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
-        "true_rate": true,
-    }
-    return pd.DataFrame(columns)

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.simulated.design import Bools, Floats, Ints, Rng
 from skillcomp.errors import StudyError, plural
 from skillcomp.frames.check import check
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
-from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 
 HEDGES = ("perhaps", "possibly", "probably", "maybe", "might")
 SENTENCE = 12  # Number of words in a synthetic sentence.
@@ -230,8 +230,8 @@ def passages(
     --------
     Six skills with two topics each give twelve passages of every level.
 
-    >>> from skillcomp import simulate
-    >>> copies = simulate.passages(simulate.study(seed=1).skills, topics=2)
+    >>> from benchmarks import simulated
+    >>> copies = simulated.passages(simulated.study(seed=1).skills, topics=2)
     >>> copies["level"].value_counts().to_dict()["verbatim"]
     12
     """

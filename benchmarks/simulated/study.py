@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from benchmarks.simulated import design
+from benchmarks.simulated import graders as grading
+from benchmarks.simulated import study_frames as frames
+from benchmarks.simulated.design import Floats, Layout, Rng, Spread
+from benchmarks.simulated.graders import Grader, Items, Rate, Schedule, grade_items
 from skillcomp.contrast.case_table import Value
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill
-from skillcomp.simulate import design
-from skillcomp.simulate import graders as grading
-from skillcomp.simulate import study_frames as frames
-from skillcomp.simulate.design import Floats, Layout, Rng, Spread
-from skillcomp.simulate.graders import Grader, Items, Rate, Schedule, grade_items
 
 _TRUTH_COLUMNS = ["measure", "target", "value", "condition", "transfer"]
 _TRUTH_COLUMNS += ["grader", "grader_version", "period", "true_value"]
@@ -230,7 +230,7 @@ def study(
 
     See Also
     --------
-    skillcomp.simulate.counts : Thousands of studies as arrays, without frames.
+    benchmarks.simulated.counts : Thousands of studies as arrays, without frames.
 
     Notes
     -----

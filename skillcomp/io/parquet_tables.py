@@ -1,0 +1,76 @@
+"""Read a parquet table from outside, if it fits into memory once it is unpacked."""
+
+from __future__ import annotations
+
+from io import BufferedReader
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from skillcomp.errors import FrameError
+
+# Maximum size in memory of an unpacked table, in bytes. Ten million rows with ten columns of
+# numbers and short texts take about 1 GiB.
+MAX_TABLE = 4 << 30
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+_TEXT = 8  # Bytes of a text besides its letters.
+
+
+def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
+    """Read a parquet file; raise FrameError if it is too large once it is unpacked.
+
+    A file stores equal values once, so a small file can hold a very large table.
+    """
+    with pq.ParquetFile(stream) as source:
+        needed = _footer_size(source.metadata)
+        if needed <= MAX_TABLE:
+            needed += _size_of_texts(stream, source)
+        if needed > MAX_TABLE:
+            rows, columns = source.metadata.num_rows, source.metadata.num_columns
+            raise FrameError(
+                f"{path}: {rows:,} rows and {columns:,} columns take {needed / 2**30:,.1f} GiB in "
+                f"memory; a table may take at most {MAX_TABLE >> 30} GiB. Keep the columns that "
+                "you need, or count by case first (docs/howto/million-rows.md)."
+            )
+        stream.seek(0)
+        return pd.read_parquet(stream)
+
+
+def _footer_size(metadata: pq.FileMetaData) -> int:
+    """Return the size in memory that the footer implies, without the letters of texts."""
+    size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in (group.column(index) for index in range(metadata.num_columns)):
+            width = _WIDTHS.get(column.physical_type, _TEXT)
+            size += max(column.num_values, group.num_rows) * width + column.total_uncompressed_size
+    return size
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    return any(test(kind) for test in tests)
+
+
+def _size_of_texts(stream: BufferedReader, source: pq.ParquetFile) -> int:
+    """Return the size of the letters of all texts, counted without writing out equal texts."""
+    schema = source.schema_arrow
+    names = [field.name for field in schema if _is_text(field.type)]
+    if not names:
+        return 0
+    stream.seek(0)
+    size = 0
+    packed = pq.ParquetFile(stream, read_dictionary=names)
+    for batch in packed.iter_batches(1_000_000, columns=names):
+        for column in batch.columns:
+            lengths = pc.binary_length(column.dictionary)
+            total = pc.sum(pc.cast(lengths, pa.int64()).take(column.indices)).as_py()
+            size += total or 0
+        if size > MAX_TABLE:
+            break
+    return size

@@ -1,0 +1,423 @@
+"""Replace secrets in everything that is written, in whatever common encoding they occur.
+
+Secrets are values of environment variables with names such as ``MY_API_KEY``, passwords in URLs,
+and values that agents report with `hide`. Escapes in a text are resolved, separators are left out,
+and the result is searched for all forms of all secrets. docs/study-file.md lists the forms.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from html.entities import html5
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import orjson
+
+# These parts of a name need not be whole words, as in APIKEY and PGPASSWORD.
+_PARTS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH$"
+# These are whole words of a name, since COMPASS, PATTERN and BYPASS are names of no secrets.
+_WORDS = r"(?<![A-Z])(?:PASS|PWD|PAT|DSN|WEBHOOK|COOKIE|SESSION|AUTHORIZATION)S?(?![A-Z])"
+_SECRET_NAME = re.compile(f"{_PARTS}|{_WORDS}", re.IGNORECASE)
+# Variables of shells, desktops and terminals that have one of these words but hold no secret.
+_ORDINARY_NAME = re.compile(
+    "(?:OLD)?PWD|SESSION_MANAGER|(?:XDG|DBUS|DESKTOP|TERM|ITERM|WT)_SESSION.*", re.IGNORECASE
+)
+# Match secrets inside a value: the password of a URL (or a long user name without a password), the
+# token of a header, and the value of a field such as ``api_key=``.
+_INSIDE = re.compile(
+    r"://[^/@\s:]*:([^/@\s]+)@|://([^/@\s:]{16,})@|\b(?:Bearer|Basic)\s+(\S+)"
+    r"|(?:^|[;?&\s])[\w.-]*(?:pass\w*|pwd|key|token|secret|session\w*)=([^;&\s]+)",
+    re.IGNORECASE,
+)
+_MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
+_UNSAFE = re.compile(r"[^\w ().,-]")  # Characters that a placeholder must not contain.
+
+BLOCK = 1 << 16  # Number of bytes that are searched at once; they fit into the processor's cache.
+# A form of a secret with its separators is at most this many times as long as the secret.
+_EXPANSION, _MARGIN = 16, 1024
+_ANCHOR, _STEP = 8, 4  # Length of the parts of forms that are looked up, and their distance.
+_SHIFT = np.uint64(64 - 17)  # The lookup table has 2**17 entries.
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, for multiplicative hashing
+_ROUNDS = 3  # Maximum number of encodings inside one another that are resolved.
+
+
+class _Rule(NamedTuple):
+    """An escape: bytes of which it contains at least one, its pattern, and the byte for a match."""
+
+    markers: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+    # without a function, the markers are the escapes, and they stand for blanks
+    value: Callable[[re.Match[bytes]], bytes] | None = None
+
+    def applied(self, data: bytes) -> bytes:
+        for marker in self.markers:
+            if marker in data:
+                if self.value is not None:
+                    return self.pattern.sub(self.value, data)
+                data = data.replace(marker, b" ")
+        return data
+
+
+_ENTITIES = {
+    f"&{name}".encode(): text.encode()
+    for name, text in html5.items()
+    if name.endswith(";") and len(text) == 1 and " " <= text <= "~"
+}
+
+
+def _byte_of_hex(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[match.lastindex or 0], 16),))
+
+
+def _byte_of_entity(match: re.Match[bytes]) -> bytes:
+    if match[1]:
+        return bytes((int(match[1]),))
+    return bytes((int(match[2], 16),)) if match[2] else _ENTITIES[match[0]]
+
+
+# Backslashes are left out, so the other escapes with a backslash need no rule, at any depth of JSON
+# inside JSON.
+_LINE_BREAKS = _Rule((b"\\n", b"\\r", b"\\t"), re.compile(rb"\\[nrt]"))
+_CODES = (
+    _Rule(
+        (b"\\u", b"\\U"),
+        re.compile(rb"\\(?:u00|U000000|u\{0*)([0-7][0-9A-Fa-f])\}?"),
+        _byte_of_hex,
+    ),
+    _Rule((b"\\x",), re.compile(rb"\\x([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule((b"%",), re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule(
+        (b"&",),
+        re.compile(
+            rb"&(?=[#A-Za-z])(?:#0*(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6])"
+            rb"|#[xX]0*([2-7][0-9A-Fa-f])|"
+            + b"|".join(re.escape(name[1:-1]) for name in sorted(_ENTITIES, reverse=True))
+            + b");"
+        ),
+        _byte_of_entity,
+    ),
+)
+# In a dump of bytes, each can have a prefix, as in ``0x73, 0x6b``.
+_PREFIX = _Rule((b"0x",), re.compile(b"0x"))
+# Bytes that are left out before a text is searched: blanks, separators between encoded bytes, and
+# NUL, which is every second byte of English text in UTF-16.
+_DROPPED = b" \t\n\r\f\v\0\\:,+-"
+_IS_KEPT = ~np.isin(np.arange(256), np.frombuffer(_DROPPED, np.uint8))
+# Capitals do not matter in hexadecimal. base64 for URLs has - and _ instead of + and /.
+_FOLDED = bytes(range(256)).lower().replace(b"_", b"/")
+
+
+def _squeezed(data: bytes) -> bytes:
+    return data.translate(_FOLDED, _DROPPED)
+
+
+class _Mapped:
+    """Bytes, and the place in the original where each of them begins and ends."""
+
+    def __init__(self, data: bytes, starts: Any = None, ends: Any = None) -> None:
+        self.data = data
+        self.starts = np.arange(len(data), dtype=np.int32) if starts is None else starts
+        self.ends = self.starts + 1 if ends is None else ends
+
+    def decoded(self, rule: _Rule) -> _Mapped:
+        matches = list(rule.pattern.finditer(self.data))
+        if not matches:
+            return self
+        array, ends = np.frombuffer(self.data, np.uint8).copy(), self.ends.copy()
+        first = np.array([match.start() for match in matches])
+        last = np.array([match.end() - 1 for match in matches])
+        values = b" " if rule.value is None else b"".join(map(rule.value, matches))
+        array[first] = np.frombuffer(values, np.uint8)
+        ends[first] = ends[last]
+        # the first byte of each escape stands for the escape; the others are left out
+        is_kept = np.ones(len(array), bool)
+        for step in range(1, int((last - first).max()) + 1):
+            is_kept[first[first + step <= last] + step] = False
+        kept = np.flatnonzero(is_kept)
+        return _Mapped(array[kept].tobytes(), self.starts[kept], ends[kept])
+
+    def squeezed(self) -> _Mapped:
+        kept = np.flatnonzero(_IS_KEPT[np.frombuffer(self.data, np.uint8)])
+        return _Mapped(_squeezed(self.data), self.starts[kept], self.ends[kept])
+
+
+class _Needles:
+    """Forms of secrets, with an index that finds them in a text in a few passes over it."""
+
+    def __init__(self, labels: Mapping[bytes, str]) -> None:
+        self.labels = labels
+        # A form of this length has a part that begins at a multiple of _STEP, wherever it occurs.
+        shortest = _ANCHOR + _STEP - 1
+        self.short = [form for form in labels if len(form) < shortest]
+        self.forms: defaultdict[int, list[bytes]] = defaultdict(list)
+        for form in labels:
+            for start in range(_STEP if len(form) >= shortest else 0):
+                part = int.from_bytes(form[start : start + _ANCHOR], sys.byteorder)
+                self.forms[part].append(form)
+        self.parts = np.array(list(self.forms), np.uint64)
+        self.table = np.zeros(1 << 17, bool)
+        self.table[(self.parts * _FACTOR) >> _SHIFT] = True
+
+    def present(self, data: bytes) -> set[bytes]:
+        """Return the forms that occur in a text."""
+        present = {form for form in self.short if form in data}
+        for start in range(0, _ANCHOR, _STEP):
+            n_words = max(len(data) - start, 0) // _ANCHOR
+            words = np.frombuffer(data, np.uint64, n_words, start) if n_words else self.parts[:0]
+            # numpy indexes faster by signed integers
+            places = ((words * _FACTOR) >> _SHIFT).view(np.int64)
+            likely = words[self.table[places]]
+            for part in self.forms.keys() & set(likely.tolist()):
+                present.update(form for form in self.forms[part] if form in data)
+        return present
+
+
+class _Secrets:
+    """The secrets of a process and all their forms."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        secrets = {secret.encode("utf-8", "surrogatepass"): labels[secret] for secret in labels}
+        self.overlap = _EXPANSION * max(map(len, secrets), default=0) + _MARGIN
+        # little is left of a secret such as "1 2 3 4 5", so only its plain form is replaced
+        self.plain = [
+            (secret, f"[{label}]".encode())
+            for secret, label in secrets.items()
+            if len(_squeezed(secret)) < _MIN_SECRET
+        ]
+        forms: dict[bytes, str] = {}
+        for secret, label in labels.items():
+            for form in map(_squeezed, _forms(secret)):
+                if len(form) >= _MIN_SECRET:
+                    forms.setdefault(form, label)
+        self.needles = _Needles(forms)
+
+    def replaced(self, data: bytes) -> bytes:
+        """Return a text with placeholders for the secrets; the same object if it has none."""
+        for secret, placeholder in self.plain:
+            if secret in data:
+                data = data.replace(secret, placeholder)
+        spans = [span for at in range(0, len(data), BLOCK) for span in self._spans_from(data, at)]
+        if not spans:
+            return data
+        pieces, end = [], 0
+        for start, stop, label in _merged(spans):
+            pieces += [data[end:start], f"[{label}]".encode()]
+            end = stop
+        return b"".join([*pieces, data[end:]])
+
+    def _spans_from(self, data: bytes, at: int) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and label of the forms that begin in a block."""
+        block = data[at : at + BLOCK + self.overlap]
+        decoded, rules = _decoded(block)
+        # The undecoded block is searched, too: in a path, \n may be no escape.
+        text = _squeezed(block)
+        counts = {form: text.count(form) for form in self.needles.present(text)}
+        found: list[tuple[Sequence[_Rule], set[bytes]]] = [([], set(counts))]
+        if rules:
+            text = _squeezed(decoded)
+            present = self.needles.present(text)
+            found.append(
+                (rules, {form for form in present if text.count(form) != counts.get(form)})
+            )
+        for chain, forms in found:
+            if not forms:
+                continue
+            mapped = _Mapped(block)
+            for rule in chain:
+                mapped = mapped.decoded(rule)
+            mapped = mapped.squeezed()
+            for form in forms:
+                for match in re.finditer(re.escape(form), mapped.data):
+                    start = int(mapped.starts[match.start()])
+                    # a backslash would otherwise be left in front of the placeholder
+                    while start and block[start - 1 : start] == b"\\":
+                        start -= 1
+                    end = int(mapped.ends[match.end() - 1])
+                    yield at + start, at + end, self.needles.labels[form]
+
+
+def _decoded(block: bytes) -> tuple[bytes, Sequence[_Rule]]:
+    """Resolve the escapes of a block; return the result and the rules that changed it, in order."""
+    rules: list[_Rule] = []
+    for _ in range(_ROUNDS):
+        has_codes = False
+        for rule in (_LINE_BREAKS, *_CODES, _PREFIX):
+            decoded = rule.applied(block)
+            if decoded != block:
+                has_codes |= rule in _CODES
+                block = decoded
+                rules.append(rule)
+        # a code can stand for a part of another escape
+        if not has_codes:
+            break
+    return block, rules
+
+
+def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Yield spans in order; overlapping spans become one, with the label of the longest."""
+    current: tuple[int, int, str] | None = None
+    longest = 0
+    for start, end, label in sorted(set(spans)):
+        if current is None or start >= current[1]:
+            if current is not None:
+                yield current
+            current, longest = (start, end, label), end - start
+            continue
+        if end - start > longest:
+            longest = end - start
+            current = (current[0], max(current[1], end), label)
+        else:
+            current = (current[0], max(current[1], end), current[2])
+    if current is not None:
+        yield current
+
+
+def _byte_forms(secret: str) -> tuple[bytes, ...]:
+    forward = secret.encode("utf-8", "surrogatepass")
+    wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
+    quoted = json.dumps(secret)[1:-1].encode()
+    return (*dict.fromkeys((forward, quoted)), forward[::-1], *wide)
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield the forms of a secret, as they are after escapes are resolved."""
+    for text in (secret, secret[::-1]):
+        for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
+            form = plain.encode("utf-8", "surrogatepass")
+            yield from (form, _decoded(form)[0])
+    for data in _byte_forms(secret):
+        yield from (data, data.hex().encode())
+        for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
+            for form in _cores(data, encode, size, bits):
+                # an encoded text can by chance contain an escape
+                yield from (form, _decoded(form)[0])
+
+
+def _cores(data: bytes, encode: Callable[[bytes], bytes], size: int, bits: int) -> Iterator[bytes]:
+    """Yield the encoded forms of data inside a longer text.
+
+    The encoding turns `size` bytes into letters of `bits` bits each. The data can begin at any of
+    these bytes. Only letters of which all bits belong to the data are kept.
+    """
+    for start in range(size):
+        whole = encode(b"\0" * start + data).rstrip(b"=")
+        yield whole[-(-start * 8 // bits) : (start + len(data)) * 8 // bits]
+
+
+# Secrets that agents reported, with their placeholders.
+_hidden: dict[str, str] = {}
+
+
+def hide(secrets: Mapping[str, str | None]) -> None:
+    """Hide secrets that are in no environment variable of this process, from now on.
+
+    The keys become the placeholders. As for variables, the name decides whether the whole value or
+    only a password inside it is a secret.
+    """
+    global _hidden
+    items = tuple((name, value) for name, value in secrets.items() if value)
+    # replace the mapping, because another thread may be reading it
+    _hidden = {**_hidden, **_labels_of(items)}
+
+
+@lru_cache(maxsize=64)
+def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Map the secrets among named values to their placeholders."""
+    labels: dict[str, str] = {}
+    for name, value in items:
+        label = _UNSAFE.sub("", name)
+        secrets = [text for groups in _INSIDE.findall(value) for text in groups]
+        if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value)):
+            secrets.append(value.strip())
+        for secret in secrets:
+            for text in (secret, unquote(secret)):
+                if len(text) >= _MIN_SECRET:
+                    labels.setdefault(text, label)
+    return labels
+
+
+@lru_cache(maxsize=1024)
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable of this name holds a secret."""
+    return bool(_SECRET_NAME.search(name)) and not _ORDINARY_NAME.fullmatch(name)
+
+
+@lru_cache(maxsize=32)
+def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
+    return _Secrets(dict(labels))
+
+
+def redact_bytes(data: bytes, environment: Mapping[str, str] | None = None) -> bytes:
+    """Replace secrets in the content of a file; see `redact`."""
+    variables = os.environ if environment is None else environment
+    labels = _labels_of(tuple(variables.items()))
+    if environment is None:
+        labels = {**_hidden, **labels}
+    return _compiled(tuple(labels.items())).replaced(data) if labels and data else data
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """Replace secrets in a text by the names of their variables.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    environment : mapping, optional
+        Names and values of variables. Default: the environment of this process, and the secrets
+        that agents reported with `hide`.
+
+    Examples
+    --------
+    >>> redact("401: key sk-12345678 is wrong", {"A_KEY": "sk-12345678"})
+    '401: key [A_KEY] is wrong'
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    redacted = redact_bytes(data, environment)
+    if redacted is data:
+        return text
+    try:
+        return redacted.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return redacted.decode("utf-8", "replace")
+
+
+def redacted_start(text: str, most: int) -> str:
+    """Return the first characters of a text.
+
+    A longer text is redacted before it is cut, because half a secret is not recognised.
+    """
+    return text if len(text) <= most else redact(text)[:most]
+
+
+def redacted_content(content: Any) -> Any:
+    """Return parsed JSON with secrets replaced in all texts, also in the keys of objects."""
+    if isinstance(content, str):
+        return redact(content)
+    if isinstance(content, dict):
+        return {redact(key): redacted_content(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return type(content)(redacted_content(entry) for entry in content)
+    return content
+
+
+def redact_json(data: bytes, option: int = 0) -> bytes:
+    """Replace secrets in the texts of a JSON document; `option` is that of orjson."""
+    if redact_bytes(data) is data:
+        return data
+    return orjson.dumps(redacted_content(orjson.loads(data)), option=option)
+
+
+def redact_lines(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Replace secrets in the texts of JSON lines."""
+    whole = b"\n".join(lines)
+    return lines if redact_bytes(whole) is whole else [redact_json(line) for line in lines]

@@ -1,0 +1,67 @@
+"""Removed public names, and what answers their question now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lazy_loader
+
+# a dotted name without the package, and the rest of the sentence "sc.<name> is gone: ..."
+REMOVED = {
+    "bias.position_change": "sc.bias.position with by=['grader'] gives the position effect of "
+    "each version",
+    "export.read": "read the files with pandas.read_parquet",
+    "live.BatchLimits": "ask a suite at half the price on Inspect, as docs/howto/thousands.md "
+    "shows",
+    "overlap.score_files": "call sc.overlap.score on each partition of a dask.dataframe, as "
+    "docs/howto/million-rows.md shows",
+    "planning.cases_to_settle": "call sc.planning.cases_needed with size= as observed, once with "
+    "margin=0 and once with the margin",
+    "plots.cusum": "draw the changes of sc.reliability.drift or of sc.reliability.contrast with "
+    "sc.plots.estimates",
+    "plots.severity": "sc.plots.estimates draws the rows of sc.reliability.drift",
+    "pricing.PRICES": "sc.pricing.cost knows the list prices; your own come first by prices=",
+    "pricing.READ_ON": "list prices are those of the installed package genai-prices",
+    "pricing.price": "sc.pricing.cost knows the list prices; your own come first by prices=",
+    "pricing.price_table": "sc.pricing.cost knows the list prices; your own come first by prices=",
+    "records.Rule": "Check.rule is a dict in old stores; no grader decides it",
+    "reliability.chart": "compare versions by sc.reliability.drift, and a version that graded "
+    "twice by sc.reliability.contrast with between='round'",
+    "reliability.flip_rates": "sc.reliability.consistency gives the rates and "
+    "sc.reliability.flipped the items",
+    "simulate": "compute the size of a study with sc.planning.power_curve; the simulated studies "
+    "of the tests are in benchmarks/simulated of the repository",
+    "stats.Association": "sc.stats.association returns it",
+    "stats.BernoulliCusum": "compare two rounds by sc.reliability.contrast",
+    "stats.BoundedMeans": "sc.stats.bounded_mean_counts returns it",
+    "stats.ClusteredFit": "sc.stats.cr2_mean gives the interval of a mean",
+    "stats.RandomEffects": "sc.stats.random_effects returns it",
+    "stats.bernoulli_cusum": "compare two rounds by sc.reliability.contrast",
+    "stats.cr2": "use sc.stats.cr2_mean for a mean and sc.stats.bounded_slope for two groups",
+    "stats.cusum_limit": "compare two rounds by sc.reliability.contrast",
+    "stats.cusum_steps": "compare two rounds by sc.reliability.contrast",
+    "stats.sign_flip": "sc.stats.bounded_mean with null=0 gives a p-value",
+}
+
+
+def attach_stub(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package that loads names by its stub."""
+    load, listed, names = lazy_loader.attach_stub(package, file)
+
+    def load_name(name: str) -> Any:
+        if name not in names:
+            raise missing_name(package, name)
+        return load(name)
+
+    return load_name, listed, names
+
+
+def missing_name(module: str, name: str) -> AttributeError:
+    """Return the error of a name that a module does not have, with its answer if it had it once."""
+    dotted = f"{module}.{name}".removeprefix("skillcomp.")
+    if dotted in REMOVED:
+        return AttributeError(f"sc.{dotted} is gone: {REMOVED[dotted]}.")
+    return AttributeError(f"No {module} attribute {name}")
