@@ -437,6 +437,12 @@ def test_check_names_ids_of_suites_that_are_paths_or_break_lines(tmp_path, ident
          "importlib.machinery.SourceFileLoader"),
         ("__import__('answer')", "__import__"),
         ("loader.exec_module(module)", "loader.exec_module"),
+        ("run = exec\n    run(open(path).read())", "exec"),
+        ("import builtins\n    getattr(builtins, 'exec')(open(path).read())", "builtins.exec"),
+        ("import os\n    os.fork()", "os.fork"),
+        ("import multiprocessing as mp\n    mp.Process(target=print)", "multiprocessing.Process"),
+        ("import pickle\n    pickle.loads(open(path, 'rb').read())", "pickle.loads"),
+        ("open('sol.py', 'w').write(open(path).read())\n    from sol import f", "import sol"),
         ("import subprocess, sys\n    subprocess.run([sys.executable, path])", None),
         ("model.eval()\n    re.compile(text)", None),
         ("broken(", None),
@@ -455,5 +461,25 @@ def test_check_names_a_test_that_executes_the_answer_in_its_own_process(tmp_path
     assert len(rows) == (message is not None)  # once, although five tasks share the file
     if message:
         assert rows["message"].iloc[0].startswith("fixtures/test_a.py, line ")
-        assert rows["message"].iloc[0].endswith(f": {message}(...).")
+        call = message if message.startswith("import ") else f"{message}(...)"
+        assert rows["message"].iloc[0].endswith(f": {call}.")
         assert "a process of its own" in rows["reason"].iloc[0]
+
+
+def test_check_names_the_conftest_and_the_helper_that_execute_the_answer(tmp_path):
+    put(tmp_path, "fixtures/test_a.py", "from helper import run\n\ndef test_it():\n    run()\n")
+    put(tmp_path, "fixtures/helper.py", "import deeper\n\ndef run():\n    deeper.run()\n")
+    put(tmp_path, "fixtures/deeper.py", "def run():\n    exec('')\n")
+    put(tmp_path, "fixtures/conftest.py", "import runpy\n\nrunpy.run_path('a')\n")
+    put(tmp_path, "fixtures/unused.py", "exec('')\n")  # no test imports it
+    tasks = "\n".join(
+        f"  - {{id: t{n}, prompt: Go., judge: {{type: pytest, test_file: fixtures/test_a.py}}}}"
+        for n in range(5)
+    )
+    file = put(tmp_path, "task_suite.yaml", f'skill_id: tea\nversion: "1.0"\ntasks:\n{tasks}\n')
+    findings = lint_path(file)
+    rows = findings[findings["rule"].eq("answer_in_process")]
+    assert sorted(rows["message"]) == [
+        "fixtures/conftest.py, line 3: runpy.run_path(...).",
+        "fixtures/deeper.py, line 2: exec(...).",
+    ]

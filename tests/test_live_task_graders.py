@@ -133,7 +133,7 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(sandbox, "sandboxed", lambda *_: [str(program)])
+    monkeypatch.setattr(sandbox, "sandboxed", lambda *_, **__: [str(program)])
     why = sandbox.why_no_sandbox.__wrapped__()
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -176,7 +176,9 @@ def test_tests_that_pass_and_tests_that_fail(suite, mode):
     assert (good.passed, good.score, good.status) == (True, 1.0, "ok")
     bad = verdict(grader, suite, "run", "raise ValueError('no such tide')")
     assert (bad.passed, bad.score, bad.status) == (False, 0.5, "ok")
-    assert bad.rationale == "1 of 2 tests pass; test_runs: ValueError: no such tide"
+    inside = "the test executes the answer in its own process, so the answer can forge its result"
+    assert good.rationale == f"2 of 2 tests pass; {inside}"
+    assert bad.rationale == f"1 of 2 tests pass; {inside}; test_runs: ValueError: no such tide"
 
 
 # What an answer may try, and what its verdict says; None passes, since it harms nothing.
@@ -321,6 +323,253 @@ def test_helpers_and_the_conftest_of_a_suite_are_at_hand(suite):
         "from helper import SIX\n\ndef test_it(five):\n    assert (five, SIX) == (5, 6)\n"
     )
     assert verdict(sc.live.Pytest(suite, trust=True), suite, "run", "any").passed is True
+
+
+# -- tests that run the answer as a program -------------------------------------------------------
+
+# The test compares what the program printed, or wrote to a file, with an expected value.
+SEPARATE = """
+import json, os, subprocess, sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def test_value(tmp_path):
+    script = tmp_path / "answer.py"
+    script.write_bytes(Path(os.environ["AI_OUTPUT_FILE"]).read_bytes())
+    command = [sys.executable, script, HERE / "input.txt"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    out = tmp_path / "out.txt"
+    value = out.read_text() if out.is_symlink() else ran.stdout
+    assert value.strip() == (HERE / "expected.txt").read_text().strip()
+    assert [path.name for path in HERE.glob("*.txt")].count("expected.txt") == 1
+
+
+def test_words():
+    import words  # only now, after the program has run
+
+    assert "GOOD WORD" in words.of(Path(os.environ["AI_OUTPUT_FILE"]))
+"""
+EXPECTED = "the tide is 4711"
+SEPARATE_FILES = {
+    "fixtures/test_run.py": SEPARATE,
+    "fixtures/words.py": "def of(path):\n    return path.read_text()\n",
+    "fixtures/input.txt": "5",
+    "fixtures/expected.txt": EXPECTED,
+}
+RIGHT = f"""# GOOD WORD
+import sys
+assert open(sys.argv[1]).read() == "5"
+print({EXPECTED!r})
+"""
+HEAD = """# GOOD WORD
+import ctypes, glob, os, re, signal, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+given = os.path.dirname(os.environ["AI_OUTPUT_FILE"])
+sys.stdout.reconfigure(errors="replace")
+
+def show(path):
+    try:
+        text = open(path, "rb").read(1 << 20).decode("latin-1")
+    except OSError:
+        return
+    if found := re.search("the tide is [0-9]+", text):
+        print(found.group())
+        sys.exit()
+"""
+LINE = '{"test": "fixtures/test_run.py::test_value", "when": "call", "outcome": "passed"}'
+# What a wrong answer may do to the test that judges it. Each must count as failed.
+ATTACKS = {
+    "writes the memory of its parent": """
+parent = os.getppid()
+for line in open(f"/proc/{parent}/maps"):
+    start, end = (int(part, 16) for part in line.split()[0].split("-"))
+    if "rw" in line and end - start < 1 << 26:
+        with open(f"/proc/{parent}/mem", "r+b", buffering=0) as memory:
+            memory.seek(start)
+            place = memory.read(end - start).find(b"the tide is")
+            if place >= 0:
+                memory.seek(start + place)
+                memory.write(b"another tide")
+""",
+    "attaches to its parent": """
+if libc.ptrace(16, os.getppid(), 0, 0) == 0:
+    print(EXPECTED)
+""".replace("EXPECTED", repr(EXPECTED)),
+    "ends its parent": "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(1)",
+    "ends its group": "os.killpg(0, signal.SIGKILL)",
+    "stops its parent": "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)",
+    "writes to every report": f"""
+places = ["/room/io/report", *glob.glob("/room/*/*"), *glob.glob(given + "/../io/*")]
+places += glob.glob("/proc/*/fd/*") if os.path.exists("/room") else []
+places += glob.glob(f"/proc/{{os.getppid()}}/fd/*")
+for place in places:
+    try:
+        descriptor = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+        os.write(descriptor, b'{LINE}' + bytes([10]) + b"no JSON" + bytes([10]))
+    except OSError:
+        pass
+""",
+    "writes to every descriptor": """
+for number in range(3, 64):
+    try:
+        os.write(number, b"no JSON" + bytes([10]))
+    except OSError:
+        pass
+""",
+    "reads the files next to its own": """
+for place in (given, os.path.dirname(sys.argv[1]), "/room", os.environ["TMPDIR"], "."):
+    for path in glob.glob(place + "/../**/*", recursive=True):
+        if os.path.isfile(path) and not os.path.samefile(path, __file__):
+            show(path)
+""",
+    "reads the root of other processes": """
+for path in glob.glob("/proc/*/root/room/judge/*/fixtures/*") + glob.glob("/proc/*/cwd/*/*/*"):
+    show(path)
+for path in glob.glob(f"/proc/{os.getppid()}/fd/*") + [f"/proc/{os.getppid()}/environ"]:
+    if os.path.isfile(path):
+        show(path)
+""",
+    "links to a file of the test": """
+for place in glob.glob(given + "/../judge/*/fixtures") or [os.path.dirname(sys.argv[1])]:
+    os.symlink(place + "/expected.txt", "out.txt")
+""",
+    "links to the process of the test": "os.symlink('/proc/self/environ', 'out.txt')",
+    "writes modules that the test imports": """
+code = "import sys; sys.modules['words'] = sys; of = lambda path: 'GOOD WORD'; raise SystemExit"
+for place in [given, os.path.dirname(sys.argv[1]), *glob.glob(given + "/../judge/*/fixtures")]:
+    for name in ("words.py", "difflib.py", "pprint.py", "expected.txt"):
+        try:
+            open(f"{place}/{name}", "w").write(code)
+        except OSError:
+            pass
+""",
+    "makes a user namespace": """
+if libc.unshare(0x10020000) == 0:
+    libc.umount2(b"/room/judge", 2)
+for path in glob.glob("/room/judge/**/*", recursive=True):
+    if os.path.isfile(path):
+        show(path)
+""",
+    "never ends": "time.sleep(600)",
+    "leaves a process that holds the output": "os.fork() or time.sleep(600)",
+    "takes all memory": "x = [bytearray(100 << 20) for _ in range(100)]\ntime.sleep(60)",
+}
+# an answer that prints the expected value, but not in good words
+BAD_WORDS = (
+    RIGHT.replace("# GOOD WORD\n", "")
+    + """
+import os
+for change in ("a", "w"):
+    try:
+        open(os.environ["AI_OUTPUT_FILE"], change).write("# GOOD " + "WORD")
+    except OSError:
+        pass
+"""
+)
+
+
+@pytest.fixture
+def separate(suite):
+    """A suite without reference answers whose test runs the answer as a program."""
+    (suite.parent / "reference" / "run.txt").unlink()
+    for name, text in SEPARATE_FILES.items():
+        (suite.parent / name).write_text(text)
+    return suite
+
+
+def test_a_program_of_a_test_cannot_forge_read_or_undo_its_failure(separate, mode):
+    answers = [RIGHT, BAD_WORDS, *(HEAD + code for code in ATTACKS.values())]
+    grader, hasty = (sc.live.Pytest(separate, trust=True, timeout=s) for s in (60, 5))
+    slow = re.compile(r"sleep\(60")
+    graders = [hasty if slow.search(answer) else grader for answer in answers]
+    right, bad_words, *attacks = verdicts(graders, separate, "run", answers)
+    assert right.passed is True, right.rationale
+    assert bad_words.passed is False and "test_words" in (bad_words.rationale or "")
+    outcomes = {
+        name: (row.status, row.passed, row.rationale)
+        for name, row in zip(ATTACKS, attacks, strict=True)
+        if (row.status, row.passed) != ("ok", False)
+    }
+    assert not outcomes
+    note = "without bubblewrap, the answer could read"
+    assert (note in (right.rationale or "")) == (mode == "trusted")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux closes the memory of a process")
+def test_the_process_of_a_test_is_not_dumpable_and_skillcomp_is_again_afterwards(separate, mode):
+    import ctypes
+
+    looks = """
+import ctypes
+def test_it():
+    assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 0
+"""
+    files = {"fixtures/test_run.py": looks.encode()}
+    how = {"timeout": 60, "trusted": mode == "trusted"}
+    report = asyncio.run(sandbox.run_tests(files, "fixtures/test_run.py", "x", **how))
+    assert report.is_pass, report
+    assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 1
+
+
+def test_ways_to_start_a_program_work_and_those_without_separation_are_noted(separate, mode):
+    (separate.parent / "fixtures" / "test_run.py").write_text(
+        """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CAT = "import sys; print(open(sys.argv[1]).read())"
+
+
+def test_ways():
+    by_shell = f"{sys.executable} -c '{CAT}' {HERE}/input.txt"
+    assert subprocess.check_output(by_shell, shell=True) == b"5\\n"
+    assert os.system(by_shell + " > out") == 0 and Path("out").read_text() == "5\\n"
+    assert os.popen(by_shell).read() == "5\\n"
+    by_folder = [sys.executable, "-c", CAT, "input.txt"]
+    assert subprocess.check_output(by_folder, cwd=HERE) == b"5\\n"
+    fed = subprocess.run([sys.executable, "-"], input=b"print(7)", capture_output=True)
+    assert fed.stdout == b"7\\n"
+    environment = {**os.environ, "INPUT": str(HERE / "input.txt")}
+    code = "import os; print(open(os.environ['INPUT']).read())"
+    by_variable = [sys.executable, "-c", code]
+    assert subprocess.check_output(by_variable, env=environment) == b"5\\n"
+    try:
+        subprocess.run(["there-is-no-such-program"])
+    except FileNotFoundError as error:
+        assert "there-is-no-such-program" in str(error)
+    else:
+        raise AssertionError("it was found")
+
+    async def started():
+        how = {"stdout": subprocess.PIPE}
+        program = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(8)", **how)
+        return (await program.communicate())[0]
+
+    assert asyncio.run(started()) == b"8\\n"
+    late = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    late.kill()
+    assert late.wait(20) != 0
+"""
+    )
+    found = verdict(sc.live.Pytest(separate, trust=True), separate, "run", "x")
+    assert found.passed is True, found.rationale
+    assert "which can read the test" not in (found.rationale or "")
+    files = {
+        "fixtures/test_run.py": b"""
+import os
+def test_it():
+    run = vars(os)["fork"]
+    if run() == 0:
+        os._exit(0)
+    os.wait()
+"""
+    }
+    how = {"timeout": 60, "trusted": mode == "trusted"}
+    report = asyncio.run(sandbox.run_tests(files, "fixtures/test_run.py", "x", **how))
+    assert report.is_pass and "os.fork, which can read the test" in report.notes[0]
 
 
 # -- the rubric -----------------------------------------------------------------------------------

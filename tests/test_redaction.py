@@ -221,7 +221,7 @@ def test_a_key_printed_in_escapes_of_json_is_in_no_table_export_and_page(tmp_pat
     frames = {"attempts": sc.frames.attempts(store), "cases": sc.frames.cases(store)}
     export.write(frames, tmp_path / "export")
     assert_no_key(tmp_path / "export")
-    read = export.read(tmp_path / "export" / "attempts.parquet")
+    read = pd.read_parquet(tmp_path / "export" / "attempts.parquet")
     assert read["answer"].str.contains(f"[{NAME}]", regex=False).all()
     sc.report.build(store, tmp_path / "page", notebooks=False)
     assert_no_key(tmp_path / "page")
@@ -406,7 +406,7 @@ def test_tables_with_other_columns_are_exported_with_their_types(tmp_path, key):
         }
     )
     export.write({"mine": frame}, tmp_path)
-    read = export.read(tmp_path / "mine.parquet")
+    read = pd.read_parquet(tmp_path / "mine.parquet")
     assert read["text"].dtype == frame["text"].dtype and read["text"].isna().tolist()[2]
     assert read["text"][1] == f"[{NAME}]" and list(read["list"][1]) == [f"[{NAME}]", "b"]
     assert_no_key(tmp_path)

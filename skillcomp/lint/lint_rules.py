@@ -101,8 +101,8 @@ _WARNINGS: Mapping[str, str] = {
         "words and tests cannot tell"
     ),
     "answer_in_process": (
-        "an answer that is executed in the process of its test can forge the result; execute it in "
-        "a process of its own, as subprocess.run([sys.executable, path]) does"
+        "an answer that is executed in the process of its test can read the test and forge the "
+        "result; execute it in a process of its own, as subprocess.run([sys.executable, path]) does"
     ),
     "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
     "dimensions_missing": (

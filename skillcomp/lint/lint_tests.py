@@ -3,75 +3,181 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from skillcomp.errors import SuiteError, literal
 from skillcomp.io.files import read_bytes
+from skillcomp.io.task_suites import FIXTURES, task_files
 from skillcomp.lint.lint_rules import RuleMessages
 from skillcomp.records import Suite
 
 _MAX_BYTES = 1 << 20
 _BUILTINS = frozenset(["exec", "eval", "__import__"])
-# module -> its functions that execute or load code
+_FORKS = "fork forkpty execl execle execlp execlpe execv execve execvp execvpe posix_spawn"
+_SPAWNS = "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
+# module -> its functions that execute or load code in the process of the test, or start a process
+# that is not separated from the test
 _FUNCTIONS = {
     "builtins": _BUILTINS,
     "runpy": frozenset(["run_path", "run_module"]),
     "importlib": frozenset(["import_module", "reload"]),
     "importlib.util": frozenset(["spec_from_file_location", "module_from_spec"]),
     "importlib.machinery": frozenset(["SourceFileLoader", "SourcelessFileLoader"]),
+    "code": frozenset(["InteractiveInterpreter", "InteractiveConsole", "interact"]),
+    "cProfile": frozenset(["run", "runctx"]),
+    "profile": frozenset(["run", "runctx"]),
+    "timeit": frozenset(["timeit", "repeat", "Timer"]),
+    "doctest": frozenset(["testfile", "testmod"]),
+    "pkgutil": frozenset(["resolve_name"]),
+    "types": frozenset(["FunctionType", "CodeType"]),
+    "pickle": frozenset(["load", "loads", "Unpickler"]),
+    "marshal": frozenset(["load", "loads"]),
+    "shelve": frozenset(["open"]),
+    "zipimport": frozenset(["zipimporter"]),
+    "ctypes": frozenset(["CDLL", "PyDLL", "cdll"]),
+    "os": frozenset([*_FORKS.split(), *_SPAWNS.split()]),
+    "pty": frozenset(["fork", "spawn"]),
+    "multiprocessing": frozenset(["Process", "Pool", "get_context"]),
+    "concurrent.futures": frozenset(["ProcessPoolExecutor"]),
 }
 
 
 def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
-    """Yield rule and message for each call that can execute the answer in the process of a test.
+    """Yield rule and message for each place that can execute the answer in the process of a test.
 
     A test file that never names ``AI_OUTPUT_FILE`` is searched too, because a ``conftest.py`` or a
-    helper can read the variable. A file that is not Python is skipped; pytest reports it.
+    helper can read the variable. Files that a test imports and every ``conftest.py`` are searched
+    as well. A file that is not Python is skipped; pytest reports it.
     """
     judges = (check.judge for case in suite.cases for check in case.checks)
-    names = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
-    for name in names:
-        what = "test file"
-        try:
-            data = read_bytes(
-                folder / name, root=folder, max_bytes=_MAX_BYTES, what=what, error=SuiteError
-            )
-            # parsing can warn, for example about an invalid escape sequence
-            with warnings.catch_warnings(action="ignore"):
-                tree = ast.parse(data)
-        except (SuiteError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tests = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
+    files: dict[str, bytes] = {}
+    try:
+        names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
+    except (SuiteError, OSError):
+        names = []
+    for name in dict.fromkeys([*tests, *names]):
+        if name.endswith(".py"):
+            try:
+                files[name] = read_bytes(
+                    folder / name,
+                    root=folder,
+                    max_bytes=_MAX_BYTES,
+                    what="test file",
+                    error=SuiteError,
+                )
+            except SuiteError:
+                continue
+    places = dict.fromkeys(place for test in tests for place in _places(files, test))
+    for name, line, call in places:
+        yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}."
+
+
+def executes_answer(files: Mapping[str, bytes], test: str) -> bool:
+    """Return whether a test can execute the answer in its own process; see `in_process_messages`.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        The files of the suite's fixtures, by name.
+    test : str
+        Name of the test file.
+    """
+    return any(True for _ in _places(files, test))
+
+
+def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, str]]:
+    """Yield file, line and name of each call in a test file and in the files that it loads."""
+    folders = {posixpath.dirname(test), *_folders_above(test)}
+    conftests = [name for folder in folders if (name := f"{folder}/conftest.py") in files]
+    names, seen = [test, *sorted(conftests)], set[str]()
+    while names:
+        name = names.pop(0)
+        tree = None if name in seen or name not in files else _parsed(files[name])
+        seen.add(name)
+        if tree is None:
             continue
         for line, call in _calls_in_process(tree):
-            yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}(...)."
+            yield name, line, f"{call}(...)"
+        for line, module in _imports(tree):
+            place = module.replace(".", "/")
+            inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
+            helpers = [file for file in inside if file in files]
+            names += helpers
+            if not helpers and _writes_module(tree, module):
+                yield name, line, f"import {module.partition('.')[0]}"
+
+
+def _folders_above(name: str) -> Iterator[str]:
+    while name := posixpath.dirname(name):
+        yield name
+
+
+def _parsed(data: bytes) -> ast.Module | None:
+    try:
+        # parsing can warn, for example about an invalid escape sequence
+        with warnings.catch_warnings(action="ignore"):
+            return ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node.lineno, node.module
+            for alias in node.names:  # a name can be a module of a package
+                yield node.lineno, f"{node.module or ''}.{alias.name}".lstrip(".")
+
+
+def _writes_module(tree: ast.Module, module: str) -> bool:
+    """Return whether a test names the file of a module, as if it wrote the answer there."""
+    file = f"{module.partition('.')[0]}.py"
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return any(isinstance(text, str) and posixpath.basename(text) == file for text in texts)
 
 
 def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and name of each call that can execute the answer in the test's process."""
+    """Yield the line and name of each function that can execute the answer in the test's process.
+
+    A function is found where it is called and where it is only named, as in ``run = exec``.
+    """
     modules = {name: name for name in _FUNCTIONS}
     functions = {name: name for name in _BUILTINS}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {a.asname: a.name for a in node.names if a.asname and a.name in _FUNCTIONS}
-        elif isinstance(node, ast.ImportFrom) and node.module in _FUNCTIONS:
+        elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 if whole in _FUNCTIONS:
                     modules[alias.asname or alias.name] = whole
-                elif alias.name in _FUNCTIONS[node.module]:
+                elif alias.name in _FUNCTIONS.get(node.module or "", ()):
                     functions[alias.asname or alias.name] = whole
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for node in sorted(calls, key=lambda call: call.lineno):
-        name = _dotted_name(node.func)
+    places: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = _dotted_name(node)
+        elif isinstance(node, ast.Call) and _dotted_name(node.func) == "getattr" and node.args[1:]:
+            place, attribute = node.args[:2]
+            name = f"{_dotted_name(place)}.{getattr(attribute, 'value', '')}"
+        else:
+            continue
         module, _, function = name.rpartition(".")
         if name in functions:
-            yield node.lineno, functions[name]
+            places.append((node.lineno, functions[name]))
         elif module in modules and function in _FUNCTIONS[modules[module]]:
-            yield node.lineno, f"{modules[module]}.{function}"
+            places.append((node.lineno, f"{modules[module]}.{function}"))
         elif function == "exec_module":
             # every module loader has a method `exec_module`, so its name is enough
-            yield node.lineno, name
+            places.append((node.lineno, name))
+    yield from sorted(set(places))
 
 
 def _dotted_name(node: ast.expr) -> str:

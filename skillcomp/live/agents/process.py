@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import orjson
 from filelock import FileLock, Timeout
@@ -214,32 +214,36 @@ async def run_program(
 ) -> Ran:
     """Run a command in a `case_folder`, with ``io/in`` as its input, then end its process group."""
     begun = time.monotonic()
-    code, excess = await _exit_code(
-        command, environment, folder, begun + timeout, limits or Limits(MAX_FILE)
-    )
-    seconds = time.monotonic() - begun
-    output, complaint = (_decoded_text(folder / "io" / name) for name in ("out", "err"))
-    return Ran(output, complaint, code, seconds, _wrote_too_much(folder), excess)
+    # Use files instead of pipes, because a surviving child process would keep a pipe open. The
+    # files have no name, so only programs that inherit them can write to them.
+    with (
+        tempfile.TemporaryFile(dir=folder / "io") as stdout,
+        tempfile.TemporaryFile(dir=folder / "io") as stderr,
+    ):
+        streams = (stdout, stderr)
+        code, excess = await _exit_code(
+            command, environment, folder, streams, begun + timeout, limits or Limits(MAX_FILE)
+        )
+        seconds = time.monotonic() - begun
+        output, complaint = map(_decoded_text, streams)
+        return Ran(output, complaint, code, seconds, _wrote_too_much(streams), excess)
 
 
 async def _exit_code(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
+    streams: Sequence[IO[bytes]],
     deadline: float,
     limits: Limits,
 ) -> tuple[int | str | None, str]:
-    with contextlib.ExitStack() as stack:
-        # use files instead of pipes, because a surviving child process would keep a pipe open
-        stdin = stack.enter_context((folder / "io" / "in").open("rb"))
-        stdout = stack.enter_context((folder / "io" / "out").open("wb"))
-        stderr = stack.enter_context((folder / "io" / "err").open("wb"))
+    with (folder / "io" / "in").open("rb") as stdin:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
+                stdout=streams[0],
+                stderr=streams[1],
                 cwd=folder / "work",
                 env=environment,
                 start_new_session=True,
@@ -255,14 +259,17 @@ async def _exit_code(
             most = (limits.max_file, limits.max_file)
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, most)
         try:
-            return await _wait_for_end(process, folder, deadline, limits)
+            return await _wait_for_end(process, streams, deadline, limits)
         finally:
             await _end_group(process)
             watchdog.watch("-", process.pid)
 
 
 async def _wait_for_end(
-    process: asyncio.subprocess.Process, folder: Path, deadline: float, limits: Limits
+    process: asyncio.subprocess.Process,
+    streams: Sequence[IO[bytes]],
+    deadline: float,
+    limits: Limits,
 ) -> tuple[int | None, str]:
     """Wait for a program; return its exit code (None after a timeout) and the limit it exceeded.
 
@@ -273,7 +280,7 @@ async def _wait_for_end(
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
         excess = _excess_of_all(process.pid, limits)
-        if excess or _wrote_too_much(folder):
+        if excess or _wrote_too_much(streams):
             await _end_group(process)
         if excess:
             return process.returncode, excess
@@ -335,16 +342,13 @@ def _nameless_files(pid: int) -> dict[int, int]:
     return sizes
 
 
-def _decoded_text(file: Path) -> str:
-    if not file.exists():
-        return ""
-    with file.open("rb") as stream:
-        return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
+def _decoded_text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
 
 
-def _wrote_too_much(folder: Path) -> bool:
-    files = (folder / "io" / "out", folder / "io" / "err")
-    return any(file.exists() and file.stat().st_size > MAX_OUTPUT for file in files)
+def _wrote_too_much(streams: Sequence[IO[bytes]]) -> bool:
+    return any(os.fstat(stream.fileno()).st_size > MAX_OUTPUT for stream in streams)
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:

@@ -5,6 +5,10 @@ system with only the system's programs, Python, the suite's fixtures and the ans
 the time, memory, processes and output of a run; each holds for all processes together. Without
 bubblewrap, only trusted answers run, and only these limits apply.
 
+A program that a test starts is separated from the test, which judges it: it runs in a second
+sandbox, which has neither the test's files nor the test's process. Without bubblewrap it runs as
+another user if root started the run, and the test's files are emptied before it starts.
+
 If systemd can start a run in a control group, the kernel limits the number of processes and the
 memory, including the memory that the kernel itself uses for the run. Otherwise the memory is added
 up ten times a second, so a run can exceed its limit for a tenth of a second. Processor time is
@@ -15,9 +19,11 @@ There is no limit on the bandwidth of memory and disk or on the number of runs a
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -25,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -59,6 +65,12 @@ import os
 def test_it():
     assert open(os.environ["AI_OUTPUT_FILE"]).read() == "x"
 """
+_NESTED = b"""
+import subprocess, sys
+
+def test_it():
+    assert subprocess.run([sys.executable, "-I", "-c", ""]).returncode == 0
+"""
 _INSIDE = Path(__file__).with_name("sandbox_inside.py")
 
 
@@ -78,6 +90,12 @@ class Report:
         Reason why the run ended abnormally; empty if it ended normally.
     seconds : float
         Duration of the run by the wall clock.
+    has_started : bool
+        Whether the test started a program.
+    is_skipped : bool
+        Whether a test was skipped.
+    notes : list of str
+        What the answer could read or forge in this run.
     """
 
     collected: list[str] = field(default_factory=list)
@@ -85,6 +103,9 @@ class Report:
     passed: set[str] = field(default_factory=set)
     reason: str = ""
     seconds: float = 0.0
+    has_started: bool = False
+    is_skipped: bool = False
+    notes: list[str] = field(default_factory=list)
 
     @property
     def is_pass(self) -> bool:
@@ -99,6 +120,8 @@ async def run_tests(
     *,
     timeout: float,
     trusted: bool,
+    separate: bool = True,
+    launch: Sequence[str] | None = None,
     core: int | None = None,
 ) -> Report:
     """Run one test file on one answer.
@@ -116,6 +139,12 @@ async def run_tests(
         processes together.
     trusted : bool
         Whether to run without bubblewrap, so that only the limits apply.
+    separate : bool, default True
+        Whether to separate the programs that the test starts from the test. This is of no use if
+        the test executes the answer in its own process.
+    launch : list of str, optional
+        Words to put before the command of each program in a sandbox. Default: those of `launcher`
+        if `separate`.
     core : int, optional
         The processor on which the run starts. Simultaneous runs should start on different ones.
 
@@ -131,45 +160,54 @@ async def run_tests(
     """
     if find_spec("pytest") is None:
         raise missing_package("live", "a judge of kind pytest", "pytest")
-    with case_folder() as place, _lent_user() as user:
+    if launch is None:
+        launch = launcher() if separate and not trusted else []
+    with case_folder() as place, _lent_users() as lent:
+        # An answer that cannot see the tests must not guess their place either: the test could
+        # follow a link to them that the answer made.
+        hidden = f"judge/{secrets.token_hex(8)}"
         for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
-            target = place / "judge" / name
+            target = place / hidden / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
-        (place / "judge" / "answer.txt").write_text(answer, encoding="utf-8", errors="replace")
-        shutil.copyfile(_INSIDE, place / "judge" / ".inside.py")
-        (place / "io" / "in").touch()
-        (place / "io" / "report").touch()
-        if user is not None:
-            _hand_over(place, user)
+        (place / "given").mkdir()
+        answer_file = place / "given" / "answer.txt"
+        answer_file.write_text(answer, encoding="utf-8", errors="replace")
+        users = lent if trusted and separate else lent[:1]
+        if users:
+            _hand_over(place, users, separate)
         room = place if trusted else Path("/room")
-        judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
         # The kernel counts all processes of a user, including those outside the run. In a sandbox
-        # or with the user id of `_lent_user`, there are none outside. Otherwise add their number to
-        # the limit.
-        counted = _n_processes(os.getuid()) if trusted and user is None else 0
+        # or with the user id of `_lent_users`, there are none outside. Otherwise add their number
+        # to the limit.
+        counted = _n_processes(os.getuid()) if trusted and not users else 0
+        program = [sys.executable, "-I", "-B", "-c", _INSIDE.read_text(encoding="utf-8")]
         job = {
-            "uid": user,
+            "users": users,
             "core": core,
-            # If the run has a user id of `_lent_user`, start a second sandbox inside the first. The
-            # second sandbox forbids user namespaces.
-            "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
-            if user is not None and not trusted and without_userns()
+            # A sandbox that root made cannot forbid user namespaces, but a second one inside it
+            # can. If the test is separated from its programs, each of these has such a sandbox.
+            "again": ["bwrap", *without_userns(), "--dev-bind", "/", "/", *program]
+            if users and not trusted and not launch and without_userns()
             else [],
-            "reads_all": trusted and user is not None and not _is_open(Path(sys.executable)),
+            "reads_all": trusted and bool(users) and not _is_open(Path(sys.executable)),
             "limits": {**limits, "NPROC": counted + PROCESSES},
-            "report": str(room / "io" / "report"),
-            "settings": str(judge / _SETTINGS),
-            "root": str(judge),
-            "test": str(judge / test),
+            "separate": separate,
+            "launch": launch,
+            "empties": trusted,
+            "settings": str(room / hidden / _SETTINGS),
+            "root": str(room / hidden),
+            "given": str(room / "given"),
+            "test": str(room / hidden / test),
         }
-        (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
-        program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
-        command = program if trusted else [*sandboxed(place, user is not None), *program]
+        (place / "io" / "in").write_text(json.dumps(job), encoding="utf-8")
+        command = program
+        if not trusted:
+            command = [*sandboxed(place, bool(users), nests=separate), *program]
         environment = {  # from the environment of this process, keep only the address of systemd
             **_address_of_systemd(),
-            "AI_OUTPUT_FILE": str(judge / "answer.txt"),
+            "AI_OUTPUT_FILE": str(room / "given" / "answer.txt"),
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(room / "home"),
             "TMPDIR": str(room / "tmp"),
@@ -178,8 +216,49 @@ async def run_tests(
         }
         limits_of_all = Limits(FILE, MEMORY, timeout)
         command = [*control_group(), *command]
-        ran = await run_program(command, environment, place, timeout, limits_of_all)
-        return _read_report(place / "io" / "report", ran, timeout)
+        with _closed_memory() if trusted else nullcontext():
+            ran = await run_program(command, environment, place, timeout, limits_of_all)
+        report = _read_report(ran, timeout)
+        report.notes += _notes(report, job, trusted)
+        return report
+
+
+def _notes(report: Report, job: Mapping[str, Any], trusted: bool) -> Iterator[str]:
+    """Yield what the answer could read or forge although the test ran it as a program."""
+    if not job["separate"]:
+        yield "the test executes the answer in its own process, so the answer can forge its result"
+    elif report.has_started and trusted:
+        rights = "read and change what you can, such as your suite and results"
+        if job["reads_all"]:
+            rights = "read every file, such as your suite"
+        elif job["users"]:
+            rights = "read what every user can"
+        yield f"without bubblewrap, the answer could {rights}"
+    elif report.has_started and not job["launch"]:
+        yield "bubblewrap starts no second sandbox here, so the answer could read its tests"
+
+
+@cache
+def launcher() -> list[str]:
+    """Return words to put before a command in a sandbox, so that it runs in a second one.
+
+    The second sandbox lacks the tests and the processes of the first. The result is empty if a
+    trial shows that this does not work.
+    """
+    program = shutil.which("bwrap")
+    if program is None:
+        return []
+    command = [program, *(without_userns() or ["--unshare-user"]), "--unshare-pid"]
+    command += ["--new-session", "--die-with-parent", "--dev-bind", "/", "/"]
+    rooms = ["--tmpfs", "/room/judge", "--remount-ro", "/room/judge"]
+    rooms += ["--ro-bind", "/room/given", "/room/given", "--"]
+    # In a sandbox that root made, no list of processes can be mounted. The list of the first
+    # sandbox then stays; the processes on it cannot be reached.
+    for processes_of_program in (["--proc", "/proc"], []):
+        launch = [*command, *processes_of_program, *rooms]
+        if probe(trusted=False, test=_NESTED, launch=launch).is_pass:
+            return launch
+    return []
 
 
 @cache
@@ -238,14 +317,17 @@ def _address_of_systemd() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def probe(*, trusted: bool) -> Report:
+def probe(*, trusted: bool, test: bytes = _PROBE, launch: Sequence[str] = ()) -> Report:
     """Run a trivial test and return its report. This works even inside a running event loop."""
-    tests = {"t.py": _PROBE}
-    return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
+    how: dict[str, Any] = {"timeout": 60, "trusted": trusted, "launch": launch}
+    return run_sync(lambda _: run_tests({"t.py": test}, "t.py", "x", **how))
 
 
-def sandboxed(place: Path, is_root: bool) -> list[str]:
-    """Return words to put before a command so that it runs in a sandbox."""
+def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:
+    """Return words to put before a command so that it runs in a sandbox.
+
+    If `nests`, the test may start each of its programs in a second sandbox, and give it files.
+    """
     pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
     # Python's folder may be a home folder with other files, so bind only the parts in `_PYTHON`.
@@ -261,7 +343,8 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         # with CAP_SETUID and CAP_SETGID, sandbox_inside can change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        command += without_userns() or ["--unshare-user"]
+        forbid = [] if nests else without_userns()
+        command += forbid or ["--unshare-user"]
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
             command += ["--symlink", os.readlink(folder), str(folder)]
@@ -271,31 +354,57 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         command += ["--ro-bind-try", name, name]
     command += ["--proc", "/proc", "--dev", "/dev"]
     above = {parent for path in bound for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
-    for path in sorted([*above, Path("/room"), Path("/room/io"), Path("/tmp")]):
+    for path in sorted([*above, Path("/room"), Path("/tmp")]):
         command += ["--perms", "0755", "--dir", str(path)]
     for path in sorted(bound):
         command += ["--ro-bind", str(path), str(path)]
     for name in ("/room/home", "/room/work", "/room/tmp", "/dev/shm"):
         command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
-    command += ["--bind", str(place / "io" / "report"), "/room/io/report"]
+    command += ["--bind" if nests else "--ro-bind", str(place / "given"), "/room/given"]
     # all other folders are in memory and could grow without limit if they were writable
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/room/work"]
 
 
 @contextmanager
-def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id (None unless run by root); at the end, kill that user's processes."""
+def _lent_users() -> Iterator[list[int]]:
+    """Yield two unused user ids (none unless run by root); at the end, kill their processes."""
     if sys.platform != "linux" or os.getuid() != 0:
-        yield None
+        yield []
         return
     busy = {uid for uid, _ in processes()}
-    user = random.SystemRandom().choice([uid for uid in USERS if uid not in busy])
+    users = random.SystemRandom().sample([uid for uid in USERS if uid not in busy], 2)
     try:
-        yield user
+        yield users
     finally:
-        _end_all(user)
+        for user in users:
+            _end_all(user)
+
+
+_n_closed = 0  # Number of runs for which the memory of this process is closed.
+
+
+@contextmanager
+def _closed_memory() -> Iterator[None]:
+    """Keep other processes of this user from reading and writing the memory of this process."""
+    global _n_closed
+    if sys.platform != "linux":
+        yield
+        return
+    get_dumpable, set_dumpable = 3, 4  # arguments of the system call prctl
+    libc = ctypes.CDLL(None)
+    if not _n_closed and libc.prctl(get_dumpable, 0, 0, 0, 0) != 1:
+        yield  # the memory is closed already
+        return
+    libc.prctl(set_dumpable, 0, 0, 0, 0)
+    _n_closed += 1
+    try:
+        yield
+    finally:
+        _n_closed -= 1
+        if not _n_closed:
+            libc.prctl(set_dumpable, 1, 0, 0, 0)
 
 
 def _end_all(user: int) -> None:
@@ -327,14 +436,23 @@ def _n_processes(user: int) -> int:
     return n
 
 
-def _hand_over(place: Path, user: int) -> None:
-    """Let a user read the folder ``judge`` and write to ``home``, ``work`` and ``tmp``."""
-    for folder in (place.parent, place, place / "io"):
+def _hand_over(place: Path, users: Sequence[int], separate: bool) -> None:
+    """Let the first user read ``judge``, and the last write to ``home``, ``work`` and ``tmp``.
+
+    If `separate`, the first user may also write to ``given`` and, if there are two users, only this
+    user may read ``judge``, and change it.
+    """
+    for folder in (place.parent, place):
         folder.chmod(0o711)
+    folder_mode, file_mode = (0o770, 0o640) if users[1:] else (0o755, 0o644)
     for path in [place / "judge", *(place / "judge").rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+        os.chown(path, -1, users[0])
+        path.chmod(folder_mode if path.is_dir() else file_mode)
+    os.chown(place / "given", -1, users[0])
+    (place / "given").chmod(0o775 if separate else 0o755)
+    (place / "given" / "answer.txt").chmod(0o644)
     for name in ("home", "work", "tmp"):
-        os.chown(place / name, user, user)
+        os.chown(place / name, users[-1], users[-1])
 
 
 def _is_open(program: Path) -> bool:
@@ -343,18 +461,23 @@ def _is_open(program: Path) -> bool:
     return all(above.stat().st_mode & 0o001 for path in paths for above in (path, *path.parents))
 
 
-def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
-    """Read the `Report` of a run from `file`; ``reason`` is empty if the run ended normally."""
+def _read_report(ran: Ran, timeout: float) -> Report:
+    """Read the `Report` of a run; ``reason`` is empty if the run ended normally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
     ended: int | None = None
-    with file.open("rb") as stream:
-        lines = stream.read(FILE).decode("utf-8", "replace").splitlines()
-    for line in lines:
+    for line in ran.output.splitlines():
         try:
             event = json.loads(line)
             if "collected" in event:
                 report.collected = [str(name) for name in event["collected"]]
+            elif "started" in event:
+                report.has_started = True
+            elif "unseparated" in event:
+                report.notes.append(
+                    f"the test started a process by {event['unseparated']}, which can read the "
+                    "test and forge its result; subprocess separates them"
+                )
             elif "broken" in event:
                 report.reason = f"the test file cannot be loaded: {_short_line(event['message'])}"
             elif "test" in event:
@@ -364,6 +487,7 @@ def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
                 elif event["outcome"] == "failed" and event["when"] == "call":
                     report.failed[name] = _short_line(event["message"])
                 elif not report.reason:
+                    report.is_skipped = event["outcome"] == "skipped"
                     message = _short_line(event["message"])
                     report.reason = f"{name}: {event['when']} {event['outcome']} {message}"
             elif "end" in event:
@@ -423,6 +547,7 @@ def require_sandbox(trust: bool) -> bool:
     """
     why = why_no_sandbox()
     if why is None:
+        launcher()  # its trial run takes a moment; the result is kept
         return False
     if not trust:
         raise GraderError(

@@ -17,6 +17,7 @@ from skillcomp.io.files import digest, read_own, whole_text
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
+from skillcomp.lint.lint_tests import executes_answer
 from skillcomp.live.agents.agent import Agent, Reply, short_hash
 from skillcomp.live.graders.grader import (
     BaseGrader,
@@ -182,10 +183,15 @@ class Pytest(_TaskGrader):
     a sandbox, an answer can read and send whatever its user can, and can leave processes behind
     unless root started the run.
 
-    One attack remains possible. If a test executes the answer in the process of pytest, the answer
-    can forge the report: it can replace functions of ``pytest`` or write to the open report. Tests
-    that only parse the answer or run it as a separate program prevent this attack; ``skillcomp
-    check`` names the tests that do not.
+    A program that a test starts with ``subprocess`` is separated from the test. It finds the answer
+    and the fixtures that its arguments name, but no other file of the test, and cannot reach the
+    test's process. After it has started, a run that ends early counts as failed even without a
+    reference answer, unless a test was skipped. Without a sandbox, it can still read the suite
+    itself where its user can; the reason of the verdict says so.
+
+    A test that executes the answer in its own process cannot be protected. The answer can read the
+    test, replace functions of ``pytest`` and write to the report. ``skillcomp check`` names such
+    tests, and the reason of each of their verdicts says it.
     """
 
     kind = name = "pytest"
@@ -207,15 +213,19 @@ class Pytest(_TaskGrader):
         n_tests, n_passed = len(report.collected), len(report.passed)
         reason = f"{n_passed} of {n_tests} tests pass"
         reasons = [f"{name.partition('::')[2]}: {why}" for name, why in report.failed.items()]
-        reason = "; ".join(filter(None, [reason, *reasons, report.reason]))
+        reason = "; ".join(filter(None, [reason, *report.notes, *reasons, report.reason]))
         if report.is_pass:
             return Judgement(True, 1.0, reason)
-        if not report.collected:
+        # the answer can end the test early from the moment at which the test starts a program
+        may_blame = report.has_started and not report.is_skipped
+        if not report.collected and not may_blame:
             return Judgement(reason=report.reason or "no test was collected", status="error")
         if report.failed:
             return Judgement(False, n_passed / n_tests, reason)
         passes = await self._reference_passes(case, check)
-        if passes:
+        if passes or (passes is None and may_blame):
+            if not n_tests:
+                return Judgement(False, 0.0, reason)
             return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), reason)
         why = "there is no reference answer" if passes is None else "the reference answer fails too"
         return Judgement(reason=f"{reason}; {why}", status="error")
@@ -246,6 +256,7 @@ class Pytest(_TaskGrader):
         core = await _cores[loop].get()
         try:
             how: dict[str, Any] = {"timeout": self._timeout, "trusted": self.trusted, "core": core}
+            how["separate"] = not executes_answer(files, check.judge.test_file)
             return await run_tests(files, check.judge.test_file, answer, **how)
         finally:
             _cores[loop].put_nowait(core)
