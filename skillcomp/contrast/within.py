@@ -212,7 +212,7 @@ class Units:
         present = (~np.isnan(numbers["absent"])).any(axis=1)
         numbers = {name: values[present] for name, values in numbers.items()}
         return _Part(
-            facts=self.facts[rows][present],
+            facts=self.facts.iloc[np.arange(rows.start, rows.stop)[present]],
             numbers=numbers,
             weights=np.array(list(contrast.weights.values())),
             average=self.average,
@@ -332,8 +332,9 @@ class _Part:
         low, high = numbers["low"], numbers["high"]
         bounded = ~np.isnan(low).any(axis=1)
         if bounded.any():
+            known = np.flatnonzero(both)[bounded]
             ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
-            heavy = _weights_of_units(self.facts[both][bounded], self.case[both][bounded])
+            heavy = _weights_of_units(self.facts.iloc[known], self.case[known])
             worst = [float(np.average(end[bounded] @ self.weights, weights=heavy)) for end in ends]
         note, biased = missing_note(counts, sides)
         if not note:

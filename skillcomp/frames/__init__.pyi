@@ -1,4 +1,4 @@
-from .case_table import clusters_of as clusters_of
+from .clusters import clusters_of as clusters_of
 from .check import check as check
 from .check import empty as empty
 from .concat import concat as concat
