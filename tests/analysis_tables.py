@@ -325,7 +325,7 @@ GOLD: Mapping[str, Analysis] = {
         ),
     ),
     "planning.gold_needed": lambda s: sc.planning.gold_needed(
-        s.verdicts, s.gold, width=0.2, by=["grader"], n_resamples=100
+        s.verdicts, s.gold, width=0.2, by=["grader"]
     ),
 }
 PILOT: Mapping[str, Analysis] = {

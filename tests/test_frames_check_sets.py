@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from skillcomp.contrast.case_table import attempt_bounds
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_table import attempt_bounds
 
 
 def studies(

@@ -381,7 +381,8 @@ def test_what_is_missing_is_counted_and_unequal_loss_is_told() -> None:
     outcomes["passed"] = outcomes["passed"].astype("boolean").mask(lost)
     found = factorial(outcomes)
     assert found.loc[("content", ""), "n_missing"] == 24
-    assert "attempts missing: 0 % to 50 % by condition" in found.loc[("content", ""), "note"]
+    note = found.loc[("content", ""), "note"]
+    assert "24 of 48 under gutted-flat" in note and "their shares differ" in note
     assert found.loc[("content", "structured"), "n_missing"] == 0
 
 
@@ -392,7 +393,8 @@ def test_few_skills_say_nothing_of_skills_and_a_claim_is_made_of_them_only_when_
     assert found["note"].str.contains("one skill says nothing").all()
     six = sc.structure.factorial(experiment(n_skills=6), DESIGN, cluster="skill")
     assert six["n_clusters"].eq(6).all()
-    assert six["note"].str.contains("6 skills can show 51 points").all()
+    deltas = six[six["measure"].eq("delta_passed")]
+    assert deltas["note"].str.contains("6 skills can show 51 points").all()
 
 
 def test_by_skill_and_an_interaction_with_its_own_bounds() -> None:

@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
 
+from skillcomp.contrast.case_table import Value
 from skillcomp.errors import StudyError
-from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
 
 Floats = NDArray[np.float64]

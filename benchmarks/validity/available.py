@@ -1,4 +1,4 @@
-"""Available power of claims about skills in general, for the note of ``frames.case_table``."""
+"""Available power of claims about skills in general, for the note of ``contrast.claims``."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from skillcomp.contrast.case_table import Value, missing_note
+from skillcomp.contrast.claims import ONE_SKILL, claim, covering, few_skills
 from skillcomp.correction.estimators import (
     CLUSTERS,
     ESTIMATORS,
@@ -29,18 +31,10 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import (
-    ONE_SKILL,
-    Value,
-    claim,
-    few_skills,
-    missing_note,
-)
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
-    covering,
     estimates,
     groups,
     listed,

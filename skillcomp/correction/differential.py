@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.contrast.case_table import Value
 from skillcomp.correction.delta_and_rate import labelled_groups, lost_attempts
 from skillcomp.correction.estimators import Errors, differential_tests, tables
-from skillcomp.frames.case_table import Value
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,

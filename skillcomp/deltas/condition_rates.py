@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.frames.case_table import (
-    WEIGHT,
+from skillcomp.contrast.case_table import (
     Value,
-    arms_of,
     case_table,
-    claim,
-    claimed,
     compared_outcomes,
-    covering_means,
-    level_of,
-    missing_note,
     with_weights,
 )
+from skillcomp.contrast.within import Contrast, Units, within
 from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
-    condition_groups,
     estimates,
-    group_codes,
     listed,
-    means_of_cases,
+    ordered,
     require_columns,
     row,
     with_method,
 )
-from skillcomp.stats.bounded import RATES, SHARES, IntervalRule, Sample, mixed_of_case
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
 OwnWords = Literal["passed_own_words"]
@@ -92,36 +83,39 @@ def rates(
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
-    table = with_weights(table, checked, weight)
-    parts, samples, by_name = [], [], []
-    cases = _rates_of_cases(table, names, levels, value)
-    numbers = {name: cases[name].to_numpy() for name in cases}
-    for about, group in condition_groups(cases[[*names, "condition"]], names):
-        at = group.index.to_numpy()
-        weights = numbers["share_of_case"][at]
-        worst = [float(np.average(numbers[end][at], weights=weights)) for end in _WORST]
-        lost, warning = missing_of_rate(numbers["size"][at], numbers["n"][at], worst)
-        at, means = at[~np.isnan(numbers["rate"][at])], ""
-        columns = {name: values[at] for name, values in numbers.items()}
-        if levels:
-            part, means = means_of_cases(cases.loc[at], ["rate", "mixed"], levels)
-            columns = {name: part[name].to_numpy() for name in part}
-        label, note = claim(columns["skill"], columns["cluster"], cluster)
-        sides = [(columns["rate"], columns["n"], columns["n_checks"], 1.0, columns["mixed"])]
-        arms = arms_of(sides, is_share=value != "passed")
-        samples.append(Sample(columns["rate"], label, columns.get(WEIGHT), arms))
-        by_name.append(claim(columns["skill"], columns["cluster_by_name"], cluster)[0])
-        parts.append((about | lost, note, join_notes(means, warning)))
-    quantity = RATES if value == "passed" else SHARES
-    how = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
-    intervals = covering_means(samples, by_name, **how)
-    nothing = "no attempt has an outcome"
-    rows = [
-        row(f"rate_{value}", claimed(interval, note, nothing, warning), **about)
-        for (about, note, warning), interval in zip(parts, intervals, strict=True)
-    ]
+    units = Units.of(with_weights(table, checked, weight), names, value=value, average=levels)
+    how = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rows = rate_rows(f"rate_{value}", units, contrasts_of_rates(units), **how)
     result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
     return with_method(result, cluster, None)
+
+
+def contrasts_of_rates(units: Units) -> list[Contrast]:
+    """Return a contrast of one arm for each group and condition."""
+    return [
+        Contrast(
+            values | {"condition": condition},
+            group,
+            {(condition,): 1.0},
+            nothing="no attempt has an outcome",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered(key[0] for key in units.arms_of_group(group))
+    ]
+
+
+def rate_rows(
+    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
+) -> list[dict[str, Any]]:
+    """Estimate rates; return one row of an estimates frame for each contrast.
+
+    ``how`` contains arguments of :func:`skillcomp.contrast.within.within`.
+    """
+    rows = []
+    for contrast, mean in zip(contrasts, within(units, contrasts, **how), strict=True):
+        missing = dict(zip(MISSING_OF_RATE, (*mean.missing, *mean.worst), strict=True))
+        rows.append(row(measure, mean.interval, **contrast.about, **missing))
+    return rows
 
 
 def in_own_words(
@@ -168,42 +162,3 @@ def _own_words_note(n_unknown: int, low: float, high: float) -> str:
         f"passes too short to tell whether they copy, or not scored: {n_unknown}; the estimate is "
         f"between {low:.2f} and {high:.2f}, whatever they do, and the interval covers both"
     )
-
-
-def _rates_of_cases(
-    table: pd.DataFrame, names: list[str], levels: list[str], value: str
-) -> pd.DataFrame:
-    """Return the rates of a case table, with the columns for their interval and bounds.
-
-    ``worst_low`` and ``worst_high`` are the rates if all missing attempts had failed, and if all
-    had passed (a missing attempt with a failed check cannot pass). ``share_of_case`` is the weight
-    of a row: the weight of its case, divided by the number of rows of the case under the condition.
-    """
-    n, met, name = table["n"], table["n_passed"], "passed"
-    if value != "passed":
-        n, met, name = table["n_shares"], table["share"].fillna(0.0) * table["n_shares"], "share"
-    rate = level_of(table, value)
-    group = group_codes(table, list(dict.fromkeys([*names, *CASE, "condition"])))[0]
-    keys = dict.fromkeys([*names, *levels, *CASE, "condition", "cluster", "cluster_by_name"])
-    weights = [WEIGHT] if WEIGHT in table else []
-    return (
-        table[[*keys, *weights, "size", "n_checks"]]
-        .reset_index(drop=True)
-        .assign(
-            n=n,
-            rate=rate,
-            mixed=mixed_of_case(rate, n if value == "passed" else None),
-            worst_low=(met + table[f"{name}_low"]) / table["size"],
-            worst_high=(met + table[f"{name}_high"]) / table["size"],
-            share_of_case=table.get(WEIGHT, 1.0) / np.bincount(group)[group],
-        )
-    )
-
-
-def missing_of_rate(size: Any, n: Any, worst: list[float]) -> tuple[dict[str, Any], str]:
-    """Return the columns about missing attempts of a condition, and a note on these attempts."""
-    counts = [int((size - n).sum()), int(size.sum())]
-    note, _ = missing_note(counts, [""])
-    if note:
-        note += f"; in the worst case the rate is {worst[0]:.2f} or {worst[1]:.2f}"
-    return dict(zip(MISSING_OF_RATE, (*counts, *worst), strict=True)), note

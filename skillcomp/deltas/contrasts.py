@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from skillcomp.deltas.runs_over_time import note_on_checks
-from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import (
+from skillcomp.contrast.case_table import (
     MISSING,
-    WEIGHT,
     Value,
-    arms_of,
-    case_labels,
     case_table,
-    claim,
-    claimed,
-    covering_means,
     first_names,
-    level_of,
-    missing_note,
     with_weights,
 )
+from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.deltas.runs_over_time import note_on_checks
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import as_list, check_cluster, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     RESERVED,
     By,
     estimates,
-    group_codes,
     grouped,
     groups,
     listed,
-    means_of_cases,
     ordered,
     prepared,
     refuse_different_checks,
@@ -48,18 +37,12 @@ from skillcomp.frames.estimates import (
     rows_of_group,
     with_method,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample, mixed_of_case
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# A cell (a case at one level under one condition) has these numbers. `complete_cases` averages the
-# first four within a case.
-CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
-# A contrast has one (level, condition, sign) for each of its rates. The two levels alternate.
-Arms = list[tuple[Any, str, float]]
-Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of shape (rows, arms)
 
 
 def contrast(
@@ -169,26 +152,44 @@ def contrast(
         refuse_different_checks(checked, _WHAT, value)
     column = check_cluster(cluster, checked)
     table = case_table(checked, by=[*names, between, *averaged], column=column)
-    table = with_bounds(with_weights(table, checked, weight), value)
     nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
-    if nested:
-        table = _averaged_within_levels(table, [*names, between], nested)
-        averaged = [name for name in averaged if name not in nested]
+    units = Units.of(
+        with_weights(table, checked, weight),
+        names,
+        arm=[between, "condition"],
+        value=value,
+        average=[name for name in averaged if name not in nested],
+        nested=nested,
+    )
     means = f"averaged over {', '.join(nested)} within each {between} and case" if nested else ""
-    places, contrasts = [], []
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
-    pairs = list(combinations(levels, 2))
-    for about, part in groups(table, names):
-        wide = _numbers_by_cell(part, between, averaged)
-        for name, pair in product(conditions, pairs):
+    contrasts = []
+    for group, about in enumerate(units.groups):
+        for name, (other, level) in product(conditions, combinations(levels, 2)):
             compared = rows_of_group(checked[checked["condition"].isin([name, base])], about)
-            note = note_on_checks(compared, [], between, pair, _WHAT)
-            place = {"condition": name, "reference": pair[0], between: pair[1]}
-            places.append(about | place | {"reference_condition": base})
-            note = join_notes(means, note)
-            contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
-    rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
-    rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
+            note = note_on_checks(compared, [], between, (other, level), _WHAT)
+            place = {"condition": name, "reference": other, between: level}
+            weights = {(level, name): 1.0, (other, name): -1.0}
+            if base is not None:
+                weights |= {(level, base): -1.0, (other, base): 1.0}
+            contrasts.append(
+                Contrast(
+                    about=about | place | {"reference_condition": base},
+                    group=group,
+                    weights=weights,
+                    sides=(str(level), str(other)),
+                    nothing=_why_nothing(units, group, weights, between),
+                    note=join_notes(means, note),
+                )
+            )
+    measure = f"{'delta' if base is None else 'difference'}_{value}"
+    rows = []
+    estimated = within(units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval)
+    for each, mean in zip(contrasts, estimated, strict=True):
+        rate = mean.levels if base is None else np.subtract(mean.levels[:2], mean.levels[2:])
+        about = {"n_dropped": mean.n_dropped, "rate": rate[0], "reference_rate": rate[1]}
+        about |= dict(zip(MISSING, (*mean.missing, *mean.worst), strict=True))
+        rows.append(row(measure, mean.interval, **about) | each.about)
     # `estimates` adds to a row the notes of the outcomes with the same keys. Drop the column of
     # levels, so that a row has the notes of all levels.
     noted = checked.drop(columns=between)
@@ -265,145 +266,33 @@ def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
     return outcomes.assign(attempt_id=ids.where(has_id))
 
 
-def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Add the rate of each row of a case table, with the columns for its interval and bounds.
+def _why_nothing(
+    units: Units, group: int, weights: Mapping[tuple[Any, str], float], between: str
+) -> str:
+    """Return the reason why a contrast has no estimate, if it has none.
 
-    ``low`` and ``high`` are the rates if all missing attempts had failed, and if all had passed (a
-    missing attempt with a failed check cannot pass).
+    Raise FrameError if cases have rows of one level and none of the other.
     """
-    met, n, name = table["n_passed"], table["n"], "passed"
-    if value != "passed":
-        met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"
-    bounds = {end: (met + table[f"{name}_{end}"]) / table["size"] for end in ("low", "high")}
-    rate = level_of(table, value)
-    mixed = mixed_of_case(rate, n if value == "passed" else None)
-    return table.assign(rate=rate, mixed=mixed, attempts=n, fewest=n, **bounds)
-
-
-def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str]) -> pd.DataFrame:
-    """Average the rows of each level, case and condition over columns that are nested in the level.
-
-    The rate is NaN if one of the nested values (such as an agent of a family) has no rate.
-    """
-    table = table.assign(member=group_codes(table, nested)[0], answered=table["rate"].notna())
-    table["n_members"] = grouped(table, by)["member"].transform("nunique")
-    keys = list(dict.fromkeys([*by, *CASE, "condition"]))
-    how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
-    how |= dict.fromkeys(["rate", "mixed", "low", "high"], "mean") | {
-        "fewest": "min",
-        "n_checks": "min",
-    }
-    how |= dict.fromkeys(["size", "attempts", "answered"], "sum")
-    means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
-    return means.assign(rate=means["rate"].where(means["answered"].eq(means["n_members"])))
-
-
-@dataclass(frozen=True)
-class _Contrast:
-    """A contrast; column "rate 0" of ``cases`` is the rate of the first arm, and so on."""
-
-    arms: Arms
-    cases: pd.DataFrame
-    columns: dict[str, Any]
-    notes: tuple[str, ...]
-    nothing: str
-
-    def sample(self, labels: Any, *, is_share: bool) -> Sample:
-        """Return the contrasts of the cases, with the rates from which they are computed."""
-        return weighted_sample(self.cases, [arm[2] for arm in self.arms], labels, is_share=is_share)
-
-    def sides(self) -> list[float]:
-        """Return the mean rate or delta of the level and of the reference level."""
-        if self.cases.empty:
-            return [np.nan, np.nan]
-        rates = [self.cases[f"rate {j}"] for j in range(len(self.arms))]
-        means = [float(np.average(rate, weights=self.cases.get(WEIGHT))) for rate in rates]
-        return means if len(means) == 2 else [means[0] - means[2], means[1] - means[3]]
-
-
-def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
-    other, level = pair
-    arms: Arms = [(level, condition, 1.0), (other, condition, -1.0)]
-    return arms if base is None else [*arms, (level, base, -1.0), (other, base, 1.0)]
-
-
-def _contrast(
-    wide: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
-) -> _Contrast:
-    """Collect the cases with an outcome in every arm; count other cases and missing attempts."""
-    facts = wide.index.to_frame(index=False)
-    cells: Cells = {
-        name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
-        for name in CELL
-    }
-    has_rows = ~np.isnan(cells["size"])
-    complete, any_row = np.asarray(has_rows.all(axis=1)), pd.Series(has_rows.any(axis=1))
-    empty = [arm for arm, rows in zip(arms, has_rows.T, strict=True) if not rows.any()]
-    nothing = "no case has an outcome in every compared cell"
-    if empty:
-        nothing = f"{between} {empty[0][0]!r} has no attempts under '{empty[0][1]}'"
-    else:
-        _refuse_different_cases(facts, has_rows, arms, between)
-    cases, means = complete_cases(facts, cells, averaged)
-    n_dropped = len(facts[any_row].drop_duplicates(CASE)) - len(cases)
-    dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
-    columns, loss = _missing_attempts(facts, complete, cells, arms)
-    notes = (means, note, dropped if n_dropped else "", loss)
-    return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
-
-
-def complete_cases(
-    facts: pd.DataFrame, cells: Cells, averaged: list[str]
-) -> tuple[pd.DataFrame, str]:
-    """Return one row per case with a rate in every arm, and a note on averaging.
-
-    The columns are those of ``facts``, then "rate 0" to "n_checks 0" for the first arm, and so on.
-    """
-    whole, n_arms = np.asarray(~np.isnan(cells["rate"]).any(axis=1)), cells["rate"].shape[1]
-    names = [f"{name} {j}" for name in CELL[:4] for j in range(n_arms)]
-    numbers = pd.DataFrame(np.hstack([cells[n] for n in CELL[:4]]), facts.index, columns=names)
-    entries = pd.concat([facts, numbers], axis=1).loc[whole]
-    if averaged:
-        counts = names[2 * n_arms :]
-        entries[counts] = entries.groupby(CASE)[counts].transform("min")
-    return means_of_cases(entries, names, averaged)
-
-
-def weighted_sample(
-    cases: pd.DataFrame, weights: Sequence[float], labels: Any, *, is_share: bool
-) -> Sample:
-    """Return the contrasts of the cases (weighted sums over arms), with the rates of the arms."""
-    sides: list[tuple[Any, ...]] = []
-    for j, weight in enumerate(weights):
-        rates, mixed, fewest, checks = (cases[f"{name} {j}"] for name in CELL[:4])
-        sides.append((rates, fewest, checks, weight, mixed))
-    values = np.sum([side[3] * side[0].to_numpy() for side in sides], axis=0)
-    return Sample(values, labels, cases.get(WEIGHT), arms_of(sides, is_share=is_share))
-
-
-def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
-    """Return one column per entry of ``CELL``, level and condition.
-
-    There is one row per case or, with ``averaged`` columns, one per case and value of these.
-    """
-    weight = [WEIGHT] if WEIGHT in part else []
-    keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
-    return part.pivot(index=keys, columns=[between, "condition"], values=CELL)
+    there = units.arms_of_group(group)
+    for level, condition in weights:
+        if (level, condition) not in there:
+            return f"{between} {level!r} has no attempts under '{condition}'"
+    _refuse_different_cases(units, group, list(weights), between)
+    return "no case has an outcome in every compared cell"
 
 
 def _refuse_different_cases(
-    facts: pd.DataFrame, has_rows: NDArray[np.bool_], arms: Arms, between: str
+    units: Units, group: int, arms: list[tuple[Any, str]], between: str
 ) -> None:
     """Raise FrameError if a case has rows of one level and none of the other."""
-    labels = case_labels(facts)
-    for first in range(0, len(arms), 2):
-        (level, condition, _), (other, *_) = arms[first : first + 2]
-        only = has_rows[:, first] & ~has_rows[:, first + 1]
-        only_other = has_rows[:, first + 1] & ~has_rows[:, first]
+    for (level, condition), (other, _) in (arms[:2], arms[2:])[: len(arms) // 2]:
         sides = [
-            f"only {between} {name!r}: {first_names(labels[rows].to_numpy())}"
-            for name, rows in ((other, only_other), (level, only))
-            if rows.any()
+            f"only {between} {name!r}: {first_names(labels)}"
+            for name, labels in (
+                (other, units.labels_only_in(group, (other, condition), (level, condition))),
+                (level, units.labels_only_in(group, (level, condition), (other, condition))),
+            )
+            if len(labels)
         ]
         if sides:
             raise FrameError(
@@ -412,51 +301,6 @@ def _refuse_different_cases(
                 f"'case_id', 'condition'])['{between}'].transform('nunique') == "
                 f"outcomes['{between}'].nunique()]."
             )
-
-
-def _missing_attempts(
-    facts: pd.DataFrame, complete: NDArray[np.bool_], cells: Cells, arms: Arms
-) -> tuple[dict[str, Any], str]:
-    """Return the counts of missing attempts, the resulting bounds of the contrast, and a note."""
-    size, low, high = (cells[name][complete] for name in ("size", "low", "high"))
-    lost = size - cells["attempts"][complete]
-    counts = [int(part[:, j::2].sum()) for j in (0, 1) for part in (lost, size)]
-    worst = [np.nan, np.nan]
-    if complete.any():
-        # a case has a row per value of the averaged columns, so these rows share its weight
-        entries = facts[complete]
-        weights = entries.get(WEIGHT, 1.0) / entries.groupby(CASE)["cluster"].transform("size")
-        signs = np.array([sign for _, _, sign in arms])
-        ends = np.where(signs > 0, low, high), np.where(signs > 0, high, low)
-        worst = [float(np.average(end @ signs, weights=weights)) for end in ends]
-    note, biased = missing_note(counts, [str(arm[0]) for arm in arms[:2]])
-    if note:
-        note += f"; in the worst case the estimate is {worst[0]:+.2f} or {worst[1]:+.2f}"
-    return dict(zip(MISSING, (*counts, *worst), strict=True)), join_notes(note, biased)
-
-
-def _contrast_rows(
-    contrasts: list[_Contrast], value: str, cluster: str, ci_level: float, interval: IntervalRule
-) -> list[dict[str, Any]]:
-    """Estimate all contrasts in one computation; return one row for each."""
-    samples, by_name, notes = [], [], []
-    for each in contrasts:
-        skill, label, shared = (each.cases[n] for n in ("skill", "cluster", "cluster_by_name"))
-        labels, note = claim(skill, label, cluster, delta=len(each.arms) == 2, rule=interval)
-        by_name.append(claim(skill, shared, cluster)[0])
-        notes.append(note)
-        samples.append(each.sample(labels, is_share=value != "passed"))
-    n_deltas = max((len(each.arms) // 2 for each in contrasts), default=1)
-    quantity = Quantity(n_deltas * DELTAS.low, n_deltas * DELTAS.high, DELTAS.c)
-    how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
-    intervals = covering_means(samples, by_name, **how, interval=interval)
-    measure = f"{'delta' if n_deltas == 1 else 'difference'}_{value}"
-    rows = []
-    for each, result, note in zip(contrasts, intervals, notes, strict=True):
-        means = dict(zip(("rate", "reference_rate"), each.sides(), strict=True))
-        result = claimed(result, note, each.nothing, *each.notes)
-        rows.append(row(measure, result, **each.columns, **means))
-    return rows
 
 
 def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.DataFrame:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.deltas.condition_rates import OwnWords, in_own_words
-from skillcomp.errors import FrameError
-from skillcomp.frames.amounts import amount_rows
-from skillcomp.frames.case_table import (
+from skillcomp.contrast.case_table import (
     MISSING,
-    CasePairs,
-    Pairing,
     Value,
     case_table,
     compared_outcomes,
-    delta_rows,
     with_weights,
 )
+from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.deltas.amounts import amount_rows
+from skillcomp.deltas.condition_rates import OwnWords, in_own_words
+from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
 from skillcomp.frames.estimates import (
@@ -30,11 +28,13 @@ from skillcomp.frames.estimates import (
     listed,
     ordered,
     require_columns,
+    row,
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+DELTA_COLUMNS = [*_EXTRA, *MISSING]
 AnyValue = Value | OwnWords | Amount
 
 
@@ -209,31 +209,28 @@ def paired(
     elif limit is not None:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
-        about, sets, _ = paired_cases(outcomes, by=names, **how, weight=weight)
-        rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-        result = deltas_of_pairs(outcomes, about, sets, by=names, **how, **rules)
+        units, contrasts = paired_units(outcomes, by=names, **how, weight=weight)
+        rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+        rows = delta_rows(f"delta_{value}", units, contrasts, **rules)
+        noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+        result = estimates(rows, by=[*names, "condition"], extra=[*DELTA_COLUMNS], **noted)
     return with_method(result, cluster, weight)
 
 
-def deltas_of_pairs(
-    outcomes: pd.DataFrame,
-    about: Sequence[dict[str, Any]],
-    sets: Sequence[CasePairs],
-    *,
-    by: list[str],
-    value: str,
-    reference: str,
-    cluster: str,
-    average: list[str],
-    ci_level: float,
-    interval: IntervalRule,
-) -> pd.DataFrame:
-    """Estimate the delta of each set of pairs from :func:`paired_cases`."""
-    sides = [(place["condition"], place["reference"]) for place in about]
-    estimated = delta_rows(sets, value, cluster, ci_level, average, sides, interval)
-    rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
-    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-    return estimates(rows, by=[*by, "condition"], extra=[*_EXTRA, *MISSING], **noted)
+def delta_rows(
+    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
+) -> list[dict[str, Any]]:
+    """Estimate deltas from :func:`paired_units`; return one row of an estimates frame for each.
+
+    ``how`` contains arguments of :func:`skillcomp.contrast.within.within`.
+    """
+    rows = []
+    for contrast, estimate in zip(contrasts, within(units, contrasts, **how), strict=True):
+        rate, base = estimate.levels
+        about = {"n_dropped": estimate.n_dropped, "rate": rate, "reference_rate": base}
+        about |= dict(zip(MISSING, (*estimate.missing, *estimate.worst), strict=True))
+        rows.append(row(measure, estimate.interval, **about) | contrast.about)
+    return rows
 
 
 def _rows_of_values(
@@ -305,7 +302,7 @@ def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
     )
 
 
-def paired_cases(
+def paired_units(
     outcomes: pd.DataFrame,
     *,
     by: list[str],
@@ -315,12 +312,11 @@ def paired_cases(
     cluster: str,
     average: list[str] | None,
     what: str = "deltas.paired",
-) -> tuple[list[dict[str, Any]], list[CasePairs], Iterable[CasePairs]]:
-    """Return three sequences with one entry for each group and condition.
+) -> tuple[Units, list[Contrast]]:
+    """Return the cases and, for each group and condition, its contrast with the reference.
 
-    These are the keys, the pairs of cases, and the pairs of the reference with itself (a
-    generator). ``average`` is None for an analysis without this argument. ``what`` names the
-    analysis in error messages.
+    ``average`` is None for an analysis without this argument. ``what`` names the analysis in error
+    messages.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
@@ -328,16 +324,17 @@ def paired_cases(
     checked = compared_outcomes(outcomes, by, what, **how)
     average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
-    table = with_weights(table, checked, weight)
-    cases = Pairing(table, by, reference, value, average)
-    compared = [
-        (number, condition)
-        for number in range(len(cases.groups))
-        for condition in ordered(cases.conditions(number), reference)
-    ]
-    about = [
-        cases.groups[number] | {"condition": condition, "reference": reference}
-        for number, condition in compared
-    ]
-    sets = [cases.pairs(number, condition) for number, condition in compared]
-    return about, sets, (cases.pairs(number, reference) for number, _ in compared)
+    units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
+    contrasts = []
+    for group, values in enumerate(units.groups):
+        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference):
+            contrasts.append(
+                Contrast(
+                    about=values | {"condition": condition, "reference": reference},
+                    group=group,
+                    weights={(condition,): 1.0, (reference,): -1.0},
+                    sides=(condition, reference),
+                    nothing="no case has outcomes in both conditions",
+                )
+            )
+    return units, contrasts

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.deltas.condition_rates import MISSING_OF_RATE, missing_of_rate
-from skillcomp.deltas.paired_deltas import paired_cases
-from skillcomp.frames.case_table import (
-    MISSING,
-    CasePairs,
-    case_labels,
-    case_table,
-    cluster_readings,
-    compared_outcomes,
-    delta_rows,
-    first_names,
-)
-from skillcomp.frames.estimates import By, condition_groups, covering, estimates, listed, row
+from skillcomp.contrast.case_table import case_table, compared_outcomes, first_names
+from skillcomp.contrast.within import Units
+from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates, rate_rows
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired_units
+from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes
 
-_PASS_K = {
-    "pass_at_k": (passk.pass_at_k, passk.pooled_pass_at_k),
-    "pass_hat_k": (passk.pass_hat_k, passk.pooled_pass_hat_k),
-}
+_PASS_K = {"pass_at_k": passk.pass_at_k, "pass_hat_k": passk.pass_hat_k}
 
 
 def pass_at_k(
@@ -106,79 +94,56 @@ def pass_hat_k(
 def _pass_k(
     outcomes: pd.DataFrame, k: int, by: By, reference: str | None, ci_level: float, measure: str
 ) -> pd.DataFrame:
-    names = [name for name in listed(by) if name != "condition"]
-    of_case, pooled = _PASS_K[measure]
+    names, what = [name for name in listed(by) if name != "condition"], f"deltas.{measure}"
+    of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
-    if reference is not None:
-        return _deltas_of_pass_k(outcomes, k, names, reference, ci_level, measure)
-    checked = compared_outcomes(outcomes, names, f"deltas.{measure}")
-    rows = []
-    table = case_table(checked, by=names)
-    table["case"] = case_labels(table)
-    for values, group in condition_groups(table, names):
-        part, whole = (group[group[count].ge(k)] for count in ("n", "size"))
-        passed = part["n_passed"].to_numpy(dtype=int)
-        readings = cluster_readings(part)
-        results = [pooled(part["n"], passed, k, clusters=c, ci_level=ci_level) for c in readings]
-        result = reduce(covering, results)
-        worst = [
-            float(of_case(whole["size"], whole["n_passed"] + whole[end], k).mean())
-            for end in (("passed_low", "passed_high") if len(whole) else ())
-        ] or [np.nan, np.nan]
-        lost, missing = missing_of_rate(group["size"], group["n"], worst)
-        result = replace(
-            result,
-            note=join_notes(result.note, _short_cases(group["n"], group["case"], k), missing),
-        )
-        about = values | lost | {"k": k, "n_short": len(group) - len(part)}
-        rows.append(row(measure, result, **about))
-    extra = ["k", "n_short", *MISSING_OF_RATE]
-    return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=checked)
-
-
-def _deltas_of_pass_k(
-    outcomes: pd.DataFrame, k: int, by: list[str], reference: str, ci_level: float, measure: str
-) -> pd.DataFrame:
-    """Estimate the paired changes of pass@k or pass^k from the reference."""
-    how: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case", "average": None}
-    about, sets, _ = paired_cases(
-        outcomes, by=by, reference=reference, **how, what=f"deltas.{measure}"
-    )
-    of_case, _ = _PASS_K[measure]
-    sides = [(place["condition"], place["reference"]) for place in about]
     # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
-    rows = delta_rows(
-        [_pairs_at_k(pairs, k, of_case) for pairs in sets],
-        *(measure, "case", ci_level, (), sides, "bounded"),
-    )
-    for each, place, pairs in zip(rows, about, sets, strict=True):
-        n = pd.Series(np.minimum(pairs.n1, pairs.n0))
-        note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
-        each |= place | {"k": k, "n_short": int(n.lt(k).sum())}
-        each["note"] = join_notes(note, _short_cases(n, pd.Series(pairs.case), k))
-        each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
-    extra = ["reference", "rate", "reference_rate", "k", "n_short", "n_dropped", *MISSING]
-    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-    return estimates(rows, by=[*by, "condition"], extra=extra, **noted)
-
-
-def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePairs:
-    """Replace the rates of the pairs, and the bounds of the rates, by pass@k or pass^k."""
-    pairs = pairs.where((pairs.size1 >= k) & (pairs.size0 >= k))
-    columns: dict[str, Any] = {}
-    for side in "10":
-        n, met, size, low, high = (
-            getattr(pairs, name + side) for name in ("n", "met", "size", "low", "high")
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded"}
+    if reference is None:
+        checked = compared_outcomes(outcomes, names, what)
+        units = Units.of(case_table(checked, by=names), names)
+        contrasts, extra = contrasts_of_rates(units), MISSING_OF_RATE
+        rows = rate_rows(
+            measure,
+            _units_at_k(units, k, of_case, is_paired=reference is not None),
+            contrasts,
+            **how,
         )
-        enough = n >= k
-        level = np.full(len(n), np.nan)
-        level[enough] = of_case(n[enough], met[enough], k)
-        columns[f"level{side}"] = level
-        for name, more in (("low", low), ("high", high)):
-            # Other functions compute the worst case as (met + bound) / size, where ``met`` is the
-            # number of passes. Choose the bound so that this is the worst pass@k or pass^k.
-            columns[name + side] = of_case(size, met + more, k) * size - met
-    return replace(pairs, **columns)
+    else:
+        paired: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case"}
+        paired |= {"by": names, "reference": reference, "average": None}
+        units, contrasts = paired_units(outcomes, **paired, what=what)
+        extra = DELTA_COLUMNS
+        rows = delta_rows(
+            f"delta_{measure}",
+            _units_at_k(units, k, of_case, is_paired=reference is not None),
+            contrasts,
+            **how,
+        )
+    for each, contrast in zip(rows, contrasts, strict=True):
+        part = units.part(contrast)
+        n, label = pd.Series(part.numbers["n"].min(axis=1)), part.facts["label"].reset_index()
+        note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
+        each |= {"k": k, "n_short": int(n.lt(k).sum())}
+        each["note"] = join_notes(note, _short_cases(n, label["label"], k))
+        each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
+    columns = [*extra, "k", "n_short"]
+    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+    return estimates(rows, by=[*names, "condition"], extra=columns, **noted)
+
+
+def _units_at_k(units: Units, k: int, of_case: Callable[..., Any], *, is_paired: bool) -> Units:
+    """Replace the rates of the units, and the bounds of the rates, by pass@k or pass^k."""
+    numbers = dict(units.numbers)
+    for name, count in (("level", "n"), ("low", "size"), ("high", "size")):
+        n = units.numbers[count]
+        enough = np.nan_to_num(n) >= k
+        passes = np.rint(units.numbers[name][enough] * n[enough])
+        numbers[name] = np.full(n.shape, np.nan)
+        numbers[name][enough] = of_case(n[enough], passes, k)
+    if is_paired:  # pairs with fewer than k expected attempts lack no attempts
+        numbers["size"] = np.where(enough, numbers["size"], np.nan)
+    return replace(units, numbers=numbers)
 
 
 def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:

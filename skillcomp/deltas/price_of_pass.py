@@ -9,26 +9,22 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
-from skillcomp.errors import FrameError, plural
-from skillcomp.frames.amounts import heavy_cases
-from skillcomp.frames.case_table import (
+from skillcomp.contrast.case_table import (
     MISSING,
-    ONE_SKILL,
     UNEQUAL_LOSS,
     arms_of,
     case_table,
-    claim,
-    cluster_readings,
     compared_outcomes,
-    covering_means,
     missing_note,
 )
+from skillcomp.contrast.claims import ONE_SKILL, claim, cluster_readings, covering, covering_means
+from skillcomp.deltas.amounts import heavy_cases
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check, check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
-    covering,
     estimates,
     grouped,
     groups,

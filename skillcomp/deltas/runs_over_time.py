@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.contrast.case_table import Value, compared_outcomes
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_table import Value, compared_outcomes
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pooling, require_columns
 from skillcomp.stats.bounded import IntervalRule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural
-from skillcomp.frames.check import as_list, check, require_frame
+from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
@@ -38,11 +37,12 @@ _SHARED_REMEDY = (
     "sc.frames.outcomes(verdicts, cases, checks='shared'), sc.from_frame, sc.report.answer, "
     "sc.report.build or sc.correction; --checks shared in commands."
 )
-SAME_NAMES = (
-    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
-    "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
-    "from cases=)"
-)
+# Repeats are taken for ids of attempts if they have at least ten different values, and fewer than a
+# tenth of these values occur in two or more cases. Only skills with at least three cases under a
+# condition are examined.
+_SEVERAL_CASES = 3
+_FEWEST_IDS = 10
+_SHARED_REPEATS = 0.1
 _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
@@ -545,52 +545,6 @@ def with_notes_of(
     return frame.assign(note=pd.array(texts, dtype="str"))
 
 
-def means_of_cases(
-    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
-) -> tuple[pd.DataFrame, str]:
-    """Average ``columns`` within each case, over the values of ``average``; also return a note.
-
-    ``n`` and ``n_checks`` are the smallest values of the case, so that copied rows do not change an
-    interval. If ``average`` is empty, the rows are unchanged and the note is empty.
-    """
-    if not average:
-        return rows, ""
-    case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
-    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
-    counts = [n for n in rows.columns if n.removesuffix("_of_reference") in ("n", "n_checks")]
-    how |= dict.fromkeys(counts, "min")
-    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
-    return means, average_note(case, combination, average)
-
-
-def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
-    """Return a note on averaging within cases; it counts the cases that lack some of the values.
-
-    ``case`` and ``combination`` have one number per entry: its case, and its combination of values
-    in ``average``. The note is empty if there is only one combination.
-    """
-    n_values, counts = len(pd.unique(combination)), np.bincount(case)
-    n_short = int((counts[counts > 0] < n_values).sum())
-    short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
-    if n_values < 2:
-        return ""
-    several = f"{n_values} {average[0]}s"
-    if len(average) > 1:
-        several = f"{n_values} combinations of {' and '.join(average)}"
-    return f"averaged over {several} within each case{short}"
-
-
-def covering(first: Interval, second: Interval) -> Interval:
-    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
-    return replace(
-        second if second.n_clusters < first.n_clusters else first,
-        low=float(np.minimum(first.low, second.low)),
-        high=float(np.maximum(first.high, second.high)),
-        p_value=float(np.maximum(first.p_value, second.p_value)),
-        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
-    )
-
-
 def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "passed") -> None:
     """Raise FrameError if the checks of several conditions cannot be compared.
 
@@ -619,6 +573,25 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
                 f"{what}: the grader stopped at the first fail in {n}, so that share_passed "
                 "depends on the order of the checks. Use value='passed'."
             )
+
+
+def refuse_ids_as_repeats(attempts: pd.DataFrame, by: Sequence[str] = ("agent",)) -> None:
+    """Raise FrameError if the repeats of the attempts look like ids of attempts."""
+    repeat = attempts["repeat"]
+    if repeat.nunique() < _FEWEST_IDS:
+        return
+    group = group_codes(attempts, list(dict.fromkeys([*by, "skill", "condition"])))[0]
+    cells = pd.DataFrame({"group": group, "case": group_codes(attempts, CASE)[0]})
+    n_cases = cells.drop_duplicates()["group"].value_counts()
+    numbered = cells.assign(repeat=repeat.to_numpy())[repeat.notna().to_numpy()]
+    numbered = numbered[numbered["group"].map(n_cases).ge(_SEVERAL_CASES)].drop_duplicates()
+    shared = numbered.groupby(["group", "repeat"]).size().gt(1)
+    if len(shared) >= _FEWEST_IDS and shared.mean() < _SHARED_REPEATS:
+        raise FrameError(
+            f"repeat: {len(shared)} values, nearly all of a single case, such as "
+            f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
+            "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
+        )
 
 
 def with_method(result: pd.DataFrame, cluster: str, weight: str | None) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
-from skillcomp.frames.estimates import copied_skills
+from skillcomp.frames.estimates import copied_skills, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
@@ -432,9 +432,6 @@ def from_frame(
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
     if repeat is not None:
-        # import case_table only when it is needed, because it imports scipy
-        from skillcomp.frames.case_table import refuse_ids_as_repeats
-
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])

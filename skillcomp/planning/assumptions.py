@@ -12,8 +12,9 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
+from skillcomp.contrast.case_table import Value
+from skillcomp.contrast.claims import few_skills
 from skillcomp.errors import StudyError, plural, require_known, suggest
-from skillcomp.frames.case_table import Value, few_skills
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
 from skillcomp.stats.bounded import IntervalRule

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from skillcomp.contrast.case_table import Value, missing_note
 from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
-from skillcomp.frames.case_table import Value, missing_note
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,

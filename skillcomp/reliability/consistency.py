@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     check_settings,
-    covering,
     estimates,
     grouped,
     groups,

@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
-    covering,
     estimates,
     group_codes,
     groups,

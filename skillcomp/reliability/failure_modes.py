@@ -9,15 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
-    covering,
     estimates,
     groups,
     listed,

@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import plural, require_known
-from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
     GRADER,
     UNITS,
     By,
     check_settings,
-    covering,
     estimates,
     groups,
     listed,

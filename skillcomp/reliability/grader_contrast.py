@@ -13,15 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
-    covering,
     estimates,
     groups,
     listed,

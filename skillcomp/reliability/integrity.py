@@ -8,15 +8,15 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.case_table import both_clusters, cluster_readings, with_case_facts
 from skillcomp.frames.check import check, settle
+from skillcomp.frames.clusters import both_clusters, with_case_facts
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
-    covering,
     estimates,
     groups,
     listed,

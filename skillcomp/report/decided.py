@@ -11,8 +11,8 @@ from skillcomp import skillverdicts
 from skillcomp.correction.delta_and_rate import delta_with_rates
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.corrected_deltas import NEEDED
 from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.skillverdicts.corrected_deltas import NEEDED
 
 
 def decided_skills(

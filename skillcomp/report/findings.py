@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.frames.case_table import MIN_SKILLS
-from skillcomp.frames.corrected_deltas import FEWEST_GOLD, NAIVE
+from skillcomp.contrast.claims import MIN_SKILLS
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
@@ -26,6 +25,7 @@ from skillcomp.report.grader_findings import (
 )
 from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.report.settling_findings import settling_sentences
+from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.style import called
 
 _VERDICTS = {

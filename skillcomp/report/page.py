@@ -32,7 +32,6 @@ from skillcomp import plots, style
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested_reasons
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
@@ -50,6 +49,7 @@ from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
 from skillcomp.report.study_data import opened
 from skillcomp.report.study_kinds import SKILL_QUESTION, STUDY_KINDS
+from skillcomp.skillverdicts.corrected_deltas import NAIVE
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.table import table
 

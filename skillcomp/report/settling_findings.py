@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.skillverdicts.corrected_deltas import NAIVE
 
 # with more undetermined skills than this, there are no sentences on single skills
 _FEW = 4

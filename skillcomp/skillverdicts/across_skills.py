@@ -9,9 +9,10 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
+from skillcomp.contrast.case_table import MISSING, Value, compared_outcomes
+from skillcomp.contrast.claims import MIN_SKILLS, few_skills
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.case_table import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.random_effects import prediction_interval, random_effects

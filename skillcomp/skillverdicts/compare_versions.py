@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired, paired_cases
+from skillcomp.contrast.case_table import MISSING, missing_note
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired, paired_units
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.case_table import MISSING, missing_note
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
 from skillcomp.frames.estimates import By, listed, prepared, require_reference
-from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
+from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
@@ -132,7 +132,7 @@ def compare(
     attempts = _attempts_of(outcomes, check(attempts, "attempts"), facts)
     how: dict[str, Any] = {"by": names, "value": value, "reference": reference}
     how |= {"cluster": cluster, "average": levels}
-    _, sets, references = paired_cases(outcomes, **how, weight=None, what=WHAT)
+    units, contrasts = paired_units(outcomes, **how, weight=None, what=WHAT)
     rows = paired(outcomes, **how, ci_level=ci_level, interval=interval)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
@@ -143,9 +143,8 @@ def compare(
     attempts = prepared(attempts, "attempts", how["by"], WHAT, **pooled)
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
-    missing: dict[str, Any] = {"value": value, "assume_missing": assume_missing}
-    missing["interval"] = interval
-    rows = with_missing_attempts(rows, sets, references, **missing, cluster=cluster)
+    missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
+    rows = with_missing_attempts(rows, units, contrasts, assume_missing, **missing)
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
 
 

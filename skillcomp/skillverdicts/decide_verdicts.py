@@ -9,13 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from skillcomp.contrast.within import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import deltas_of_pairs, paired, paired_cases
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired, paired_units
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import CasePairs, delta_rows
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.corrected_deltas import (
+from skillcomp.frames.estimates import By, estimates, grouped, listed, with_method
+from skillcomp.skillverdicts.corrected_deltas import (
     FAMILY,
     MOVED,
     NAIVE,
@@ -23,8 +24,7 @@ from skillcomp.frames.corrected_deltas import (
     shown_alone,
     with_corrections,
 )
-from skillcomp.frames.estimates import By, grouped, listed, with_method
-from skillcomp.frames.worst_case import with_missing_attempts
+from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
 from skillcomp.stats.significance import holm
@@ -167,14 +167,14 @@ def decide(
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
     how |= {"cluster": cluster, "average": listed(average)}
-    about, sets, references = paired_cases(
+    units, contrasts = paired_units(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    # with `corrected`, this generator is used twice below, so make it a list
-    references = references if corrected is None else list(references)
+    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level}
     how |= {"ci_level": ci_level, "interval": interval}
-    unweighted = {name: setting for name, setting in how.items() if name != "weight"}
-    deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
+    estimated = delta_rows(f"delta_{value}", units, contrasts, **rules, interval=interval)
+    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+    deltas = estimates(estimated, by=[*names, "condition"], extra=DELTA_COLUMNS, **noted)
     deltas = with_method(deltas, cluster, weight)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
@@ -183,9 +183,8 @@ def decide(
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
     judge = partial(
         _with_verdicts,
-        sets,
-        references,
-        value=value,
+        units,
+        contrasts,
         cluster=cluster,
         assume_missing=assume_missing,
         interval=interval,
@@ -196,7 +195,7 @@ def decide(
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
     if corrected is None and interval == "adaptive":
-        judged = _with_notes(judged, _verdicts_by_other_rules(deltas, sets, how))
+        judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
         matched = {name: how[name] for name in ("value", "cluster", "weight")}
         deltas = deltas.assign(**alone, **judged[FAMILY])
@@ -225,11 +224,10 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_verdicts(
-    sets: Any,
-    references: Any,
+    units: Units,
+    contrasts: Sequence[Contrast],
     deltas: pd.DataFrame,
     *,
-    value: str,
     cluster: str,
     assume_missing: str | None,
     interval: IntervalRule,
@@ -237,9 +235,8 @@ def _with_verdicts(
     """Add the verdict, and whether missing attempts overturn it."""
     deltas = _with_adjusted_p_values(deltas)
     deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
-    how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
-    how["interval"] = interval
-    judged = with_missing_attempts(deltas, sets, references, **how)
+    how: dict[str, Any] = {"cluster": cluster, "interval": interval}
+    judged = with_missing_attempts(deltas, units, contrasts, assume_missing, **how)
     return _with_reasons(judged)
 
 
@@ -259,7 +256,7 @@ def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
 
 
 def _verdicts_by_other_rules(
-    deltas: pd.DataFrame, sets: Sequence[CasePairs], how: Mapping[str, Any]
+    deltas: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], how: dict[str, Any]
 ) -> list[str]:
     """Return a note per row: the verdict by the bounded or by the t interval, if it is different.
 
@@ -268,9 +265,12 @@ def _verdicts_by_other_rules(
     verdict = _verdicts_of_limits(_with_adjusted_p_values(deltas))
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
-        settings = (how["value"], how["cluster"], how["ci_level"], how["average"])
-        rows = pd.DataFrame(delta_rows(sets, *settings, interval=rule), index=deltas.index)
-        limits = {name: rows.get(name, np.nan) for name in ("ci_low", "ci_high", "p_value")}
+        means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
+        limits = {
+            "ci_low": [mean.low for mean in means],
+            "ci_high": [mean.high for mean in means],
+            "p_value": [mean.p_value for mean in means],
+        }
         other = _verdicts_of_limits(_with_adjusted_p_values(deltas.assign(**limits)))
         for at in np.flatnonzero(other != verdict):
             remark = f"{other[at]} by the {rule} interval"

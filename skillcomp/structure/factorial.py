@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.deltas.contrasts import (
-    CELL,
-    Cells,
-    complete_cases,
-    weighted_sample,
-    with_bounds,
-)
-from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import (
-    ONE_SKILL,
-    UNEQUAL_LOSS,
-    Value,
-    case_table,
-    claim,
-    claimed,
-    covering_means,
-)
+from skillcomp.contrast.case_table import Value, case_table
+from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     estimates,
-    group_codes,
     listed,
     prepared,
     refuse_different_checks,
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
-from skillcomp.stats.results import Interval, join_notes
+from skillcomp.stats.bounded import IntervalRule
 
 
 def factorial(
@@ -155,13 +138,33 @@ def factorial(
     refuse_different_checks(outcomes, what, value)
     column = check_cluster(cluster, outcomes)
     table = case_table(outcomes, by=[*names, *averaged], column=column)
-    effects = crossed.effects(reference)
-    estimated: list[_GroupEffect] = []
-    for about, cells in _cells_by_group(with_bounds(table, value), names, averaged):
-        for effect in effects:
-            of_group = _GroupEffect.of(effect, cells, value, cluster, averaged, interval)
-            estimated.append(replace(of_group, columns=about | of_group.columns))
-    rows = _effect_rows(estimated, value, ci_level, interval)
+    units = Units.of(table, names, value=value, average=averaged)
+    contrasts, effects = [], []
+    for group, about in enumerate(units.groups):
+        for effect in crossed.effects(reference):
+            weights = {(condition,): weight for condition, weight in effect.weights.items()}
+            place = about | {"effect": effect.name, "at": effect.at}
+            effects.append(effect)
+            contrasts.append(
+                Contrast(
+                    place,
+                    group,
+                    weights,
+                    sides=tuple(effect.weights),
+                    nothing="no case has outcomes in all conditions compared",
+                )
+            )
+    rows = []
+    means = within(units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval)
+    for effect, contrast, mean in zip(effects, contrasts, means, strict=True):
+        columns = contrast.about | {"n_missing": sum(mean.missing[::2])}
+        columns["n_dropped"] = mean.n_dropped
+        if not effect.is_interaction:
+            signs = np.sign(list(effect.weights.values()))
+            for name, sign in (("rate", 1), ("reference_rate", -1)):
+                columns[name] = float(np.mean(np.array(mean.levels)[signs == sign]))
+        kind = "difference" if effect.is_interaction else "delta"
+        rows.append(row(f"{kind}_{value}", mean.interval, **columns))
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
     return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
 
@@ -242,136 +245,3 @@ def _checked_design(design: Any, what: str) -> _Design:
     rows = [(cells[level, second[0]], cells[level, second[1]]) for level in first]
     levels = ((first[0], first[1]), (second[0], second[1]))
     return _Design((factors[0], factors[1]), levels, (rows[0], rows[1]))
-
-
-@dataclass(frozen=True)
-class _GroupCells:
-    """The cells of a group; ``numbers`` has an array (rows, conditions) for each name in CELL."""
-
-    facts: pd.DataFrame
-    n_cases: int
-    conditions: list[str]
-    numbers: Cells
-
-    def of(self, conditions: Sequence[str]) -> Cells:
-        at = [self.conditions.index(name) for name in conditions]
-        return {name: numbers[:, at] for name, numbers in self.numbers.items()}
-
-
-def _cells_by_group(
-    table: pd.DataFrame, names: list[str], averaged: list[str]
-) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
-    """Yield for each group its values in the columns ``names``, and its `_GroupCells`.
-
-    A single pivot of the whole table is faster than a pivot for each group.
-    """
-    if table.empty:
-        return
-    code, first = group_codes(table, names)
-    keys = [*CASE, "cluster", "cluster_by_name", *averaged]
-    wide = table.assign(_group=code).pivot(
-        index=["_group", *keys], columns="condition", values=CELL
-    )
-    conditions = [*map(str, wide["rate"].columns)]
-    numbers = {name: wide[name].to_numpy(dtype=float) for name in CELL}
-    facts = wide.index.to_frame(index=False)
-    case = group_codes(facts, CASE)[0]
-    ends = np.searchsorted(facts.pop("_group"), np.arange(len(first) + 1))
-    about = [dict(zip(names, row, strict=True)) for row in table.iloc[first][names].values.tolist()]
-    for values, start, end in zip(about, ends[:-1], ends[1:], strict=True):
-        part = {name: number[start:end] for name, number in numbers.items()}
-        n_cases = len(np.unique(case[start:end]))
-        yield values, _GroupCells(facts.iloc[start:end], n_cases, conditions, part)
-
-
-@dataclass(frozen=True)
-class _GroupEffect:
-    """An effect in one group.
-
-    ``by_name`` holds the clusters under another assumption: cases with the same name under several
-    skills are the same task.
-    """
-
-    is_interaction: bool
-    sample: Sample
-    by_name: Any
-    note: str
-    more: tuple[str, ...]
-    columns: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls,
-        effect: _Effect,
-        group: _GroupCells,
-        value: str,
-        cluster: str,
-        average: list[str],
-        interval: IntervalRule,
-    ) -> _GroupEffect:
-        """Return an effect in one group, from cases with outcomes in all compared conditions."""
-        weight, cells = list(effect.weights.values()), group.of(list(effect.weights))
-        n_missing, loss = _missing_attempts(cells)
-        columns = {"effect": effect.name, "at": effect.at, "n_missing": n_missing}
-        if np.isnan(cells["rate"]).any(axis=1).all():
-            none = Sample(np.empty(0), np.empty(0))
-            columns["n_dropped"] = group.n_cases
-            return cls(effect.is_interaction, none, none.clusters, "", (), columns)
-        cases, means_note = complete_cases(group.facts, cells, average)
-        skill, label, shared = (cases[n] for n in ("skill", "cluster", "cluster_by_name"))
-        clusters, note = claim(skill, label, cluster, delta=True, rule=interval)
-        sample = weighted_sample(cases, weight, clusters, is_share=value != "passed")
-        columns["n_dropped"] = n_dropped = group.n_cases - len(cases)
-        dropped = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
-        if not effect.is_interaction:
-            rates = [cases[f"rate {j}"].mean() for j in range(len(weight))]
-            sides = ([r for r, w in zip(rates, weight, strict=True) if w * s > 0] for s in (1, -1))
-            columns |= dict(zip(("rate", "reference_rate"), map(np.mean, sides), strict=True))
-        note = note if note == ONE_SKILL else join_notes(means_note, note)
-        more, by_name = (dropped if n_dropped else "", loss), claim(skill, shared, cluster)[0]
-        return cls(effect.is_interaction, sample, by_name, note, more, columns)
-
-
-def _effect_rows(
-    effects: Sequence[_GroupEffect], value: str, ci_level: float, interval: IntervalRule
-) -> list[dict[str, Any]]:
-    """Return the rows of all groups; all means are estimated in one computation."""
-    nothing = "no case has outcomes in all conditions compared"
-    means = _effect_means(effects, ci_level, interval)
-    return [
-        row(
-            f"{'difference' if effect.is_interaction else 'delta'}_{value}",
-            claimed(mean, effect.note, nothing, *effect.more),
-            **effect.columns,
-        )
-        for effect, mean in zip(effects, means, strict=True)
-    ]
-
-
-def _missing_attempts(cells: Cells) -> tuple[int, str]:
-    """Count attempts without an outcome; also return a note if their share differs by condition."""
-    size = np.nansum(cells["size"], axis=0)
-    missing = size - np.nansum(cells["attempts"], axis=0)
-    share = missing[size > 0] / size[size > 0]
-    n_missing = int(missing.sum())
-    if not len(share) or np.ptp(share) < UNEQUAL_LOSS - 1e-9:
-        return n_missing, ""
-    return n_missing, (
-        f"attempts missing: {100 * share.min():.0f} % to {100 * share.max():.0f} % by "
-        "condition: if they differ from the others the effect is biased"
-    )
-
-
-def _effect_means(
-    effects: Sequence[_GroupEffect], ci_level: float, rule: IntervalRule
-) -> list[Interval]:
-    """Return bounded means; the bounds of an interaction are twice those of a difference."""
-    twice = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
-    means: dict[int, Interval] = {}
-    for quantity, is_interaction in ((DELTAS, False), (twice, True)):
-        at = [i for i, effect in enumerate(effects) if effect.is_interaction is is_interaction]
-        samples = [effects[i].sample for i in at]
-        how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
-        by_name = [effects[i].by_name for i in at]
-        means |= dict(zip(at, covering_means(samples, by_name, **how, interval=rule), strict=True))
-    return [means[i] for i in range(len(effects))]

@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillcomp.contrast.case_table import MISSING, attempt_cells, means_of_cases, missing_note
+from skillcomp.contrast.claims import ONE_SKILL, claim, cluster_readings, covering
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_table import (
-    MISSING,
-    ONE_SKILL,
-    attempt_cells,
-    claim,
-    cluster_readings,
-    missing_note,
-)
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
-    covering,
     groups,
-    means_of_cases,
     ordered,
     prepared,
     refuse_different_checks,
