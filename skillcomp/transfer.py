@@ -11,19 +11,20 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
-from skillcomp.contrast.case_table import (
+from skillcomp.contrast import (
     Value,
     arms_of,
     case_table,
+    cluster_readings,
     compared_outcomes,
+    covering,
     level_of,
     means_of_cases,
     missing_note,
 )
-from skillcomp.contrast.claims import cluster_readings, covering
 from skillcomp.errors import FrameError, plural
+from skillcomp.frames.case_clusters import both_clusters
 from skillcomp.frames.check import check
-from skillcomp.frames.clusters import both_clusters
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known
+from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
-from skillcomp.frames.clusters import clusters_of
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,

@@ -25,7 +25,7 @@ from benchmarks.validity import (
     scan,
     studies,
 )
-from skillcomp.contrast.claims import AVAILABLE_DELTAS
+from skillcomp.contrast import AVAILABLE_DELTAS
 from skillcomp.stats import bounded_mean, wilson
 
 RUNS = 40

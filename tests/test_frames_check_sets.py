@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.contrast.case_table import attempt_bounds
+from skillcomp.contrast import attempt_bounds
 from skillcomp.errors import FrameError
 
 

@@ -176,19 +176,19 @@ def reached(question: Callable[[], object]) -> set[str]:
     return {Path(name).relative_to(PACKAGE).as_posix() for name in files if str(PACKAGE) in name}
 
 
-def test_a_paired_delta_comes_about_in_at_most_8_files(forced: pd.DataFrame) -> None:
+def test_a_paired_delta_comes_about_in_at_most_9_files(forced: pd.DataFrame) -> None:
     files = reached(lambda: sc.deltas.paired(forced, by=["skill"]))
-    assert "deltas/paired_deltas.py" in files and len(files) <= 8, sorted(files)
+    assert "deltas/paired_deltas.py" in files and len(files) <= 9, sorted(files)
 
 
-def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -> None:
+def test_a_corrected_delta_comes_about_in_at_most_13_files(pilot: sc.RunStore) -> None:
     verdicts, gold, cases = (
         read(pilot) for read in (sc.frames.verdicts, sc.frames.gold, sc.frames.cases)
     )
     verdicts = verdicts[verdicts["grader"].eq("g2")]
     for question in (sc.correction.delta, sc.correction.rate):
         files = reached(lambda asked=question: asked(verdicts, gold, cases=cases))
-        assert "correction/delta_and_rate.py" in files and len(files) <= 12, sorted(files)
+        assert "correction/delta_and_rate.py" in files and len(files) <= 13, sorted(files)
 
 
 def test_a_size_counts_no_comment_docstring_or_layout(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
 
-from skillcomp.contrast.case_table import Value
+from skillcomp.contrast import Value
 from skillcomp.errors import StudyError
 from skillcomp.frames.check import check
 

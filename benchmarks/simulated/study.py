@@ -15,7 +15,7 @@ from benchmarks.simulated import graders as grading
 from benchmarks.simulated import study_frames as frames
 from benchmarks.simulated.design import Floats, Layout, Rng, Spread
 from benchmarks.simulated.graders import Grader, Items, Rate, Schedule, grade_items
-from skillcomp.contrast.case_table import Value
+from skillcomp.contrast import Value
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill

@@ -1,4 +1,4 @@
-"""Available power of claims about skills in general, for the note of ``contrast.claims``."""
+"""Available power of claims about skills in general, for the note of ``contrast``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from scipy.stats import norm
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, SHARES, WEAKNESSES, Design
 from benchmarks.validity.methods import ADAPTIVE, LEVEL, METHODS, Rows
 from benchmarks.validity.scan import Scan
-from skillcomp.contrast.claims import AVAILABLE_DELTAS
+from skillcomp.contrast import AVAILABLE_DELTAS
 
 FEWEST, SCAN_FEWEST = 0.94, 0.931  # least coverage at 95 %: designs, worst points of the scans
 SIGNIFICANT = 0.01  # level of the tests of one design

@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
-from skillcomp.frames.clusters import clusters_of
 from skillcomp.frames.estimates import group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable
 from skillcomp.stats.bounded import IntervalRule

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import Value, missing_note
-from skillcomp.contrast.claims import ONE_SKILL, claim, covering, few_skills
+from skillcomp.contrast import ONE_SKILL, Value, claim, covering, few_skills, missing_note
 from skillcomp.correction.estimators import (
     CLUSTERS,
     ESTIMATORS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import Value
+from skillcomp.contrast import Value
 from skillcomp.correction.delta_and_rate import labelled_groups, lost_attempts
 from skillcomp.correction.estimators import Errors, differential_tests, tables
 from skillcomp.frames.check_sets import Checks

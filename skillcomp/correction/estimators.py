@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
 
-from skillcomp.contrast.case_table import WEIGHT, Value, arms_of, with_weights
+from skillcomp.contrast import WEIGHT, Value, arms_of, with_weights
 from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.case_clusters import both_clusters, with_case_facts
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
-from skillcomp.frames.clusters import both_clusters, with_case_facts
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,

@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import MISSING, attempt_cells, means_of_cases, missing_note
-from skillcomp.contrast.claims import ONE_SKILL, claim, cluster_readings, covering
+from skillcomp.contrast import (
+    MISSING,
+    ONE_SKILL,
+    attempt_cells,
+    claim,
+    cluster_readings,
+    covering,
+    means_of_cases,
+    missing_note,
+)
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import CASE

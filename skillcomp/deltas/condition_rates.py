@@ -9,13 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import (
+from skillcomp.contrast import (
+    Contrast,
+    Units,
     Value,
     case_table,
     compared_outcomes,
     with_weights,
+    within,
 )
-from skillcomp.contrast.within import Contrast, Units, within
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.estimates import (
     By,
@@ -109,7 +111,7 @@ def rate_rows(
 ) -> list[dict[str, Any]]:
     """Estimate rates; return one row of an estimates frame for each contrast.
 
-    ``how`` contains arguments of :func:`skillcomp.contrast.within.within`.
+    ``how`` contains arguments of :func:`skillcomp.contrast.within`.
     """
     rows = []
     for contrast, mean in zip(contrasts, within(units, contrasts, **how), strict=True):

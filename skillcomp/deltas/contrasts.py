@@ -9,14 +9,16 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import (
+from skillcomp.contrast import (
     MISSING,
+    Contrast,
+    Units,
     Value,
     case_table,
     first_names,
     with_weights,
+    within,
 )
-from skillcomp.contrast.within import Contrast, Units, within
 from skillcomp.deltas.runs_over_time import note_on_checks
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import as_list, check_cluster, require_frame

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import Value, compared_outcomes
+from skillcomp.contrast import Value, compared_outcomes
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.frames.estimates import By, groups, listed
 from skillcomp.records import dimension_family

@@ -8,14 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import (
+from skillcomp.contrast import (
     MISSING,
+    Contrast,
+    Units,
     Value,
     case_table,
     compared_outcomes,
     with_weights,
+    within,
 )
-from skillcomp.contrast.within import Contrast, Units, within
 from skillcomp.deltas.amounts import amount_rows
 from skillcomp.deltas.condition_rates import OwnWords, in_own_words
 from skillcomp.errors import FrameError
@@ -222,7 +224,7 @@ def delta_rows(
 ) -> list[dict[str, Any]]:
     """Estimate deltas from :func:`paired_units`; return one row of an estimates frame for each.
 
-    ``how`` contains arguments of :func:`skillcomp.contrast.within.within`.
+    ``how`` contains arguments of :func:`skillcomp.contrast.within`.
     """
     rows = []
     for contrast, estimate in zip(contrasts, within(units, contrasts, **how), strict=True):

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import case_table, compared_outcomes, first_names
-from skillcomp.contrast.within import Units
+from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
 from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates, rate_rows
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired_units
 from skillcomp.frames.estimates import By, estimates, listed

@@ -9,15 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import (
+from skillcomp.contrast import (
     MISSING,
+    ONE_SKILL,
     UNEQUAL_LOSS,
     arms_of,
     case_table,
+    claim,
+    cluster_readings,
     compared_outcomes,
+    covering,
+    covering_means,
     missing_note,
 )
-from skillcomp.contrast.claims import ONE_SKILL, claim, cluster_readings, covering, covering_means
 from skillcomp.deltas.amounts import heavy_cases
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
 from skillcomp.errors import FrameError, plural

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.case_table import Value, compared_outcomes
+from skillcomp.contrast import Value, compared_outcomes
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.errors import FrameError, plural

@@ -149,8 +149,8 @@ def clustered_verdicts(
     """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
 
     ``verdict`` is 1, 0 or NaN. ``cluster`` and ``cluster_by_name`` are those of
-    :func:`skillcomp.frames.clusters.both_clusters`. With ``agents``, several agents are refused
-    unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
+    :func:`skillcomp.frames.case_clusters.both_clusters`. With ``agents``, several agents are
+    refused unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
     names, together = listed(by), listed(average)
@@ -162,7 +162,7 @@ def clustered_verdicts(
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
-    from skillcomp.frames.clusters import both_clusters, with_case_facts
+    from skillcomp.frames.case_clusters import both_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}

@@ -12,8 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from skillcomp.contrast.case_table import Value
-from skillcomp.contrast.claims import few_skills
+from skillcomp.contrast import Value, few_skills
 from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By

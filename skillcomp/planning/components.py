@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.contrast.case_table import MISSING_ATTEMPTS, Value, compared_outcomes, missing_note
+from skillcomp.contrast import MISSING_ATTEMPTS, Value, compared_outcomes, missing_note
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from skillcomp.contrast.case_table import Value, missing_note
+from skillcomp.contrast import Value, missing_note
 from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE

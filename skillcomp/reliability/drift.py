@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contrast.claims import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.claims import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contrast.claims import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import plural, require_known
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (

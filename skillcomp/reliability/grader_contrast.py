@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
-from skillcomp.contrast.claims import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE

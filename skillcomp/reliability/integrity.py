@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.claims import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.case_clusters import both_clusters, with_case_facts
 from skillcomp.frames.check import check, settle
-from skillcomp.frames.clusters import both_clusters, with_case_facts
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     GRADER,

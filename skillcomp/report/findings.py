@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.claims import MIN_SKILLS
+from skillcomp.contrast import MIN_SKILLS
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say

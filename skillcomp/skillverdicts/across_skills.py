@@ -9,8 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import MISSING, Value, compared_outcomes
-from skillcomp.contrast.claims import MIN_SKILLS, few_skills
+from skillcomp.contrast import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group

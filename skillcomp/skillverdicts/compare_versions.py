@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import MISSING, missing_note
+from skillcomp.contrast import MISSING, missing_note
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired, paired_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check

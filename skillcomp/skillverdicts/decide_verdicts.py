@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired, paired_units
 from skillcomp.errors import FrameError, plural, require_known

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.contrast import Contrast, Units, within
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 

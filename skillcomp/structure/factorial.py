@@ -10,8 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast.case_table import Value, case_table
-from skillcomp.contrast.within import Contrast, Units, within
+from skillcomp.contrast import Contrast, Units, Value, case_table, within
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.estimates import (

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillcomp import deltas
-from skillcomp.contrast.case_table import Value, missing_note
+from skillcomp.contrast import Value, missing_note
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (

@@ -1,0 +1,932 @@
+"""The contrast engine: weighted sums of arm means in the case, over the cases with all arms.
+
+The case table counts the attempts of each case and condition, with missing attempts, worst-case
+bounds and weights. An arm is a condition, or a level of another column under a condition. A rate is
+a contrast with one arm, a delta has two arms, and an interaction has four.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, literal, plural, suggest
+from skillcomp.frames.case_clusters import both_clusters, n_distinct
+from skillcomp.frames.contracts import AMOUNTS, CASE
+from skillcomp.frames.estimates import (
+    By,
+    group_codes,
+    grouped,
+    listed,
+    prepared,
+    refuse_different_checks,
+    refuse_ids_as_repeats,
+    require_columns,
+    require_reference,
+)
+from skillcomp.stats.bounded import (
+    DELTAS,
+    RATES,
+    SHARES,
+    Arm,
+    IntervalRule,
+    Quantity,
+    Sample,
+    bounded_means,
+    mixed_of_case,
+)
+from skillcomp.stats.results import Interval, join_notes, undefined
+
+Value = Literal["passed", "share_passed"]
+
+
+Floats = NDArray[np.float64]
+
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
+
+
+WEIGHT = "case_weight"  # Name of the column with the case weights in a case table.
+
+
+# Columns in which a table of deltas describes the missing attempts.
+MISSING = [
+    *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
+    *("worst_low", "worst_high"),
+]
+
+
+# A note warns if the shares of missing attempts of two conditions differ by at least this much.
+UNEQUAL_LOSS = 0.05
+
+
+_OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
+
+
+# A repeat counts as planned for all cases if it occurs in at least this number and this share of
+# the cases.
+_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
+
+
+_NAMED = 3  # A note names at most this many cases.
+
+
+def compared_outcomes(
+    outcomes: pd.DataFrame,
+    by: By,
+    what: str,
+    *,
+    value: str = "passed",
+    reference: str | None = None,
+    average: Sequence[str] | None = None,
+    agents: bool = True,
+) -> pd.DataFrame:
+    """Check outcomes for a comparison of conditions, and return them.
+
+    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` contains
+    the condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
+    ``reference``, also raise FrameError if the reference has no rows or the conditions have
+    different checks.
+    """
+    if value not in get_args(Value):
+        words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
+        raise FrameError(
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', in deltas.rates "
+            "and deltas.paired 'passed_own_words' and, in deltas.paired, 'score' of an outcomes "
+            f"frame or, of an attempts frame, {', '.join(AMOUNTS[:-1])}."
+            + suggest(str(value), words)
+        )
+    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
+    checked = prepared(outcomes, "outcomes", by, what, **how)
+    require_reference(checked["condition"], reference)
+    if reference is not None:
+        refuse_different_checks(checked, what, value)
+    return checked
+
+
+def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None) -> pd.DataFrame:
+    """Aggregate checked outcomes to one row per ``by``, case and condition.
+
+    The columns are those of :func:`attempt_cells`, then n (number of attempts with an outcome),
+    n_passed, share (mean share of checks passed; NaN if no attempt has a share), n_shares (number
+    of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
+    number is known). ``passed_low`` and ``passed_high`` bound the number of passes
+    among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
+    shares of the attempts without a share.
+    """
+    table, code = attempt_cells(outcomes, listed(by), column)
+
+    def totals(values: Any) -> Any:
+        return np.bincount(code, weights=values, minlength=len(table))
+
+    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
+    has_outcome, has_share = passed.notna().to_numpy(), ~np.isnan(share)
+    n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
+    bounds = {}
+    n_absent = table["size"] - totals(None)
+    for name, value, present in (
+        ("passed", "passed", has_outcome),
+        ("share", "share_passed", has_share),
+    ):
+        low, high = attempt_bounds(outcomes, value)
+        bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
+        bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
+    of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
+    n_checks = np.full(len(table), np.nan)
+    np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
+    return table.assign(
+        n_checks=n_checks,
+        n=totals(has_outcome).astype(np.int64),
+        n_passed=totals(passed.to_numpy(dtype=bool, na_value=False)),
+        share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
+        n_shares=n_shares,
+        **bounds,
+    )
+
+
+def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest possible value of each attempt, as two arrays.
+
+    For the lowest value, checks without a verdict count as failed; for the highest, as passed. An
+    attempt with a failed check cannot pass, so its highest value of ``passed`` is 0. If the number
+    of checks is unknown, the bounds are 0 and 1. If checks have different weights, the bounds of
+    ``share_passed`` are ``share_low`` and ``share_high`` of :func:`skillcomp.frames.outcomes`.
+    """
+    if value == "share_passed" and {"share_low", "share_high"} <= set(outcomes.columns):
+        low, high = (outcomes[n].to_numpy(dtype=np.float64) for n in ("share_low", "share_high"))
+        return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+    n_checks, n_passed, n_missing = (
+        outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        for name in ("n_checks", "n_passed", "n_missing")
+    )
+    n_checks = np.where(n_checks > 0, n_checks, np.nan)
+    low, high = n_passed / n_checks, np.minimum((n_passed + n_missing) / n_checks, 1.0)
+    if value == "passed":
+        low, high = np.floor(low), np.floor(high)
+    return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+
+
+def attempt_cells(
+    frame: pd.DataFrame, by: Sequence[str], column: str | None = None
+) -> tuple[pd.DataFrame, Ints]:
+    """Return a table with one row per cell, and the cell of each row of the frame.
+
+    A cell is a combination of ``by``, case and condition; its number is the position of its row in
+    the table. Columns: ``by``, skill, case_id, cluster (a number that linked cases share, see
+    :func:`clusters_of`), cluster_by_name (the cluster if cases of the same name are the same task),
+    condition, size and absent.
+
+    ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
+    are missing. A repeat counts as planned for all cases of a skill under a condition if at least
+    two of these cases, and at least a tenth of them, have it.
+
+    ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
+    baseline and skill, and other cases have rows under the other condition. Normally the other
+    cases may be of any skill. If a column of ``by``, except the agent, differs within a case, they
+    must have the same skill and the same values in ``by``.
+    """
+    names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
+    cluster, by_name = both_clusters(frame, None, column)
+    keyed = frame.assign(cluster=cluster, cluster_by_name=by_name)[names].reset_index(drop=True)
+    code, first = group_codes(keyed, [name for name in names if not name.startswith("cluster")])
+    table = keyed.take(first).reset_index(drop=True)
+    refuse_ids_as_repeats(frame, by)
+    n_lacking = _absent_repeats(table, by, code, frame["repeat"])
+    table = table.assign(size=np.bincount(code) + n_lacking, absent=False)
+    sides = table[table["condition"].isin(list(_OTHER_SIDE))]
+    alone = sides[~sides.duplicated([*by, *CASE], keep=False)]
+    if alone.empty:
+        return table, code
+    absent = alone.drop(columns="size").assign(
+        condition=alone["condition"].map(_OTHER_SIDE).astype("str"), absent=True
+    )
+    keys = list(dict.fromkeys([*by, "skill", "condition"]))
+    planned = grouped(sides, keys)["size"].agg(_planned_size).reset_index()
+    absent = absent.merge(planned, on=keys, how="left")
+    facts = [name for name in by if name not in ("skill", "agent")]
+    if not facts or grouped(table, CASE)[facts].nunique(dropna=False).le(1).all(axis=None):
+        anywhere = grouped(sides, ["condition"])["size"].agg(_planned_size)
+        absent["size"] = absent["size"].fillna(absent["condition"].map(anywhere))
+    absent = absent[absent["size"].notna()].astype({"size": table["size"].dtype})
+    return pd.concat([table, absent], ignore_index=True), code
+
+
+def _planned_size(sizes: pd.Series) -> int:
+    least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
+    return int(np.sort(sizes.to_numpy())[-min(least, len(sizes))])
+
+
+def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
+    group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
+    number, numbers = pd.factorize(repeat)
+    numbered, k = number >= 0, max(len(numbers), 1)
+    own = pd.unique(code[numbered] * k + number[numbered])
+    every, n_cases = np.unique(group[own // k] * k + own % k, return_counts=True)
+    n_groups = int(group.max(initial=-1)) + 1
+    # if only few cases have a repeat, it was not planned for all: these few were tried more often
+    least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
+    planned = every[n_cases >= least[every // k] - 1e-9]
+    n_planned = np.bincount(planned // k, minlength=n_groups)[group]
+    made = own[np.isin(group[own // k] * k + own % k, planned)]
+    return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
+
+
+def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+    """Add the case weights to a case table; ``weight`` is the name of their column in outcomes."""
+    if weight is None:
+        return table
+    require_columns(outcomes, [weight], "weight=")
+    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
+    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
+    if wrong.any():
+        first = outcomes[wrong].iloc[0]
+        raise FrameError(
+            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
+            "number above 0."
+        )
+    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
+    twice = weights[weights.duplicated(CASE)]
+    if len(twice):
+        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
+    return table.merge(weights, on=CASE, how="left", validate="m:1")
+
+
+def level_of(table: pd.DataFrame, value: str) -> pd.Series:
+    """Return each row's share of attempts passed or, for ``share_passed``, of checks passed."""
+    if value == "passed":
+        return table["n_passed"] / table["n"].where(table["n"] > 0)
+    return table["share"]
+
+
+def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, ...]:
+    """Return the arms of a contrast (see :class:`skillcomp.stats.bounded.Arm`), one per side.
+
+    A side is a tuple: rates, attempts, numbers of checks, sign and, if the rates are means over
+    agents, how mixed the outcomes are. If the values are shares and a side has no known number of
+    checks, the result is empty: nothing then shows whether outcomes are mixed within a case. If
+    only some numbers are unknown, the smallest known number of the side replaces them.
+    """
+    arms = []
+    for rates, attempts, checks, sign, *mixed in sides:
+        if not is_share:
+            arms.append(Arm(rates, attempts, sign, None, *mixed))
+            continue
+        n_checks = pd.Series(np.asarray(checks, float))
+        if n_checks.isna().all():
+            return ()
+        arms.append(Arm(rates, None, sign, n_checks.fillna(n_checks.min()).to_numpy(), *mixed))
+    return tuple(arms)
+
+
+def missing_note(
+    counts: Sequence[float],
+    names: Sequence[str] = ("the condition", "the reference"),
+    what: str = MISSING_ATTEMPTS,
+) -> tuple[str, str]:
+    """Return a note that counts missing attempts, and a warning if their shares differ.
+
+    ``counts`` holds two numbers for each condition in ``names``: its missing attempts and all its
+    attempts. If a name is empty, the note gives only the numbers.
+    """
+    sides = [(int(n), int(size)) for n, size in zip(counts[::2], counts[1::2], strict=True)]
+    if not any(n for n, _ in sides):
+        return "", ""
+    texts = [
+        f"{n} of {size}{f' under {name}' if name else ''}"
+        for (n, size), name in zip(sides, names, strict=True)
+    ]
+    shares = [n / size for n, size in sides if size]
+    unequal = max(shares) - min(shares) >= UNEQUAL_LOSS - 1e-9
+    warning = "their shares differ: if they are unlike the others, the delta is biased"
+    return f"{what}: {', '.join(texts)}", warning if unequal else ""
+
+
+def case_labels(table: pd.DataFrame) -> pd.Series:
+    """Return a label for each row: case_id or, if skills share a case_id, skill and case_id."""
+    names = table["case_id"].astype("str")
+    if not table[CASE].drop_duplicates()["case_id"].duplicated().any():
+        return names
+    return table["skill"].astype("str") + "/" + names
+
+
+def first_names(names: NDArray[Any]) -> str:
+    """Return the number of distinct cases and the labels of the first few, for a note."""
+    names = np.unique(names)
+    more = ", ..." if len(names) > _NAMED else ""
+    return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
+
+
+def means_of_cases(
+    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
+) -> tuple[pd.DataFrame, str]:
+    """Average ``columns`` within each case, over the values of ``average``; also return a note.
+
+    ``n`` and ``n_checks`` are the smallest values of the case, so that copied rows do not change an
+    interval. If ``average`` is empty, the rows are unchanged and the note is empty.
+    """
+    if not average:
+        return rows, ""
+    case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
+    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
+    counts = [n for n in rows.columns if n.removesuffix("_of_reference") in ("n", "n_checks")]
+    how |= dict.fromkeys(counts, "min")
+    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
+    return means, average_note(case, combination, average)
+
+
+def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
+    """Return a note on averaging within cases; it counts the cases that lack some of the values.
+
+    ``case`` and ``combination`` have one number per entry: its case, and its combination of values
+    in ``average``. The note is empty if there is only one combination.
+    """
+    n_values, counts = len(pd.unique(combination)), np.bincount(case)
+    n_short = int((counts[counts > 0] < n_values).sum())
+    short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
+    if n_values < 2:
+        return ""
+    several = f"{n_values} {average[0]}s"
+    if len(average) > 1:
+        several = f"{n_values} combinations of {' and '.join(average)}"
+    return f"averaged over {several} within each case{short}"
+
+
+SAME_NAMES = (
+    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
+    "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
+    "from cases=)"
+)
+ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
+
+
+# With fewer skills than this, no estimate is about skills in general (STATISTICS, rule 4).
+MIN_SKILLS = 5
+
+
+# For each number of skills, the smallest delta whose interval excludes 0 in nine of ten studies.
+# `make validate` computes it for ten cases per skill, three attempts per case, and deltas of skills
+# with a standard deviation of 25 points.
+AVAILABLE_DELTAS = {
+    5: 0.64, 6: 0.51, 7: 0.46, 8: 0.41, 9: 0.38, 10: 0.35, 12: 0.33, 15: 0.29, 20: 0.24, 25: 0.21,
+    30: 0.20,
+}  # fmt: skip
+
+
+def few_skills(n_skills: int) -> str:
+    """Return a note if an estimate about skills in general needs more skills, otherwise ""."""
+    if n_skills == 1:
+        return ONE_SKILL
+    if n_skills < MIN_SKILLS:
+        return (
+            f"{n_skills} skills are too few to speak of skills in general (at least {MIN_SKILLS})"
+        )
+    return ""
+
+
+def claim(
+    skill: Any, clusters: Any, cluster: str, *, delta: bool = False, rule: IntervalRule = "adaptive"
+) -> tuple[NDArray[Any], str]:
+    """Return the cluster of each case, and a note on the cases or skills the estimate is about.
+
+    If ``cluster`` is ``"skill"`` and there are at least five skills, each skill is a cluster;
+    otherwise the clusters are ``clusters``. With ``"skill"`` and a single skill the note is
+    ``ONE_SKILL``, because an estimate about skills in general is impossible. If each skill is a
+    cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
+    smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
+    """
+    skills, cases = np.asarray(skill), np.asarray(clusters)
+    if cluster != "skill" and not delta:
+        return cases, ""
+    n_skills = n_distinct(skills)
+    if cluster != "skill" or not n_skills:
+        return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
+    if few := few_skills(n_skills):
+        return cases, few if n_skills == 1 else f"these cases only: {few}"
+    if delta and rule == "adaptive" and n_skills <= max(AVAILABLE_DELTAS):
+        shown = AVAILABLE_DELTAS[max(n for n in AVAILABLE_DELTAS if n <= n_skills)]
+        return skills, (
+            f"{n_skills} skills can show {100 * shown:.0f} points in 9 of 10 studies (ten cases of "
+            "three attempts each, deltas that differ by 25 points)"
+        )
+    return skills, ""
+
+
+def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
+    """Add the note of :func:`claim` to an interval; with ``ONE_SKILL``, the interval becomes NaN.
+
+    If the interval has no cases, its note is the text in ``nothing`` instead. The texts in ``more``
+    are added only to an interval with an estimate.
+    """
+    if not interval.n:
+        return replace(interval, note=nothing)
+    if note == ONE_SKILL:
+        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
+    return replace(interval, note=join_notes(interval.note, note, *more))
+
+
+def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
+    """Return the clusters of the rows, for two readings of equal case names.
+
+    In the first array, equal names under several skills are different tasks; in the second, they
+    are one task. The second array is left out if it has the same clusters as the first.
+    """
+    columns = (table[name] for name in ("cluster", "cluster_by_name"))
+    first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
+    return [first] if n_distinct(by_name) == n_distinct(first) else [first, by_name]
+
+
+def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
+    """Return the interval of each sample; it is valid whether or not equal names are one task.
+
+    Cases with the same name under several skills may be different tasks, or one task and so one
+    cluster. Both intervals are computed and combined by :func:`covering`. ``by_name`` has the
+    clusters of each sample if equal names are one task. ``how`` contains arguments of
+    :func:`skillcomp.stats.bounded.bounded_means`.
+    """
+    intervals = bounded_means(samples, **how)
+    twice = [
+        at
+        for at, (sample, shared) in enumerate(zip(samples, by_name, strict=True))
+        if n_distinct(shared) < n_distinct(sample.clusters)
+    ]
+    others = [samples[at]._replace(clusters=by_name[at]) for at in twice]
+    for at, other in zip(twice, bounded_means(others, **how) if others else (), strict=True):
+        intervals[at] = covering(intervals[at], other)
+    return intervals
+
+
+def covering(first: Interval, second: Interval) -> Interval:
+    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
+    return replace(
+        second if second.n_clusters < first.n_clusters else first,
+        low=float(np.minimum(first.low, second.low)),
+        high=float(np.maximum(first.high, second.high)),
+        p_value=float(np.maximum(first.p_value, second.p_value)),
+        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
+    )
+
+
+ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
+# Numbers of a unit in an arm: mean value; how mixed the outcomes are; smallest number of attempts
+# and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
+# of the mean value, whatever the missing attempts would have shown; 1 if there is no row.
+_NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent")
+_MEANS, _LEAST, _SUMS = ("level", "mixed", "low", "high"), ("fewest", "n_checks"), ("n", "size")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A weighted sum of arms in one group.
+
+    Attributes
+    ----------
+    about : dict
+        The columns that identify the row of the result.
+    group : int
+        Number of the group, see :attr:`Units.groups`.
+    weights : dict of tuple to float
+        The weight of each arm.
+    sides : tuple of str
+        Names of the sides, for notes. Missing attempts are counted by side, and arm j belongs to
+        side j modulo the number of sides.
+    nothing : str
+        Note of a contrast without complete units.
+    note : str
+        A further note.
+    """
+
+    about: dict[str, Any]
+    group: int
+    weights: Mapping[ArmKey, float]
+    sides: tuple[str, ...] = ("",)
+    nothing: str = "no case has an outcome in every compared cell"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The result of a contrast.
+
+    Attributes
+    ----------
+    interval : Interval
+        Estimate and limits, with all notes.
+    levels : list of float
+        Mean value of each arm over the complete units.
+    n_dropped : int
+        Number of cases with rows in an arm, but without a value in one of the arms.
+    missing : list of int
+        Numbers of missing attempts and of expected attempts, side by side.
+    worst : list of float
+        The lowest and the highest value of the contrast, whatever the missing attempts would have
+        shown, over the units with rows in all arms.
+    """
+
+    interval: Interval
+    levels: list[float]
+    n_dropped: int
+    missing: list[int]
+    worst: list[float]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a table and their numbers in each arm.
+
+    A unit is a case in a group or, if columns are averaged, a case with one combination of their
+    values. Units are sorted by group.
+
+    Attributes
+    ----------
+    facts : pandas.DataFrame
+        One row per unit: skill, case_id, cluster, cluster_by_name, averaged columns, weight.
+    groups : list of dict
+        The values of ``by`` in each group.
+    arms : list of tuple
+        The arms, in the order in which they first appear.
+    numbers : dict of str to ndarray, shape (units, arms)
+        One array for each name in ``_NUMBERS``; NaN if the unit has no row in the arm.
+    start : ndarray of int
+        Position of the first unit of each group, and the number of units.
+    average : list of str
+        Columns that are averaged within the case.
+    is_share : bool
+        Whether values are shares of checks rather than passes.
+    """
+
+    facts: pd.DataFrame
+    groups: list[dict[str, Any]]
+    arms: list[ArmKey]
+    numbers: dict[str, Floats]
+    start: Ints
+    average: list[str]
+    is_share: bool
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame,
+        by: Sequence[str],
+        *,
+        arm: Sequence[str] = ("condition",),
+        value: str = "passed",
+        average: Sequence[str] = (),
+        nested: Sequence[str] = (),
+    ) -> Units:
+        """Arrange a case table as units and arms.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            Result of :func:`skillcomp.contrast.case_table`.
+        by, average : sequence of str
+            Columns that group the rows, and columns to average within each case.
+        arm : sequence of str
+            Columns that tell the arms apart.
+        value : {"passed", "share_passed"}
+            The value of an attempt.
+        nested : sequence of str
+            Columns that are averaged within the arm, such as the agents of a family. An arm has a
+            value only if each combination of their values that the arm's level has, has one.
+        """
+        table = _with_numbers(table, value)
+        if nested:
+            table = _averaged_within_arms(table, by, arm, nested)
+        group, first_of_group = group_codes(table, by)
+        unit, first_of_unit = group_codes(table, [*by, *average, *CASE])
+        of_arm, first_of_arm = group_codes(table, arm)
+        order = np.argsort(group[first_of_unit], kind="stable")
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        first_of_unit = first_of_unit[order]
+        numbers = {}
+        for name in _NUMBERS:
+            numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
+            numbers[name][place[unit], of_arm] = table[name].to_numpy(dtype=np.float64)
+        names = [*CASE, *average, "cluster", "cluster_by_name"]
+        names = list(dict.fromkeys([*names, *([WEIGHT] if WEIGHT in table else [])]))
+        facts = table[names].take(first_of_unit).reset_index(drop=True)
+        return cls(
+            facts=facts.assign(label=case_labels(facts)),
+            groups=_records(table, by, first_of_group),
+            arms=[tuple(row.values()) for row in _records(table, arm, first_of_arm)],
+            numbers=numbers,
+            start=np.searchsorted(group[first_of_unit], np.arange(len(first_of_group) + 1)),
+            average=list(average),
+            is_share=value != "passed",
+        )
+
+    def arms_of_group(self, group: int) -> list[ArmKey]:
+        """Return the arms in which the group has rows, in the order of `arms`."""
+        sizes = self.numbers["size"][self.start[group] : self.start[group + 1]]
+        return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
+
+    def labels_only_in(self, group: int, arm: ArmKey, other: ArmKey) -> Any:
+        """Return the labels of the units of a group with a row in one arm and none in the other."""
+        rows = slice(self.start[group], self.start[group + 1])
+        sizes = self.numbers["size"][rows]
+        has_row, has_other = (~np.isnan(sizes[:, self.arms.index(key)]) for key in (arm, other))
+        return self.facts["label"].to_numpy()[rows][has_row & ~has_other]
+
+    def part(self, contrast: Contrast) -> _Part:
+        """Return the units of a contrast that have a row in one of its arms."""
+        at = [self.arms.index(key) if key in self.arms else -1 for key in contrast.weights]
+        rows = slice(self.start[contrast.group], self.start[contrast.group + 1])
+        numbers = {}
+        for name, values in self.numbers.items():
+            numbers[name] = values[rows][:, at]
+            numbers[name][:, np.array(at) < 0] = np.nan
+        present = (~np.isnan(numbers["absent"])).any(axis=1)
+        numbers = {name: values[present] for name, values in numbers.items()}
+        return _Part(
+            facts=self.facts.iloc[np.arange(rows.start, rows.stop)[present]],
+            numbers=numbers,
+            weights=np.array(list(contrast.weights.values())),
+            average=self.average,
+            is_share=self.is_share,
+        )
+
+    def filled(self, weights: Mapping[ArmKey, float]) -> Units:
+        """Return the units with values for the missing attempts that lower the contrast most."""
+        numbers = {name: values.copy() for name, values in self.numbers.items()}
+        for key, weight in weights.items():
+            if key in self.arms:
+                j = self.arms.index(key)
+                level = self.numbers["low" if weight > 0 else "high"][:, j]
+                size = self.numbers["size"][:, j]
+                numbers["level"][:, j] = level
+                numbers["n"][:, j] = numbers["fewest"][:, j] = size
+                numbers["mixed"][:, j] = mixed_of_case(level, None if self.is_share else size)
+        return replace(self, numbers=numbers)
+
+
+def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
+    if value == "passed":
+        n, total, name = table["n"], table["n_passed"], "passed"
+        level = total / n.where(n > 0)
+    else:
+        n, level, name = table["n_shares"], table["share"], "share"
+        total = level.fillna(0.0) * n
+    return table.assign(
+        level=level,
+        mixed=mixed_of_case(level, n if value == "passed" else None),
+        fewest=n,
+        n=n,
+        low=(total + table[f"{name}_low"]) / table["size"],
+        high=(total + table[f"{name}_high"]) / table["size"],
+    )
+
+
+def _averaged_within_arms(
+    table: pd.DataFrame, by: Sequence[str], arm: Sequence[str], nested: Sequence[str]
+) -> pd.DataFrame:
+    """Average the rows of each unit and arm over columns that are nested in the arm's level.
+
+    The level is NaN if one of the nested values (such as an agent of a family) has no level.
+    """
+    table = table.assign(member=group_codes(table, nested)[0], answered=table["level"].notna())
+    levels = [name for name in arm if name != "condition"]
+    table["n_members"] = grouped(table, [*by, *levels])["member"].transform("nunique")
+    keys = list(dict.fromkeys([*by, *CASE, *arm]))
+    how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
+    how |= dict.fromkeys(_MEANS, "mean") | dict.fromkeys(_LEAST, "min")
+    how |= dict.fromkeys([*_SUMS, "answered"], "sum")
+    means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
+    return means.assign(level=means["level"].where(means["answered"].eq(means["n_members"])))
+
+
+def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[dict[str, Any]]:
+    columns = [table[name].array.take(rows) for name in names]
+    values = zip(*columns, strict=True) if columns else ((),) * len(rows)
+    return [dict(zip(names, each, strict=True)) for each in values]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The units of a contrast; ``numbers`` has one column for each of its arms."""
+
+    facts: pd.DataFrame
+    numbers: dict[str, Floats]
+    weights: Floats
+    average: list[str]
+    is_share: bool
+
+    @property
+    def case(self) -> Ints:
+        """The number of the case of each unit."""
+        return group_codes(self.facts, CASE)[0]
+
+    @property
+    def complete(self) -> Bools:
+        """Whether the unit has a value in every arm."""
+        return np.asarray(~np.isnan(self.numbers["level"]).any(axis=1))
+
+    def means_of_cases(self) -> _Cases:
+        """Average the complete units of each case.
+
+        The numbers of attempts and of checks are the smallest of the case, so that copied rows do
+        not change an interval.
+        """
+        keep = np.flatnonzero(self.complete)
+        facts = self.facts.take(keep)
+        numbers = {name: self.numbers[name][keep] for name in _NUMBERS[:4]}
+        case, first = group_codes(facts, CASE)
+        if len(first) == len(case):
+            return _Cases(facts, numbers, self.weights, "")
+        combined = {}
+        for name, values in numbers.items():
+            rows = pd.DataFrame(values).groupby(case)
+            combined[name] = (rows.min() if name in _LEAST else rows.mean()).to_numpy()
+        note = average_note(case, group_codes(facts, self.average)[0], self.average)
+        return _Cases(facts.take(first), combined, self.weights, note)
+
+    def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:
+        """Return the counts of missing attempts, the bounds of the contrast, and a note on both.
+
+        Only units with expected attempts in all arms count. For the lower bound, the missing
+        attempts of an arm with a positive weight have their lowest value, and those of other arms
+        their highest.
+        """
+        both = ~np.isnan(self.numbers["size"]).any(axis=1)
+        numbers = {name: values[both] for name, values in self.numbers.items()}
+        size, n_sides = numbers["size"], len(sides)
+        lost = size - numbers["n"]
+        counts = []
+        for j in range(n_sides):
+            counts += [int(lost[:, j::n_sides].sum()), int(size[:, j::n_sides].sum())]
+        worst = [np.nan, np.nan]
+        low, high = numbers["low"], numbers["high"]
+        bounded = ~np.isnan(low).any(axis=1)
+        if bounded.any():
+            known = np.flatnonzero(both)[bounded]
+            ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
+            heavy = _weights_of_units(self.facts.iloc[known], self.case[known])
+            worst = [float(np.average(end[bounded] @ self.weights, weights=heavy)) for end in ends]
+        note, biased = missing_note(counts, sides)
+        if not note:
+            return counts, worst, ""
+        parts = [note]
+        if n_sides == len(self.weights) == 2:
+            for j, side in enumerate(("condition", "reference")):
+                absent = numbers["absent"][:, j] > 0
+                if absent.any():
+                    names = first_names(self.facts["label"].to_numpy()[both][absent])
+                    parts.append(f"no row under the {side}: {names}")
+        sign, noun = ("", "rate") if len(self.weights) == 1 else ("+", "delta")
+        noun = noun if len(self.weights) <= 2 else "estimate"
+        parts.append(
+            f"in the worst case the {noun} is {worst[0]:{sign}.2f} or {worst[1]:{sign}.2f}"
+        )
+        return counts, worst, join_notes(*parts, biased)
+
+
+def _weights_of_units(facts: pd.DataFrame, case: Ints) -> Floats | None:
+    """Return an equal part of the weight of its case for each unit; None for equal weights."""
+    heavy = facts[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in facts else None
+    counts = np.bincount(case)[case]
+    if (counts == 1).all():
+        return heavy
+    return 1.0 / counts if heavy is None else heavy / counts
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """The complete cases of a contrast; ``numbers`` has arrays of cases by arms."""
+
+    facts: pd.DataFrame
+    numbers: dict[str, Floats]
+    weights: Floats
+    note: str
+
+    def sample(self, clusters: Any, *, is_share: bool) -> Sample:
+        """Return the weighted sums of the arms, with the levels from which they are computed."""
+        level = self.numbers["level"]
+        arms = arms_of(
+            [
+                (level[:, j], self.numbers["fewest"][:, j], self.numbers["n_checks"][:, j], weight,
+                 self.numbers["mixed"][:, j])
+                for j, weight in enumerate(self.weights)
+            ],
+            is_share=is_share,
+        )  # fmt: skip
+        values = np.sum([w * level[:, j] for j, w in enumerate(self.weights)], axis=0)
+        return Sample(values, clusters, self.facts.get(WEIGHT), arms)
+
+    def levels(self) -> list[float]:
+        """Return the mean level of each arm; NaN without cases."""
+        if self.facts.empty:
+            return [np.nan] * len(self.weights)
+        heavy = self.facts.get(WEIGHT)
+        return [float(np.average(level, weights=heavy)) for level in self.numbers["level"].T]
+
+
+def within(
+    units: Units,
+    contrasts: Sequence[Contrast],
+    *,
+    cluster: str = "case",
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> list[Estimate]:
+    """Estimate contrasts of arms within the unit, over the units that have all arms.
+
+    Parameters
+    ----------
+    units : Units
+        The units and their numbers in each arm.
+    contrasts : sequence of Contrast
+        The contrasts. All have the same number of arms or bounds of their own: a quantity is
+        between minus and plus half the sum of the absolute weights; with one arm, between 0 and 1.
+    cluster : str
+        ``"case"``, ``"skill"`` or a column, see :func:`skillcomp.deltas.paired`.
+    ci_level, interval
+        Level and rule of the intervals. All intervals are computed in one call, which saves time
+        and does not change them.
+
+    Returns
+    -------
+    list of Estimate
+        One estimate for each contrast.
+
+    Notes
+    -----
+    Repeats are averaged within the unit, and averaged columns within the case. A case without a
+    value in one of the arms is dropped. The interval is that of
+    :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases.
+    """
+    parts = [units.part(contrast) for contrast in contrasts]
+    cases = [part.means_of_cases() for part in parts]
+    samples, by_name, notes = [], [], []
+    for part, each in zip(parts, cases, strict=True):
+        skill, label, shared = (
+            each.facts[name].to_numpy() for name in ("skill", "cluster", "cluster_by_name")
+        )
+        # what a number of skills can show is known for deltas alone, with the adaptive rule
+        rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
+        labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
+        samples.append(each.sample(labels, is_share=units.is_share))
+        by_name.append(claim(skill, shared, cluster)[0])
+        notes.append(note)
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    spans = [_span(part.weights) for part in parts]
+    intervals: dict[int, Interval] = {}
+    for span in dict.fromkeys(spans):
+        at = [i for i, each in enumerate(spans) if each == span]
+        quantity = _quantity(span, is_share=units.is_share)
+        null = {} if span is None else {"null": 0.0}
+        means = covering_means(
+            [samples[i] for i in at], [by_name[i] for i in at], quantity=quantity, **null, **how
+        )
+        intervals |= dict(zip(at, means, strict=True))
+    return [
+        _estimate(contrast, part, each, intervals[i], notes[i])
+        for i, (contrast, part, each) in enumerate(zip(contrasts, parts, cases, strict=True))
+    ]
+
+
+def _span(weights: Floats) -> float | None:
+    """Return half the sum of the absolute weights, the largest contrast; None for one arm."""
+    return None if len(weights) == 1 else 0.5 * float(np.abs(weights).sum())
+
+
+def _quantity(span: float | None, *, is_share: bool) -> Quantity:
+    if span is None:
+        return SHARES if is_share else RATES
+    return Quantity(span * DELTAS.low, span * DELTAS.high, DELTAS.c)
+
+
+def _estimate(
+    contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str
+) -> Estimate:
+    counts, worst, lost = part.missing(contrast.sides)
+    n_dropped = len(np.unique(part.case)) - len(cases.facts)
+    dropped = ""
+    if n_dropped and len(part.weights) > 1:
+        where = "two conditions" if len(part.weights) == 2 else "compared cells"
+        dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the {where}"
+    if note != ONE_SKILL:
+        note = join_notes(cases.note, note)
+    nothing = contrast.nothing
+    n_lost = sum(counts[::2])
+    if n_lost and len(part.weights) > 1:
+        nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
+    interval = claimed(interval, note, nothing, contrast.note, dropped, lost)
+    return Estimate(interval, cases.levels(), n_dropped, counts, worst)
+
+
+__all__ = ["Contrast", "Estimate", "Units", "case_table", "within"]
+
+
+def __dir__() -> list[str]:
+    return __all__
