@@ -476,6 +476,7 @@ def covering(first: Interval, second: Interval) -> Interval:
     )
 
 
+Facts = dict[str, NDArray[Any]]
 ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # Numbers of a unit in an arm: mean value; how mixed the outcomes are; smallest number of attempts
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
@@ -548,8 +549,9 @@ class Units:
 
     Attributes
     ----------
-    facts : pandas.DataFrame
-        One row per unit: skill, case_id, cluster, cluster_by_name, averaged columns, weight.
+    facts : dict of str to ndarray
+        One entry per unit: numbers of its case, of its skill and of its combination of averaged
+        values, cluster, cluster_by_name, label and, if cases are weighted, the weight.
     groups : list of dict
         The values of ``by`` in each group.
     arms : list of tuple
@@ -564,7 +566,7 @@ class Units:
         Whether values are shares of checks rather than passes.
     """
 
-    facts: pd.DataFrame
+    facts: Facts
     groups: list[dict[str, Any]]
     arms: list[ArmKey]
     numbers: dict[str, Floats]
@@ -613,11 +615,14 @@ class Units:
         for name in _NUMBERS:
             numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
             numbers[name][place[unit], of_arm] = table[name].to_numpy(dtype=np.float64)
-        names = [*CASE, *average, "cluster", "cluster_by_name"]
-        names = list(dict.fromkeys([*names, *([WEIGHT] if WEIGHT in table else [])]))
-        facts = table[names].take(first_of_unit).reset_index(drop=True)
+        facts: Facts = {"label": case_labels(table).to_numpy(dtype=object)[first_of_unit]}
+        for name, columns in (("case", CASE), ("skill", ["skill"]), ("combination", average)):
+            facts[name] = group_codes(table, columns)[0][first_of_unit]
+        for name in ("cluster", "cluster_by_name", WEIGHT):
+            if name in table:
+                facts[name] = table[name].to_numpy()[first_of_unit]
         return cls(
-            facts=facts.assign(label=case_labels(facts)),
+            facts=facts,
             groups=_records(table, by, first_of_group),
             arms=[tuple(row.values()) for row in _records(table, arm, first_of_arm)],
             numbers=numbers,
@@ -636,7 +641,7 @@ class Units:
         rows = slice(self.start[group], self.start[group + 1])
         sizes = self.numbers["size"][rows]
         has_row, has_other = (~np.isnan(sizes[:, self.arms.index(key)]) for key in (arm, other))
-        return self.facts["label"].to_numpy()[rows][has_row & ~has_other]
+        return self.facts["label"][rows][has_row & ~has_other]
 
     def part(self, contrast: Contrast) -> _Part:
         """Return the units of a contrast that have a row in one of its arms."""
@@ -649,11 +654,10 @@ class Units:
         present = (~np.isnan(numbers["absent"])).any(axis=1)
         numbers = {name: values[present] for name, values in numbers.items()}
         return _Part(
-            facts=self.facts.iloc[np.arange(rows.start, rows.stop)[present]],
+            facts={name: values[rows][present] for name, values in self.facts.items()},
             numbers=numbers,
             weights=np.array(list(contrast.weights.values())),
             average=self.average,
-            is_share=self.is_share,
         )
 
     def filled(self, weights: Mapping[ArmKey, float]) -> Units:
@@ -716,21 +720,10 @@ def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[dict
 class _Part:
     """The units of a contrast; ``numbers`` has one column for each of its arms."""
 
-    facts: pd.DataFrame
+    facts: Facts
     numbers: dict[str, Floats]
     weights: Floats
     average: list[str]
-    is_share: bool
-
-    @property
-    def case(self) -> Ints:
-        """The number of the case of each unit."""
-        return group_codes(self.facts, CASE)[0]
-
-    @property
-    def complete(self) -> Bools:
-        """Whether the unit has a value in every arm."""
-        return np.asarray(~np.isnan(self.numbers["level"]).any(axis=1))
 
     def means_of_cases(self) -> _Cases:
         """Average the complete units of each case.
@@ -738,18 +731,18 @@ class _Part:
         The numbers of attempts and of checks are the smallest of the case, so that copied rows do
         not change an interval.
         """
-        keep = np.flatnonzero(self.complete)
-        facts = self.facts.take(keep)
-        numbers = {name: self.numbers[name][keep] for name in _NUMBERS[:4]}
-        case, first = group_codes(facts, CASE)
+        complete = ~np.isnan(self.numbers["level"]).any(axis=1)
+        facts = {name: values[complete] for name, values in self.facts.items()}
+        numbers = {name: self.numbers[name][complete] for name in _NUMBERS[:4]}
+        first, case = np.unique(facts["case"], return_index=True, return_inverse=True)[1:]
         if len(first) == len(case):
             return _Cases(facts, numbers, self.weights, "")
-        combined = {}
+        note = average_note(case, facts["combination"], self.average)
         for name, values in numbers.items():
             rows = pd.DataFrame(values).groupby(case)
-            combined[name] = (rows.min() if name in _LEAST else rows.mean()).to_numpy()
-        note = average_note(case, group_codes(facts, self.average)[0], self.average)
-        return _Cases(facts.take(first), combined, self.weights, note)
+            numbers[name] = (rows.min() if name in _LEAST else rows.mean()).to_numpy()
+        facts = {name: values[first] for name, values in facts.items()}
+        return _Cases(facts, numbers, self.weights, note)
 
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:
         """Return the counts of missing attempts, the bounds of the contrast, and a note on both.
@@ -771,7 +764,7 @@ class _Part:
         if bounded.any():
             known = np.flatnonzero(both)[bounded]
             ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
-            heavy = _weights_of_units(self.facts.iloc[known], self.case[known])
+            heavy = _weights_of_units({name: v[known] for name, v in self.facts.items()})
             worst = [float(np.average(end[bounded] @ self.weights, weights=heavy)) for end in ends]
         note, biased = missing_note(counts, sides)
         if not note:
@@ -781,7 +774,7 @@ class _Part:
             for j, side in enumerate(("condition", "reference")):
                 absent = numbers["absent"][:, j] > 0
                 if absent.any():
-                    names = first_names(self.facts["label"].to_numpy()[both][absent])
+                    names = first_names(self.facts["label"][both][absent])
                     parts.append(f"no row under the {side}: {names}")
         sign, noun = ("", "rate") if len(self.weights) == 1 else ("+", "delta")
         noun = noun if len(self.weights) <= 2 else "estimate"
@@ -791,10 +784,11 @@ class _Part:
         return counts, worst, join_notes(*parts, biased)
 
 
-def _weights_of_units(facts: pd.DataFrame, case: Ints) -> Floats | None:
+def _weights_of_units(facts: Facts) -> Floats | None:
     """Return an equal part of the weight of its case for each unit; None for equal weights."""
-    heavy = facts[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in facts else None
-    counts = np.bincount(case)[case]
+    heavy, case = facts.get(WEIGHT), facts["case"]
+    code, n_units = np.unique(case, return_inverse=True, return_counts=True)[1:]
+    counts = n_units[code]
     if (counts == 1).all():
         return heavy
     return 1.0 / counts if heavy is None else heavy / counts
@@ -804,10 +798,15 @@ def _weights_of_units(facts: pd.DataFrame, case: Ints) -> Floats | None:
 class _Cases:
     """The complete cases of a contrast; ``numbers`` has arrays of cases by arms."""
 
-    facts: pd.DataFrame
+    facts: Facts
     numbers: dict[str, Floats]
     weights: Floats
     note: str
+
+    @property
+    def n(self) -> int:
+        """The number of cases."""
+        return len(self.facts["case"])
 
     def sample(self, clusters: Any, *, is_share: bool) -> Sample:
         """Return the weighted sums of the arms, with the levels from which they are computed."""
@@ -825,7 +824,7 @@ class _Cases:
 
     def levels(self) -> list[float]:
         """Return the mean level of each arm; NaN without cases."""
-        if self.facts.empty:
+        if not self.n:
             return [np.nan] * len(self.weights)
         heavy = self.facts.get(WEIGHT)
         return [float(np.average(level, weights=heavy)) for level in self.numbers["level"].T]
@@ -870,7 +869,7 @@ def within(
     samples, by_name, notes = [], [], []
     for part, each in zip(parts, cases, strict=True):
         skill, label, shared = (
-            each.facts[name].to_numpy() for name in ("skill", "cluster", "cluster_by_name")
+            each.facts[name] for name in ("skill", "cluster", "cluster_by_name")
         )
         # what a number of skills can show is known for deltas alone, with the adaptive rule
         rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
@@ -910,7 +909,7 @@ def _estimate(
     contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str
 ) -> Estimate:
     counts, worst, lost = part.missing(contrast.sides)
-    n_dropped = len(np.unique(part.case)) - len(cases.facts)
+    n_dropped = n_distinct(part.facts["case"]) - cases.n
     dropped = ""
     if n_dropped and len(part.weights) > 1:
         where = "two conditions" if len(part.weights) == 2 else "compared cells"

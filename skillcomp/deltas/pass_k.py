@@ -121,10 +121,10 @@ def _pass_k(
         )
     for each, contrast in zip(rows, contrasts, strict=True):
         part = units.part(contrast)
-        n, label = pd.Series(part.numbers["n"].min(axis=1)), part.facts["label"].reset_index()
+        n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
         note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
         each |= {"k": k, "n_short": int(n.lt(k).sum())}
-        each["note"] = join_notes(note, _short_cases(n, label["label"], k))
+        each["note"] = join_notes(note, _short_cases(n, label, k))
         each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
     columns = [*extra, "k", "n_short"]
     noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
