@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,6 +74,7 @@ def audit(
     by: By = (),
     pairwise: pd.DataFrame | None = None,
     families: Mapping[str, str] | None = None,
+    exclude_checks: str | Sequence[str] = (),
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -101,6 +102,9 @@ def audit(
     families : mapping of str to str, optional
         The model family of graders and agents by their names, such as ``{"judge": "a", "m1": "a",
         "m2": "b"}``. It takes precedence over ``grader_family`` and ``agent_family``.
+    exclude_checks : str or sequence of str, default ()
+        Leave out checks with one of these texts in their id, such as checks that a grader cannot
+        decide.
     reference : str, default "baseline"
         Condition with which the leniency under the other conditions is compared. If all verdicts
         are of one condition, there are no rows of leniency.
@@ -181,7 +185,9 @@ def audit(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
             "verdicts of one value only."
         )
-    graded = checked_verdicts(verdicts, by=names, cases=cases, what=what)
+    graded = checked_verdicts(
+        verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
+    )
     every = known_attempts(graded, attempts, what)
     if families is not None:
         graded, every = _with_families(graded, every, families)

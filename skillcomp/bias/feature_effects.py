@@ -21,7 +21,7 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import group_codes, prepared
-from skillcomp.frames.reference_labels import join_gold, known_verdict, usable
+from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
@@ -199,11 +199,14 @@ def checked_verdicts(
     verdicts: pd.DataFrame,
     *,
     by: Sequence[str],
+    exclude_checks: str | Sequence[str],
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check the verdicts and add the cluster of each verdict."""
-    checked = prepared(verdicts, "verdicts", by, what, copies=False).reset_index(drop=True)
+    """Check the verdicts, leave out excluded checks and add the cluster of each verdict."""
+    checked = prepared(verdicts, "verdicts", by, what, copies=False)
+    if len(checked):
+        checked = without_checks(checked, exclude_checks, what).reset_index(drop=True)
     return checked.assign(
         passed=checked["passed"].where(usable(checked)), cluster=clusters_of(checked, cases)
     )

@@ -264,6 +264,7 @@ def perturbed(
     attempts: pd.DataFrame,
     *,
     by: By = (),
+    exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -280,6 +281,8 @@ def perturbed(
         The attempts of the verdicts; source_attempt_id and perturbation identify the copies.
     by : str or sequence of str, default ()
         Columns to group by, in addition to ``perturbation``.
+    exclude_checks : str or sequence of str, default ()
+        Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
@@ -315,7 +318,9 @@ def perturbed(
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
     check_settings(what, ci_level)
-    graded = checked_verdicts(verdicts, by=names, cases=cases, what=what)
+    graded = checked_verdicts(
+        verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
+    )
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": True}
     refuse_pooling(graded, names, what, **how)
     if graded.empty:
