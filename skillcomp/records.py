@@ -10,32 +10,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "BLOOM",
-    "CONCEPT_FIELDS",
-    "CONDITIONS",
-    "DIMENSIONS",
-    "JUDGES",
-    "KNOWLEDGE",
     "RUBRIC",
-    "SCHEMA_WEIGHTS",
     "Attempt",
-    "AttemptStatus",
     "Case",
     "Check",
-    "CheckKind",
-    "Goal",
     "GoldLabel",
     "PairwiseJudgement",
     "Passage",
-    "PromptKind",
     "Record",
     "Section",
     "Skill",
     "Suite",
-    "TaskJudge",
     "Verdict",
-    "VerdictStatus",
-    "dimension_family",
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")

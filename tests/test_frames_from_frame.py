@@ -428,7 +428,8 @@ def test_rows_alike_are_repeats_in_their_order_and_ids_number_them_too(plain) ->
 def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_named() -> None:
     own = table(check="states_rule", text=[f"answer {i}" for i in range(16)], seconds=range(16))
     with pytest.raises(
-        FrameError, match=r"(?s)16 rows are verdicts.*They differ in 'repeat', 'text', .*repeat=repeat"
+        FrameError,
+        match=r"(?s)16 rows are verdicts.*differ in 'repeat', 'text', .*repeat=repeat",
     ):
         sc.from_frame(own, check="check")
     made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")

@@ -1,6 +1,6 @@
-from .clusters import clusters_of as clusters_of
 from .check import check as check
 from .check import empty as empty
+from .clusters import clusters_of as clusters_of
 from .concat import concat as concat
 from .estimates import estimates as estimates
 from .estimates import groups as groups
