@@ -437,8 +437,9 @@ def from_frame(
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    how = {"attempts": made["attempts"], "checks": checks}
-    outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
+    outcomes = outcomes_of(
+        made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
+    )
     about: dict[str, Any] = {**made, "problems": reader.listed_changes()}
     about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
     about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
