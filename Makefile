@@ -92,7 +92,7 @@ lab: $(VENV)/.run-ready  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
 notebooks: $(VENV)/.run-ready  ## run every notebook from top to bottom and write its outputs
-	$(BIN)/python -c 'from skillcomp.report import write_notebooks; write_notebooks()'
+	$(BIN)/python tools/write_notebooks.py
 
 bench: $(VENV)/.dev-ready  ## time skillcomp against its peers in the same run
 	$(BIN)/python -m benchmarks

@@ -23,10 +23,6 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError
 
 __all__ = [
-    "STOP_WORDS",
-    "Matches",
-    "Tokenizer",
-    "check_n",
     "match",
     "normalise",
     "shared_ngrams",

@@ -12,32 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from skillcomp.removed_names import raise_missing_name
 
 __all__ = [
-    "BLOOM",
-    "CONCEPT_FIELDS",
-    "CONDITIONS",
-    "DIMENSIONS",
-    "JUDGES",
-    "KNOWLEDGE",
     "RUBRIC",
-    "SCHEMA_WEIGHTS",
     "Attempt",
-    "AttemptStatus",
     "Case",
     "Check",
-    "CheckKind",
-    "Goal",
     "GoldLabel",
     "PairwiseJudgement",
     "Passage",
-    "PromptKind",
     "Record",
     "Section",
     "Skill",
     "Suite",
-    "TaskJudge",
     "Verdict",
-    "VerdictStatus",
-    "dimension_family",
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")

@@ -33,6 +33,10 @@ REMOVED = {
     "twice by sc.reliability.contrast with between='round'",
     "reliability.flip_rates": "sc.reliability.consistency gives the rates and "
     "sc.reliability.flipped the items",
+    "report.NotebookError": "it is skillcomp.report.notebooks.NotebookError, a StudyError",
+    "report.execute": "call skillcomp.report.execute_notebooks.execute",
+    "report.find_notebooks": "call skillcomp.report.notebooks.find_notebooks",
+    "report.write_notebooks": "run make notebooks in the repository, or nbclient on your own",
     "simulate": "compute the size of a study with sc.planning.power_curve; the simulated studies "
     "of the tests are in benchmarks/simulated of the repository",
     "stats.Association": "sc.stats.association returns it",

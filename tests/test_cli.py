@@ -252,16 +252,9 @@ def test_deltas_give_the_scorecard_by_dimension(run, small):
     assert run("deltas", small, "--by", "dimensions")[0] == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "options"),
-    [
-        (["--round", 2], {"round": 2}),
-        (["--weigh", "normal=1,high=2,critical=4"], {"weight": "worth"}),
-    ],
-)
-def test_deltas_are_of_the_round_and_weights_that_are_asked_for(run, small, words, options):
-    status, out, _ = run("deltas", small, "--grader", "g2", "--json", *words)
-    rows, expected = pd.DataFrame(json.loads(out)["deltas"]), decisions(small, **options)
+def test_deltas_are_of_the_round_that_is_asked_for(run, small):
+    status, out, _ = run("deltas", small, "--grader", "g2", "--json", "--round", 2)
+    rows, expected = pd.DataFrame(json.loads(out)["deltas"]), decisions(small, round=2)
     assert status == 0 and rows["n"].tolist() == expected["n"].tolist()
     assert rows["estimate"].tolist() == pytest.approx(expected["estimate"].tolist())
 
@@ -295,8 +288,6 @@ def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--weigh", "high=2"], "gives no weight to cases with 'critical', 'normal'"),
-        (["--weigh", "high=much"], "--weigh 'high=much'; expected WORD=NUMBER"),
         (["--round", 7], "there is no round 7; there: 1, 2."),
         (["--grader", "g1"], "there is no grader 'g1'; there: g2."),
     ],

@@ -176,7 +176,7 @@ def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> Non
     names = {"case": "task", "passed": "ok", "condition": "arm"}
     table = pd.DataFrame(ROWS).rename(columns=names).assign(passed="a remark")
     table.to_csv(file, index=False)
-    assert "such as --column task=case" in str(run(file, *out).exception)
+    assert "by --column, as --column task=case" in str(run(file, *out).exception)
     options = [f"--column={name}={role}" for role, name in names.items()]
     result = run(file, *options, *out)
     assert result.exit_code == 0, result.output

@@ -123,10 +123,10 @@ def test_unclear_tables_are_refused_with_a_remedy(change, message):
         sc.from_pairs(table)
 
 
-def test_messages_name_the_nearest_column_and_the_completed_call():
+def test_messages_name_the_nearest_column_and_the_roles_of_all():
     with pytest.raises(FrameError, match=r"no column 'winer'.*Did you mean 'winner'") as error:
         sc.from_pairs(pair_table(2), winner="winer")
-    assert "The completed call: sc.from_pairs(table, winner='winner')" in str(error.value)
+    assert "case=question_id, gold=gold, grader=judge, winner=winner" in str(error.value)
     with pytest.raises(FrameError, match="first= is needed"):
         sc.from_pairs(pair_table(2).rename(columns={"model_a": "ours"}))
     with pytest.raises(FrameError, match=r"winner_names=: 'x' means 'frist'.*mean 'first'"):
@@ -146,7 +146,7 @@ def test_copied_rows_are_refused_and_raters_are_told_apart():
 def test_with_an_order_a_letter_may_be_an_answer_or_a_place():
     with pytest.raises(FrameError, match="may be an answer or a place") as error:
         sc.from_pairs(llmbar(), gold="label")
-    assert "winner_names=..." in str(error.value)
+    assert "winner_names='position': the answer shown" in str(error.value)
     own = sc.from_pairs(llmbar(), gold="label", winner_names={1: "A", 2: "B"})
     assert own.pairwise["winner"].tolist()[:2] == ["1/1", "1/1"]
     swapped = llmbar(swap=[False, True] * 4).drop(columns=["order", "output_1", "output_2"])

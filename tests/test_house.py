@@ -32,7 +32,6 @@ UNANNOUNCED = {
     "reliability.flip_counts",
     "reliability.flipped",
     "report.build",
-    "report.execute",
     "skillverdicts.together",
 }
 # agents and graders both have recorded answers to replay

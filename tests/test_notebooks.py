@@ -22,7 +22,8 @@ from written_study import written
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.errors import StudyError
-from skillcomp.report import execute, find_notebooks
+from skillcomp.report.execute_notebooks import execute
+from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.show_sections import NOT_SHOWN as NOT_SHOWN_SIGN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,7 +92,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory):
     def once(path: Path) -> tuple[nbformat.NotebookNode, Path] | StudyError:
         out = tmp_path_factory.mktemp(path.stem)
         try:
-            return execute(path, parameters={"OUT": str(out)}, progress=False), out
+            return execute(path, parameters={"OUT": str(out)}), out
         except StudyError as error:
             return error
 

@@ -44,10 +44,10 @@ def test_a_table_whose_columns_are_arguments(tmp_path: Path, suffix: str) -> Non
     assert made.cases["skill"].unique().tolist() == ["tea"]
 
 
-def test_another_table_gives_the_completed_call(tmp_path: Path) -> None:
+def test_another_table_gives_its_columns_with_their_roles(tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
     TABLE.rename(columns={"case": "task", "passed": "ok"}).to_csv(file, index=False)
-    with pytest.raises(FrameError, match=r"answers.csv(.|\n)*sc.from_frame\(table.*case='task'"):
+    with pytest.raises(FrameError, match=r"answers.csv(.|\n)*case=task"):
         sc.read_results(file)
 
 

@@ -21,10 +21,12 @@ from skillcomp import RunStore, from_frame, report
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
 from skillcomp.report.chapters import chapter_of
+from skillcomp.report.notebooks import find_notebooks
+from tools.write_notebooks import write_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
-NOTEBOOKS = report.find_notebooks(ROOT / "notebooks")
+NOTEBOOKS = find_notebooks(ROOT / "notebooks")
 # the pilot has no documents that cross content and form, and records no invocations
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[:2] not in ("04", "08", "09", "10")]
 # what a hostile answer may bring: markup that would run, load or disguise something
@@ -387,7 +389,7 @@ def html_output(html: str) -> nbformat.NotebookNode:
 
 def test_what_is_no_study_and_a_folder_without_notebooks_are_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="They come with skillcomp's wheel"):
-        report.find_notebooks(tmp_path)
+        find_notebooks(tmp_path)
     with pytest.raises(StudyError, match=r"empty is not a recorded study: it has no manifest"):
         report.build(tmp_path / "empty", tmp_path / "out", progress=False)
     (tmp_path / "table.csv").write_text("case,passed\n1,1\n")
@@ -420,21 +422,21 @@ def test_a_cell_that_hangs_is_named_and_a_live_one_may_take_its_time(
     monkeypatch.setattr(execute_notebooks, "CELL_TIMEOUT", 1)
     path = write(tmp_path / "09-hangs.ipynb", *cells)
     with pytest.raises(StudyError, match=r"^report: 09-hangs.ipynb, cell 2: .*1 second"):
-        report.execute(path, progress=False)
-    live = report.execute(path, parameters={"LIVE": True}, progress=False)
+        execute_notebooks.execute(path)
+    live = execute_notebooks.execute(path, parameters={"LIVE": True})
     assert live.cells[-1].outputs[0].text == "done\n"
 
 
 def test_given_parameters_replace_those_of_the_tagged_cell(tmp_path: Path) -> None:
     untagged = write(tmp_path / "06-untagged.ipynb", new_code_cell("OUT = '.'"))
     with pytest.raises(StudyError, match="no cell tagged 'parameters'"):
-        report.execute(untagged, parameters={"OUT": "x"}, progress=False)
+        execute_notebooks.execute(untagged, parameters={"OUT": "x"})
     path = write(
         tmp_path / "05-given.ipynb", PARAMETERS, new_code_cell("print(DATA, OUT, sep='|')")
     )
-    ran = report.execute(path, parameters={"OUT": 'it\'s "there"\n'}, progress=False)
+    ran = execute_notebooks.execute(path, parameters={"OUT": 'it\'s "there"\n'})
     assert ran.cells[-1].outputs[0].text == '../data/pilot|it\'s "there"\n\n'
-    report.write_notebooks([path], progress=False)
+    write_notebooks([path], progress=False)
     book = nbformat.read(path, as_version=4)
     assert [cell.execution_count for cell in book.cells] == [1, 2]
     assert book.cells[-1].outputs[0].text == "../data/pilot|../report\n"

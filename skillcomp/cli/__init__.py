@@ -125,7 +125,7 @@ def init(folder: _Folder) -> None:
 def notebooks(folder: _Folder) -> None:
     """Copy the notebooks, and the recorded data that they read, to a folder of your own."""
     from skillcomp import datasets
-    from skillcomp.report import find_notebooks
+    from skillcomp.report.notebooks import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
     data = datasets.path("pilot").parent
@@ -253,7 +253,8 @@ def report(
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
-    from skillcomp.report import build, find_notebooks
+    from skillcomp.report import build
+    from skillcomp.report.notebooks import find_notebooks
 
     paths = _chosen_notebooks(find_notebooks(), notebook) if notebook else None
     rounds = [] if round is None else [f"ROUND={round}"]
@@ -359,10 +360,6 @@ def deltas(
         Option(metavar="NAME,...", help="Changes without verdicts: passed,cost_usd,seconds,..."),
     ] = None,
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
-    weigh: Annotated[
-        str | None,
-        Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
-    ] = None,
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     interval: Annotated[str, _INTERVAL] = "adaptive",
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
@@ -370,7 +367,6 @@ def deltas(
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import frames
     from skillcomp.deltas.paired_deltas import paired
-    from skillcomp.frames.contracts import CASE
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
     from skillcomp.lint.lint_path import store_problems
@@ -396,10 +392,7 @@ def deltas(
     chosen = _chosen_grader(grader, sorted(outcomes["grader"].unique()))
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
-    weight = None if weigh is None else "criticality_weight"
-    if weigh is not None:
-        graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
-    compared: dict[str, Any] = {"reference": reference, "weight": weight, "interval": interval}
+    compared: dict[str, Any] = {"reference": reference, "interval": interval}
     if value is not None:
         values = [name.strip() for name in value.split(",")]
         changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
@@ -407,13 +400,10 @@ def deltas(
     elif by == "dimension":
         tables = _tables_by_dimension(graded, compared)
     else:
-        judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
-        judged["interval"] = interval
-        facts = graded.drop_duplicates(CASE)[[*CASE, *([weight] if weight else [])]]
-        known: dict[str, Any] = {"cases": cases.merge(facts, on=CASE, how="left"), "checks": checks}
-        known["weight"] = weight
+        judged = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
         tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
-        how = {"reference": reference, "correct": known, "decide": judged | {"weight": weight}}
+        known = {"cases": cases, "checks": checks}
+        how = {"reference": reference, "correct": known, "decide": judged}
         decided, reason = decided_skills(*tables_of, **how)
         if reason:
             say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
@@ -484,23 +474,6 @@ def _print_tables(
             say(f"note: {note}")
     for sentence in round_sentences(rounds):
         say(f"note: {sentence.text}")
-
-
-def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the weight of each case; ``text`` gives weights by criticality ("critical=3")."""
-    weights: dict[str, float] = {}
-    for pair in text.split(","):
-        word, _, number = (part.strip() for part in pair.partition("="))
-        try:
-            weights[word] = float(number)
-        except ValueError:
-            example = "expected WORD=NUMBER, such as normal=1,critical=3."
-            raise StudyError(f"deltas: --weigh '{pair}'; {example}") from None
-    words = cases["criticality"].fillna("")
-    if lacking := sorted(set(words) - set(weights)):
-        lacking_words = ", ".join(f"'{word}'" if word else "no criticality" for word in lacking)
-        raise StudyError(f"deltas: --weigh gives no weight to cases with {lacking_words}.")
-    return cases[["skill", "case_id"]].assign(criticality_weight=words.map(weights))
 
 
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from skillcomp.cli.study_commands import warnings_as_notes
-from skillcomp.cli.terminal import say
+from skillcomp.cli.terminal import COLUMNS, say
 from skillcomp.errors import FrameError, StudyError, require_known
 from skillcomp.io.journal import is_store
 
@@ -117,10 +117,9 @@ def _frames_at(
         other = second if baseline == first else first
         return sc.read_results(path, conditions={baseline: _BASELINE, other: "skill"}, **facts)
     except FrameError as error:
-        if "there is no column" not in str(error):
+        if COLUMNS not in str(error):
             raise
-        hint = "On the command line, --column names a column, such as --column task=case."
-        raise StudyError(f"{error}\n{hint}") from error
+        raise StudyError(f"{error} Name a column by --column, as --column task=case.") from error
 
 
 def _meanings(

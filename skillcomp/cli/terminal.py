@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LINE_FEED = re.compile(r"\n(?!- |The completed call: )")
+COLUMNS = "Columns: "  # begins the line of a message that lists the columns of a table
+_LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS})")
 _ROW = re.compile(r"row (\d+)\b")
 _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
@@ -36,7 +37,7 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, line
     feeds are printed as ``\n``, because a CI reads some lines of its log as commands, and a name
     with a line feed could add such a line. Line feeds before a list entry (``- ``) and before
-    ``The completed call:`` are kept.
+    ``Columns:`` are kept.
     """
     shown = redact(str(text))
     plain = without_control(screenful(shown) if err else shown)

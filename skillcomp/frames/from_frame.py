@@ -329,8 +329,8 @@ def from_frame(
     FrameError
         With one sentence per problem: a missing column (with the most similar name), a missing key,
         an unknown word, a value that differs between the rows of a case or an answer, or two
-        verdicts of a grader on the same check of an answer. Where arguments solve a problem, the
-        message ends with the completed call.
+        verdicts of a grader on the same check of an answer. If a role is unclear, the
+        message ends with all columns and the argument that the name of each stands for.
 
     Warns
     -----
@@ -372,15 +372,13 @@ def from_frame(
         names |= {"gold": gold, **labellers}
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
-    del arguments["frame"], arguments["name"]
-    arguments["missing"] = as_list(missing)
-    for entry in arguments["missing"]:
+    codes = as_list(missing)
+    for entry in codes:
         if not pd.api.types.is_scalar(entry):
             raise FrameError(
                 f"missing: found {entry!r}; allowed: single values, such as missing=[-1, 'n/a']."
             )
-    how: dict[str, Any] = {"arguments": arguments, "missing": arguments["missing"]}
-    reader = TableReader(names, conditions or {}, place=place, **how)
+    reader = TableReader(names, conditions or {}, place=place, missing=codes)
     columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
     if keep is not None:
         columns = reader.last_rows(columns)
@@ -439,8 +437,9 @@ def from_frame(
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    how = {"attempts": made["attempts"], "checks": checks}
-    outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
+    outcomes = outcomes_of(
+        made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
+    )
     about: dict[str, Any] = {**made, "problems": reader.listed_changes()}
     about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
     about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
@@ -512,7 +511,7 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     twice = rows.loc[rows.duplicated(place, keep=False), place]
     if len(twice):
         n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
-        hint = reader.hint_at_duplicates([rows[name] for name in place])
+        hint = reader.hint_at_duplicates(rows[place])
         reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {hint}")
     if "check_kind" in columns:
         words = {word: word for word in ("positive", "negative")}

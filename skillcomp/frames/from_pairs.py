@@ -12,16 +12,15 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural, require_known, suggest
 from skillcomp.frames.check import check, empty, require_frame
-from skillcomp.frames.completed_call import column_candidates, separating_column
 from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.table_reader import (
     Change,
     Columns,
     TableReader,
-    plain_scalar,
     words_with_counts,
 )
+from skillcomp.frames.usual_columns import differing_columns, usual_columns
 from skillcomp.frames.words import NO_VALUE, as_literal, distinct_words, plain_word
 
 WHAT = "from_pairs"
@@ -129,8 +128,8 @@ def from_pairs(
     FrameError
         With one sentence per problem: a missing column, columns that cannot be distinguished, an
         unknown word, a gold winner that differs between the rows of a pair, an answer compared with
-        itself, or two rows of a grader on one pair in one order. Where arguments solve a problem,
-        the message ends with the completed call.
+        itself, or two rows of a grader on one pair in one order. If a role is unclear, the
+        message ends with all columns and the argument that the name of each stands for.
 
     Warns
     -----
@@ -166,11 +165,7 @@ def from_pairs(
     names = {"case": case, "first": first, "second": second, "winner": winner}
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
-    arguments = {**names, "winner_names": winner_names}
-    # Without `case`, a suggested call must not contain case=None. `call_text` leaves out the text
-    # "case", because it is a default of from_frame.
-    arguments["case"] = "case" if case is None else case
-    reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
+    reader = TableReader(names, {}, place=WHAT)
     _add_usual_columns(reader, table)
     has_answers = {"first", "second"} & set(reader.names) or "order" not in reader.names
     needed = ("case", "first", "second", "winner") if has_answers else ("case", "winner")
@@ -223,13 +218,13 @@ def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
     for role in ("case", "winner", "gold", "grader", "order"):
         if role in reader.names:
             continue
-        labels = column_candidates(role, table, list(reader.names.values()))
+        labels = usual_columns(role, table, list(reader.names.values()))
         if role == "order":
             labels = [label for label in labels if _are_orders(table[label], label)]
         if len(labels) > 1:
             both = " or ".join(map(as_literal, labels))
             reader.problems.append(f"{role}= may be the column {both}; name it.")
-            reader.remedies[role] = labels[0]
+            reader.ambiguous.add(role)
         reader.names |= dict(zip([role], labels, strict=False))
 
 
@@ -249,7 +244,6 @@ def _add_columns_of_answers(reader: TableReader, table: pd.DataFrame) -> None:
         if both:
             two = dict(zip(("first", "second"), both[0], strict=True))
             reader.names |= two
-            reader.remedies |= two if len(both) > 1 else {}
             return
 
 
@@ -377,7 +371,7 @@ def _winner_meanings(
 def _read_words(
     values: pd.Series, role: str, words: Mapping[str, Any], allowed: str, reader: TableReader
 ) -> pd.Series:
-    """Return the meaning of each word; report unknown words, with the completed call."""
+    """Return the meaning of each word; report unknown words."""
     plain = {word: _verdict_word(word) for word in distinct_words(values)}
     unknown = [word for word, key in plain.items() if key not in words and key not in NO_VALUE]
     if unknown:
@@ -387,9 +381,8 @@ def _read_words(
         hint = "" if plain[unknown[0]].isdigit() else hint
         reader.add_problem(role, f"found {listed}; allowed: {allowed}.{hint}")
         if role in ("winner", "gold"):
-            example = "{" + f"{as_literal(plain_scalar(unknown[0]))}: 'first'" + "}"
+            example = "{" + f"{as_literal(unknown[0])}: 'first'" + "}"
             reader.problems[-1] += f" winner_names={example} says what a word means."
-            reader.remedies["winner_names"] = ...
     return values.map({word: words.get(key) for word, key in plain.items()}).astype("object")
 
 
@@ -419,14 +412,13 @@ def _require_reading(
     unclear = meanings.isin(["A", "B"]) & plain.isin(set(_WORDS) - own)
     if not unclear.any():
         return
-    word = as_literal(plain_scalar(values[unclear].iloc[0]))
+    word = as_literal(values[unclear].iloc[0])
     reader.add_problem(
         "winner",
         f"with order=, the winner {word} may be an answer or a place. winner_names='answer': the "
         "answer in first= or second=, in both orders; winner_names='position': the answer shown "
         "first or second.",
     )
-    reader.remedies["winner_names"] = ...
 
 
 def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
@@ -519,33 +511,17 @@ def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:
         f"{plural(int(twice.sum()), 'row')}{who} show the same pair in the same order; the first: "
         f"case '{odd['case_id']}', row {int(np.flatnonzero(twice)[0])}. "
     )
-    frame, used = reader.frame, list(reader.names.values())
-    match = None
-    if "grader" not in reader.names:
-        match = separating_column(frame, [pairs[name] for name in _KEY], used)
-    if match is not None and match[0] in ("grader", "order"):
-        reader.remedies[match[0]] = match[1]
-        message += f"Column '{match[1]}' tells them apart: {match[0]}={as_literal(match[1])}."
+    place = pairs.groupby(_KEY, dropna=False).ngroup()
+    listed = differing_columns(reader.unnamed_columns(), place)
+    if listed:
+        reader.asks_roles = True
+        message += (
+            f"They differ in {listed}: name the column of the graders by grader=, that of the "
+            "order by order=, or make it part of the case."
+        )
     else:
-        message += _remedy_for_copies(frame, pairs, twice, used)
+        message += "If they are copies, drop them: table.drop_duplicates()."
     reader.problems.append(message)
-
-
-def _remedy_for_copies(
-    frame: pd.DataFrame, pairs: pd.DataFrame, twice: pd.Series, used: list[Any]
-) -> str:
-    """Return a sentence that explains how to keep one row per pair, order and grader."""
-    place = pairs.loc[twice].groupby(_KEY, dropna=False).ngroup()
-    others = frame.loc[twice].drop(columns=used)
-    texts = others.astype("str")
-    names = [str(name) for name in texts if texts[name].groupby(place).nunique().gt(1).any()]
-    if not names:
-        return "If they are copies, drop them: table.drop_duplicates()."
-    listed = ", ".join(f"'{name}'" for name in names[:3])
-    return (
-        f"They differ in {listed}: name the column of the graders by grader=, select the rows to "
-        "count, or make it part of the case."
-    )
 
 
 def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -81,8 +81,9 @@ def from_passages(
     FrameError
         With one sentence per problem: a missing column (with the most similar name), an unknown
         word, a source without a text, or a truth value in a column with a name such as
-        "original", because True may then mean that nothing is copied. Where arguments solve a
-        problem, the message ends with the completed call.
+        "original", because True may then mean that nothing is copied. If a role is
+        unclear, the message ends with all columns and the argument that the name of each stands
+        for.
 
     Warns
     -----
@@ -116,8 +117,7 @@ def from_passages(
     for role, mapping in (("sources", sources), ("label_names", label_names)):
         if not isinstance(mapping, Mapping | None):
             raise FrameError(f"{place}: {role}=: found {literal(mapping)}; expected a mapping.")
-    arguments = {**roles, "sources": sources, "label_names": label_names}
-    reader = TableReader(roles, {}, place=place, arguments=arguments, function=WHAT)
+    reader = TableReader(roles, {}, place=place)
     columns = reader.columns(table, required=())
     rows = pd.DataFrame({"level": _levels_of_labels(columns["label"], label_names or {}, reader)})
     for role in {"text", "question", "document"} & set(columns):
@@ -158,7 +158,6 @@ def _levels_of_labels(
             f"found {' and '.join(words)} in a column called '{reader.names['label']}', where it "
             "may mean that the text does not copy; say which by label_names=.",
         )
-        reader.remedies["label_names"] = {w: "..." for w in pd.unique(values[is_truth]).tolist()}
         return values
     others = values.mask(plain.isin(own), plain.map(own))
     meanings = {**LEVELS, **{level: level for level in own.values() if level}}
@@ -166,10 +165,7 @@ def _levels_of_labels(
     n_problems = len(reader.problems)
     levels = reader.mapped(others, "label", meanings, allowed)
     if len(reader.problems) > n_problems:
-        unknown = values[~plain.isin(meanings) & ~plain.isin(own) & values.notna()]
         reader.problems[-1] += " label_names= gives the meaning of other words (None: no label)."
-        gaps = {word: "..." for word in pd.unique(unknown).tolist()}
-        reader.remedies["label_names"] = dict(label_names) | gaps
     return levels.astype("str")
 
 
@@ -220,7 +216,6 @@ def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series,
             f"found {plural(len(short), 'name')}, such as '{short[0]}'; allowed: the text of the "
             "source, or names with sources={name: text}.",
         )
-        reader.remedies["sources"] = {name: "..." for name in short[:3]}
     names = {text: f"source {number}" for number, text in enumerate(several, start=1)}
     return texts.map(names).astype("str"), {name: text for text, name in names.items()}
 

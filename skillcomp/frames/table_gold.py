@@ -85,7 +85,6 @@ def labels_beside(
         if name in gold.columns:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
-    reader.remedies |= other.remedies
     reader.unused = {key: value for key, value in reader.unused.items() if key in other.unused}
     # gold may cover a single condition, so leave out the warning that no condition is the baseline
     changes = [change for change in other.changes if "none is 'baseline'" not in change.found]

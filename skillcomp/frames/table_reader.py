@@ -12,9 +12,9 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, problem_list, suggest
 from skillcomp.frames.check import ConversionError, check, convert, plain_values, show
-from skillcomp.frames.completed_call import call_text, likely_column, separating_column
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import reference_choices
+from skillcomp.frames.usual_columns import columns_with_roles, differing_columns
 from skillcomp.frames.words import (
     DISTANCES,
     NO_ERROR,
@@ -87,11 +87,9 @@ class TableReader:
         conditions: Mapping[Any, str],
         *,
         place: str = WHAT,
-        arguments: Mapping[str, Any] | None = None,
         missing: Iterable[Any] = (),
-        function: str = WHAT,
     ) -> None:
-        self.place, self.function = place, function
+        self.place = place
         for role, value in names.items():
             if not isinstance(value, Hashable):
                 raise FrameError(
@@ -99,8 +97,9 @@ class TableReader:
                     "column. If these are the values, assign them to a column first: "
                     f"table.assign({role}=...)."
                 )
-        self.arguments = dict(arguments or {})
-        self.remedies: dict[str, Any] = {}  # Arguments to add to the suggested call.
+        self.roles = tuple(names)
+        self.asks_roles = False  # whether a problem is that a role of a column is unclear
+        self.ambiguous: set[str] = set()  # arguments that several columns fit
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
@@ -118,9 +117,8 @@ class TableReader:
         """Raise one error that lists the problems so far."""
         if self.problems:
             message = problem_list(self.place, self.problems)
-            if self.remedies and self.arguments:
-                call = call_text(self.arguments | self.remedies, self.function)
-                message += f"\nThe completed call: {call}"
+            if self.asks_roles:
+                message += f"\n{columns_with_roles(self.frame, self.names, self.roles)}"
             raise FrameError(message, self.problems)
 
     def listed_changes(self) -> pd.DataFrame:
@@ -148,9 +146,9 @@ class TableReader:
         self.frame = frame
         self._refuse_flags()
         for role in required:
-            if role not in self.names and role not in self.remedies:
+            if role not in self.names and role not in self.ambiguous:
                 self.problems.append(f"{role}= is needed: name the column of the table.")
-                self._add_likely_column(role)
+                self.asks_roles = True
         words = [str(label) for label in frame.columns]
         there = f"; there: {', '.join(words) or 'none'}"
         near = {word.casefold(): word for word in reversed(words)}
@@ -160,7 +158,7 @@ class TableReader:
                 hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
                 self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
                 there = ""  # only the first problem lists the columns of the table
-                self._add_likely_column(role)
+                self.asks_roles = True
         self.raise_problems()
         self.frame = source = frame.reset_index(drop=True)
         columns = {role: plain_values(source[name]) for role, name in self.names.items()}
@@ -212,22 +210,8 @@ class TableReader:
         both = " and ".join(sorted(map(as_literal, words)))
         why = f"found {both}, which tell the conditions apart and name no skill"
         self.add_problem("skill", f"{why}; use skill=None, condition={as_literal(name)}.")
-        self.remedies |= {"skill": None, "condition": name}
         if self.names.get("condition") not in self.frame.columns:
             self.names.pop("condition", None)
-
-    def _add_likely_column(self, role: str) -> None:
-        """In the call that the error message suggests, set an argument to its likely column.
-
-        Without a likely column, set it to None if it is optional, and to ``...`` if it is not.
-        """
-        used = [*self.names.values(), *self.remedies.values()]
-        optional = ["skill"]
-        optional += ["condition"] if self.arguments.get("gold") is not None else []
-        optional += ["passed"] if "score" in self.names else []
-        otherwise = None if role in optional else ...
-        name = likely_column(role, self.frame, used)
-        self.remedies[role] = otherwise if name is None else name
 
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
         """Convert names to text; whole numbers of any dtype are names, too.
@@ -273,7 +257,6 @@ class TableReader:
                     " They look like scores: name the column by score= with passed=None, and read "
                     "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
                 )
-                self.remedies |= {"score": self.names["passed"], "passed": None}
             codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
             if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
                 codes = [word for word in codes if (code_number(word) or 0) < 0]
@@ -290,9 +273,6 @@ class TableReader:
         self.problems[-1] += f" If no value is meant: missing={listed}."
         if not has_fails:
             self.problems[-1] += " If a fail is meant, put False in its place first."
-            return
-        values = [*self.arguments.get("missing", ()), *self.remedies.get("missing", ()), *codes]
-        self.remedies["missing"] = list(dict.fromkeys(map(plain_scalar, values)))
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change for each mapped word."""
@@ -402,8 +382,6 @@ class TableReader:
                 both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
                 apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
                 self.add_problem("condition", f"{both}; {apart}, or name what each means.")
-                plain = {plain_scalar(w): n for w, n in self.conditions.items()}
-                self.remedies["conditions"] = plain | {plain_scalar(word): str(word)}
 
     def last_rows(self, columns: Columns) -> Columns:
         """Return the columns without the rows that a later row replaces.
@@ -424,14 +402,18 @@ class TableReader:
         self.frame = self.frame[~earlier].reset_index(drop=True)
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
-    def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return a hint on how to distinguish rows with equal keys; extend the suggested call."""
-        match = separating_column(self.frame, place, list(self.names.values()))
-        if match is None:
-            self.remedies["keep"] = "last"
-            return "No column tells them apart; after retries, keep='last' keeps the last of each."
-        self.remedies[match[0]] = match[1]
-        return f"Column '{match[1]}' tells them apart: {match[0]}={as_literal(match[1])}."
+    def unnamed_columns(self) -> pd.DataFrame:
+        """Return the columns of the table that no argument names."""
+        return self.frame.drop(columns=list(self.names.values()))
+
+    def hint_at_duplicates(self, rows: pd.DataFrame) -> str:
+        """Return a hint on how to distinguish rows with equal keys."""
+        place = rows.groupby(list(rows), dropna=False).ngroup()
+        listed = differing_columns(self.unnamed_columns(), place)
+        if not listed:
+            return "No column tells them apart; keep='last' means that a later row replaces them."
+        self.asks_roles = True
+        return f"They differ in {listed}: repeat=, check=, grader=, agent= or attempt=?"
 
     def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
         """Return each row's repeat, numbered from 1 within its case, condition and agent."""
@@ -460,15 +442,11 @@ class TableReader:
     def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
         """Return a hint that names the ignored columns in which supposed repeats differ."""
         place = rows.groupby(CELL, dropna=False).ngroup()
-        unnamed = self.frame.drop(columns=list(self.names.values()))
-        names = [
-            f"'{name}'"
-            for name, values in unnamed.select_dtypes(["str", "category"]).items()
-            if 1 < values.nunique() <= _FEW_VALUES and values.groupby(place).nunique().gt(1).any()
-        ]
-        if not names:
+        words = self.unnamed_columns().select_dtypes(["str", "category"])
+        listed = differing_columns(words.loc[:, words.nunique().le(_FEW_VALUES)], place)
+        if not listed:
             return ""
-        return f" They differ in {', '.join(names)}: grader=, check=, agent= or repeat=?"
+        return f" They differ in {listed}: grader=, check=, agent= or repeat=?"
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
@@ -590,8 +568,3 @@ def words_with_counts(values: pd.Series) -> str:
     n_more = len(counts) - _MOST_WORDS
     more = f" and {n_more} more ({plural(counts.iloc[_MOST_WORDS:].sum(), 'row')})"
     return ", ".join(parts) + (more if n_more > 0 else "")
-
-
-def plain_scalar(value: Any) -> Any:
-    """Convert a numpy number to a Python number; return any other value unchanged."""
-    return value.item() if isinstance(value, np.generic) else value

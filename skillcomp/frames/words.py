@@ -172,6 +172,4 @@ def literal_key(value: Any) -> str:
 
 def as_literal(value: Any) -> str:
     """Return a value as Python code."""
-    if value is ...:
-        return "..."
     return repr(value.item() if isinstance(value, np.generic) else value)

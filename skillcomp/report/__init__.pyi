@@ -7,11 +7,7 @@ from .default_grader import default_grader as default_grader
 from .default_grader import default_reference as default_reference
 from .default_grader import first_grader as first_grader
 from .default_grader import grader_versions as grader_versions
-from .execute_notebooks import execute as execute
-from .execute_notebooks import write_notebooks as write_notebooks
 from .findings import findings as findings
-from .notebooks import NotebookError as NotebookError
-from .notebooks import find_notebooks as find_notebooks
 from .page import build as build
 from .process_sentences import description_sentences as description_sentences
 from .process_sentences import progress_sentences as progress_sentences

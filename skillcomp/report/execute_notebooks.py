@@ -1,27 +1,21 @@
-"""Execute notebooks on a study, and write their outputs."""
+"""Execute notebooks on a study."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
 import os
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from io import BytesIO
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
-
-from PIL import Image
-from tqdm.auto import tqdm
 
 from skillcomp.errors import StudyError, extra_imports
 from skillcomp.report.notebooks import (
     INJECTED,
     NotebookError,
     blank_explorers,
-    find_notebooks,
     is_injected,
 )
 
@@ -41,7 +35,6 @@ def execute(
     path: Path,
     *,
     parameters: Mapping[str, object] | None = None,
-    progress: bool = True,
 ) -> nbformat.NotebookNode:
     """Run a notebook from top to bottom in a fresh kernel.
 
@@ -52,8 +45,6 @@ def execute(
     parameters : mapping of str to object, optional
         Values that replace those in the cell tagged ``parameters``; a cell inserted after it
         assigns them. If ``LIVE`` is true, cells have no time limit.
-    progress : bool, default True
-        Show a progress bar that counts the cells.
 
     Returns
     -------
@@ -69,7 +60,7 @@ def execute(
         If there are parameters but no cell is tagged ``parameters``.
     """
     with _started_kernel(path.parent) as client:
-        return _executed(client, path, parameters or {}, progress=progress, for_page=False)
+        return _executed(client, path, parameters or {}, for_page=False)
 
 
 @contextmanager
@@ -92,7 +83,6 @@ def _executed(
     path: Path,
     parameters: Mapping[str, object],
     *,
-    progress: bool,
     for_page: bool,
 ) -> nbformat.NotebookNode:
     """Run a notebook in the kernel of a client, as :func:`execute` does.
@@ -109,9 +99,8 @@ def _executed(
     client.reset_execution_trackers()
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     try:
-        with tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar:
-            for number, index in enumerate(bar, start=1):
-                client.execute_cell(notebook.cells[index], index, execution_count=number)
+        for number, index in enumerate(code, start=1):
+            client.execute_cell(notebook.cells[index], index, execution_count=number)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
         notebook.cells = notebook.cells[: index + 1]
@@ -149,7 +138,7 @@ def execute_chapters(
             client = client or kernel.enter_context(_started_kernel(path.parent))
             try:
                 client.kc.execute("%reset -f", silent=True)
-                books[path] = _executed(client, path, parameters, progress=False, for_page=True), ""
+                books[path] = _executed(client, path, parameters, for_page=True), ""
             except NotebookError as error:
                 books[path] = error.notebook, str(error)
             done()
@@ -201,49 +190,3 @@ def named_parameters(path: Path) -> dict[str, object]:
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
             }
     return {}
-
-
-def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
-    """Run notebooks and save them with their outputs (used by ``make notebooks``).
-
-    Parameters
-    ----------
-    paths : sequence of pathlib.Path, optional
-        Notebooks to run; by default all, with the tutorial and ``my-study``, in order.
-    progress : bool, default True
-        Show progress bars.
-
-    Raises
-    ------
-    StudyError
-        If a cell fails. Earlier notebooks are then already saved; the one with the failed cell and
-        later ones are not.
-    """
-    for path in tqdm(paths or find_notebooks(every=True), unit="notebook", disable=not progress):
-        nbformat.write(_without_run_details(execute(path, progress=progress)), path)
-
-
-def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop metadata that differs between two runs of the same notebook; shrink its pictures."""
-    keep = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": _KERNEL},
-        "language_info": {"name": "python"},
-    }
-    notebook.metadata = nbformat.from_dict(keep)
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-        outputs = cell.get("outputs", [])
-        for output in outputs:
-            data = output.get("data", {})
-            data.pop("application/vnd.jupyter.widget-view+json", None)
-            if "image/png" in data:
-                data["image/png"] = _small_png(data["image/png"])
-        outputs[:] = [o for o in outputs if o.get("data", o)]  # drop outputs that were only widgets
-    return notebook
-
-
-def _small_png(data: str) -> str:
-    """Return a picture with a palette of 256 colours, which takes less than half of the space."""
-    picture, small = Image.open(BytesIO(b64decode(data))), BytesIO()
-    picture.convert("RGB").quantize().save(small, "PNG", optimize=True, dpi=picture.info["dpi"])
-    return b64encode(small.getvalue()).decode() + "\n"
