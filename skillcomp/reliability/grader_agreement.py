@@ -197,7 +197,8 @@ def agreement(
     If too few cases have an agreement or a disagreement for a bootstrap, the limits of the raw
     agreement are rescaled (see :func:`skillcomp.stats.agreement.bootstrap_agreement`).
     F1 is 2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among
-    the items that at least one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0 if nearly all
+    the items that at least one of them passes; the limits of F1 follow from those of J. Kappa falls
+    towards 0 if nearly all
     items pass, so report the raw agreement or AC1 with it. If labels were drawn with unequal
     probabilities, or if the labelled shares of passes and of fails differ too much for a random
     draw, the rates are those of the labelled items, and a note states this. If gold was drawn by

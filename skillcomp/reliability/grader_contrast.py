@@ -118,7 +118,8 @@ def contrast(
     to 15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the
     adjusted p-values of agreement: see :func:`skillcomp.stats.significance.rank_sets`.
     Equal graders are tied for several ranks, and the set of each of them contains all these
-    ranks. A wide set means that the graders are equal or that the items are too few to show a difference.
+    ranks. A wide set means that the graders are equal or that the items are too few to show
+    a difference.
 
     References
     ----------
