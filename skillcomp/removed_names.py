@@ -49,6 +49,25 @@ REMOVED = {
     "stats.cusum_limit": "compare two rounds by sc.reliability.contrast",
     "stats.cusum_steps": "compare two rounds by sc.reliability.contrast",
     "stats.sign_flip": "sc.stats.bounded_mean with null=0 gives a p-value",
+    "stats.DifferentialTests": "sc.correction.differential gives the tests",
+    "stats.differential_misclassification": "sc.correction.differential "
+    "tests equal errors of a grader",
+    "stats.youden": "sc.correction.differential gives Youden's J of each condition",
+    "stats.youden_difference": "sc.correction.differential gives the change of Youden's J",
+    "stats.clustered_cochran": "sc.reliability.drift compares three or more versions",
+    "stats.clustered_midp": "sc.reliability.drift compares two versions with cases as units",
+    "stats.rank_sets": "sc.reliability.contrast gives the ranks of graders",
+    "stats.severity_shift": "sc.reliability.drift gives the shift of severity",
+    "stats.clean_needed": "sc.overlap.calibrate says how many clean documents are needed",
+    "stats.any_of_k": "sc.stats.pass_at_k gives the chance that one of k attempts passes",
+    "stats.weighted_rate": "sc.correction.rate computes rates from gold of unequal shares",
+    "stats.log_ratio": "sc.deltas.paired compares amounts by their ratios",
+    "stats.ratio_of_means": "sc.deltas.price compares the prices of a pass",
+    "stats.bootstrap_agreement": "sc.reliability.agreement gives the coefficients with intervals",
+    "stats.pooled_pass_at_k": "call sc.stats.bounded_mean on the values of "
+    "sc.stats.pass_at_k, with quantity=sc.stats.RATES",
+    "stats.pooled_pass_hat_k": "call sc.stats.bounded_mean on the values of "
+    "sc.stats.pass_hat_k, with quantity=sc.stats.RATES",
 }
 
 

@@ -24,6 +24,7 @@ from skillcomp.stats import (
     ppi,
     significance,
 )
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.results import Interval
 
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -173,7 +174,9 @@ def _pass_k(i: Inputs) -> Values:
 
 
 def _pass_hat_k_ci(i: Inputs) -> Values:
-    found = passk.pooled_pass_hat_k(i["n"], i["c"], i["k"])
+    found = bounded_mean(
+        np.broadcast_to(passk.pass_hat_k(i["n"], i["c"], i["k"]), np.shape(i["c"]))
+    )
     reach = student_t.isf(0.025, found.df) * found.se
     by_t = [found.estimate - reach, found.estimate + reach]
     return {"mean": found.estimate, "se": found.se, "ci": by_t}

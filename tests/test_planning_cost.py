@@ -1,6 +1,5 @@
 """What a study will cost: worked by hand, held against real prompts, honest when unknown."""
 
-import asyncio
 from datetime import date
 from types import SimpleNamespace
 
@@ -159,45 +158,6 @@ def test_answers_of_a_pilot_take_the_place_of_the_assumed_length():
     assert plain["placebo"] == pytest.approx((350 + 1050 + 35) / 3 / 3.5)  # over all
     with pytest.raises(FrameError, match="attempts: there is no column 'answer'"):
         estimate(attempts=attempts.drop(columns="answer"))
-
-
-class Client:
-    """Counts one token a character and remembers what it was asked."""
-
-    def __init__(self):
-        self.asked = []
-        self.messages = self
-
-    def count_tokens(self, *, model, messages):
-        self.asked.append((model, messages[0]["content"]))
-        return SimpleNamespace(input_tokens=len(messages[0]["content"]))
-
-
-def test_a_client_counts_each_text_once_and_only_for_its_own_models():
-    client = Client()
-    frame = estimate(
-        suite_of(3), agents=[OPUS, "gpt-6"], conditions=["skill"], repeats=5, client=client
-    )
-    assert len(client.asked) == len(set(client.asked)) == 2  # the skill; three equal prompts
-    assert {model for model, _ in client.asked} == {OPUS}
-    counted = frame[frame["mode"].eq("plain")].set_index("name")
-    assert counted.counted.to_dict() == {OPUS: True, "gpt-6": False}
-    assert counted.input_tokens[OPUS] == pytest.approx(15 * (7000 + 350 + 8 + 64 / 3.5))
-    assert pd.isna(counted.note[OPUS])
-    assert "tokens estimated at 3.5 characters each" in counted.note["gpt-6"]
-
-
-def test_a_function_may_count_for_any_model():
-    frame = estimate(agents="gpt-6", conditions=["skill"], client=lambda model, text: 11)
-    assert cost(frame, mode="plain").input_tokens == pytest.approx(11 + 11 + 8 + 64 / 3.5)
-
-
-def test_an_asynchronous_client_is_refused():
-    async def count(model, text):
-        await asyncio.sleep(0)
-
-    with pytest.raises(StudyError, match="client= is asynchronous; give the synchronous one"):
-        estimate(client=count)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from scipy.stats import ttest_1samp
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.stats import cr2_mean, ratio_of_means
+from skillcomp.stats import cr2_mean
+from skillcomp.stats.ratios import ratio_of_means
 
 SKILL = [2, 2, 1, 2, 2, 2, 1, 0, 2, 2]
 BASELINE = [0, 1, 0, 0, 1, 1, 0, 0, 0, 1]

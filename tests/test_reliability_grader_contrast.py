@@ -12,7 +12,8 @@ import skillcomp as sc
 from skillcomp import RunStore, frames
 from skillcomp.errors import FrameError
 from skillcomp.reliability import contrast, contrast_counts, drift
-from skillcomp.stats import holm, rank_sets, wilson
+from skillcomp.stats import holm, wilson
+from skillcomp.stats.significance import rank_sets
 
 TRUTH = [True] * 18 + [False] * 12
 

@@ -15,11 +15,7 @@ from skillcomp.stats.passk import (
     any_of_k,
     pass_at_k,
     pass_hat_k,
-    pooled_pass_at_k,
-    pooled_pass_hat_k,
 )
-
-POOLED = {"at": pooled_pass_at_k, "hat": pooled_pass_hat_k}
 
 
 def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_pass_at_k():
@@ -62,28 +58,9 @@ def test_both_are_unbiased_where_the_plug_in_is_not(rate):
 @settings(max_examples=25, deadline=None)
 def test_identical_attempts_are_no_further_evidence(passed, repeats):
     c = np.array(passed, int)
-    once = pooled_pass_hat_k(1, c, 1)
-    again = pooled_pass_hat_k(repeats, c * repeats, repeats)
+    once = bounded_mean(pass_hat_k(1, c, 1))
+    again = bounded_mean(pass_hat_k(repeats, c * repeats, repeats))
     assert (again.estimate, again.low, again.high) == (once.estimate, once.low, once.high)
-
-
-@pytest.mark.parametrize("which", ["at", "hat"])
-def test_the_interval_is_the_bounded_one_of_the_values_of_the_cases(which):
-    n, c = [3, 4, 5, 3, 3, 6], [3, 1, 0, 2, 3, 5]
-    values = {"at": pass_at_k, "hat": pass_hat_k}[which](n, c, 2)
-    clusters = list("aabbcd")
-    found = POOLED[which](n, c, 2, clusters=clusters, null=0.5)
-    plain = bounded_mean(values, clusters, null=0.5)
-    assert (found.low, found.high, found.p_value) == (plain.low, plain.high, plain.p_value)
-    assert (found.n, found.n_clusters) == (6, 4)
-    assert found.method.startswith("pass")
-
-
-def test_one_case_still_has_an_interval_and_none_has_not():
-    one = pooled_pass_at_k([3], [3], 2)
-    assert 0.0 < one.low < one.high == 1.0
-    none = pooled_pass_at_k([], [], 2)
-    assert np.isnan(none.estimate) and none.note == "no cases"
 
 
 @pytest.mark.parametrize(

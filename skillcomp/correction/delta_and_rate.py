@@ -265,8 +265,8 @@ def delta(
     - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
       error rates under a condition are the same for attempts with and without gold;
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
-      correction, with the interval of :func:`skillcomp.stats.weighted_rate` and, for a delta, the
-      difference of two such intervals;
+      correction, with the interval of :func:`skillcomp.stats.intervals.weighted_rate` and, for
+      a delta, the difference of two such intervals;
     - otherwise no estimator. No estimator is recommended, either, if the labelled shares of passes
       and of fails differ too much for a random draw, or if the estimate is outside its range before
       it is clipped.

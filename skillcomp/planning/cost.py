@@ -1,14 +1,10 @@
-"""Estimate of the tokens and dollars that a study costs, with or without caching.
-
-Tokens are counted by a client if one is given, and otherwise estimated from characters.
-"""
+"""Estimate of the tokens and dollars that a study costs, with or without caching."""
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from os import PathLike
 from typing import Any
@@ -27,7 +23,7 @@ _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
     "n_calls": "int64",
     **dict.fromkeys((*_TOKENS, "cost_usd"), "float64"),
-    **{"counted": "bool", "note": "str"},
+    "note": "str",
 }
 
 
@@ -41,7 +37,6 @@ def cost_estimate(
     repeats: int | Mapping[str, int] = 1,
     loaded: Loaded | None = None,
     attempts: pd.DataFrame | None = None,
-    client: Any = None,
     answer_tokens: float = ANSWER_TOKENS,
     thinking_tokens: float = 0.0,
     on: date | None = None,
@@ -73,9 +68,6 @@ def cost_estimate(
         Answers of a pilot, with columns case_id, condition and answer. The mean length of the
         answers to a case under a condition replaces `answer_tokens`. Without such answers, the mean
         of the condition is used, or else the mean of all answers.
-    client : object or callable, optional
-        A synchronous anthropic client, or a function of model and text, that counts tokens. Each
-        text is counted once. If omitted, tokens are estimated.
     answer_tokens : float, default 300
         Assumed length of an answer.
     thinking_tokens : float, default 0
@@ -92,8 +84,7 @@ def cost_estimate(
         ``cached`` as in `skillcomp.run`). ``n_calls`` is the number of calls. ``input_tokens``
         counts whole prompts; ``cached_tokens`` and ``cache_write_tokens`` are the parts of them
         that are read from the cache and written to it. ``output_tokens`` counts replies.
-        ``cost_usd`` is NaN if a price is unknown. ``counted`` is False if tokens are estimated.
-        ``note`` states assumptions and unknown prices.
+        ``cost_usd`` is NaN if a price is unknown. ``note`` states assumptions and unknown prices.
 
     Raises
     ------
@@ -109,7 +100,7 @@ def cost_estimate(
 
     Notes
     -----
-    Without a client, 3.5 characters count as a token, as for English text in Anthropic's glossary.
+    3.5 characters count as a token, as for English text in Anthropic's glossary.
     Newer tokenizers give up to 30 % more tokens, and code and other languages give even more. The
     length of instructions is measured on the prompt templates. Replies of graders are assumed to
     have 225 characters per verdict, including quote and rationale, as in the pilot.
@@ -134,7 +125,7 @@ def cost_estimate(
     """
     study = CostedStudy(
         _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
-        loaded or {}, Counter(client), answer_tokens, thinking_tokens, answer_lengths(attempts),
+        loaded or {}, answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
     agent_list = listed_agents(agents)
     callers = [study.agent(agent) for agent in agent_list]
@@ -210,8 +201,7 @@ def _condition_rows(
                     sums[name] += getattr(usage, name) * n
             if cached and 0 < call.prefix < least:
                 notes.append(f"prefixes below {least:,} tokens are not cached")
-        if not who.counted:
-            notes.append(f"tokens estimated at {CHARS_PER_TOKEN} characters each")
+        notes.append(f"tokens estimated at {CHARS_PER_TOKEN} characters each")
         yield {
             "role": who.role,
             "name": who.name,
@@ -219,7 +209,6 @@ def _condition_rows(
             "condition": condition,
             "n_calls": sum(call.n for call in calls),
             **sums,
-            "counted": who.counted,
             "note": "; ".join(dict.fromkeys(notes)) or None,
         }
 
@@ -302,56 +291,9 @@ def frame_of_grader(grader: Any) -> GraderFrame:
     return _FRAMES.get(getattr(grader, "style", "forced"), _FRAMES["forced"])
 
 
-@dataclass
-class Counter:
-    """Counts tokens with a client or, without one, estimates them from characters.
-
-    The client is a function of model and text, or an anthropic client with the method
-    ``messages.count_tokens(model=, messages=)``. An anthropic client is used only for models with a
-    name that begins with ``claude``. Each text is counted once.
-    """
-
-    client: Any = None
-    _known: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    def counts(self, model: str | None) -> bool:
-        """Return True if texts for a model are counted, False if they are estimated."""
-        if self.client is None or model is None:
-            return False
-        return not hasattr(self.client, "messages") or model.startswith("claude")
-
-    def __call__(self, model: str | None, text: str) -> float:
-        """Return the number of tokens of a text.
-
-        A count by an anthropic client includes the role and the delimiters of the message. An
-        estimate does not.
-        """
-        if not text:
-            return 0.0
-        if model is None or not self.counts(model):
-            return self.letters(len(text))
-        key = (model, text)
-        if key not in self._known:
-            self._known[key] = float(self._count_with_client(model, text))
-        return self._known[key]
-
-    @staticmethod
-    def letters(n: float) -> float:
-        """Return the estimated number of tokens in ``n`` characters of English text."""
-        return n / CHARS_PER_TOKEN
-
-    def _count_with_client(self, model: str, text: str) -> float:
-        if hasattr(self.client, "messages"):
-            messages = [{"role": "user", "content": text}]
-            answer = self.client.messages.count_tokens(model=model, messages=messages)
-        else:
-            answer = self.client(model, text)
-        if inspect.isawaitable(answer):
-            if inspect.iscoroutine(answer):
-                answer.close()
-            rule = "give the synchronous one, or a function of model and text"
-            raise StudyError(f"cost_estimate: client= is asynchronous; {rule}.")
-        return float(getattr(answer, "input_tokens", answer))
+def tokens_of(letters: float) -> float:
+    """Return the estimated number of tokens in a number of characters of English text."""
+    return letters / CHARS_PER_TOKEN
 
 
 def loaded_text(skill: Skill | str) -> str:
@@ -391,15 +333,13 @@ class Calls:
 class Caller:
     """An agent or a grader and its calls under each condition.
 
-    ``calls`` and ``notes`` are dicts by condition. ``counted`` is True if tokens were counted,
-    False if they were estimated.
+    ``calls`` and ``notes`` are dicts by condition.
     """
 
     role: str
     name: str
     model: str | None
     calls: Mapping[str, Sequence[Calls]]
-    counted: bool
     notes: Mapping[str, str]
 
 
@@ -412,7 +352,6 @@ class CostedStudy:
     conditions: list[str]
     repeats: int | Mapping[str, int]
     loaded: Loaded
-    count: Counter
     answer_tokens: float
     thinking: float
     lengths: Mapping[tuple[str, str], float]
@@ -447,8 +386,7 @@ class CostedStudy:
         suites = self.suites.values()
         cases = [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
         calls = {name: [calls_of(*case, name) for case in cases] for name in self.conditions}
-        model = _model_name(agent)
-        return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
+        return Caller(role, _display_name(agent), _model_name(agent), calls, notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return the text that a condition loads for a skill; None if it is unknown."""
@@ -463,7 +401,6 @@ class CostedStudy:
 
     def agent(self, agent: Any) -> Caller:
         """Build the Caller of an agent, with the calls that answer all cases in all conditions."""
-        model = _model_name(agent)
         notes: dict[str, str] = {}
 
         def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
@@ -472,9 +409,8 @@ class CostedStudy:
                 key = f"{condition}/{skill.slug}"
                 notes[condition] = f"{condition}: taken to be as long as the skill"
                 text = loaded_text(skill)
-            prefix = self.count(model, text)
-            prefix += self.count.letters(SKILL_FRAME) if text else 0.0
-            prompt = self.count(model, case.prompt) + MESSAGE_TOKENS
+            prefix = tokens_of(len(text) + SKILL_FRAME) if text else 0.0
+            prompt = tokens_of(len(case.prompt)) + MESSAGE_TOKENS
             reply = self.answer(case, condition) + self.thinking
             return Calls(key, prefix, prompt, reply, self.times(condition))
 
@@ -482,20 +418,18 @@ class CostedStudy:
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
         """Build the Caller of a grader, with the calls that grade all answers of all agents."""
-        model, frame = _model_name(grader), frame_of_grader(grader)
-        letters = self.count.letters
+        frame = frame_of_grader(grader)
 
         def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
             n = len(case.checks)
             if getattr(grader, "style", None) == "rubric":
                 n = sum(c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks)
             skill_text = (skill.body or skill.text) if frame.sees_skill else ""
-            rest = self.count(model, case_data(case, skill, frame))
+            rest = tokens_of(len(case_data(case, skill, frame)) + frame.case + n * frame.check)
             rest += self.answer(case, condition) + MESSAGE_TOKENS
-            rest += letters(frame.case + n * frame.check)
             key = skill.slug if frame.sees_skill else "all"
-            prefix = self.count(model, skill_text) + letters(frame.system)
-            reply = letters(frame.reply + n * frame.verdict) + self.thinking
+            prefix = tokens_of(len(skill_text) + frame.system)
+            reply = tokens_of(frame.reply + n * frame.verdict) + self.thinking
             times = self.times(condition) * n_agents if n else 0
             return Calls(key, prefix, rest, reply, times)
 
@@ -505,7 +439,7 @@ class CostedStudy:
         """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:
-                return self.count.letters(self.lengths[key])
+                return tokens_of(self.lengths[key])
         return self.answer_tokens
 
 

@@ -469,7 +469,7 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where:
 
 
 def legend(
-    ax: Axes, entries: Sequence[Entry], place: str | bool, *, title: str | None = None
+    ax: Axes, entries: Sequence[Entry], place: str | bool = "below", *, title: str | None = None
 ) -> None:
     """Draw the legend outside the axes.
 

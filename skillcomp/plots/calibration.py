@@ -46,7 +46,6 @@ def overlap(
     hue: str | None = None,
     limit: float | None = None,
     label: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the overlap of each text with its skill, as one mark per text.
@@ -69,8 +68,6 @@ def overlap(
         Threshold to mark with a dashed line, in the unit of `x`.
     label : str, optional
         Label of the x axis.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -122,7 +119,7 @@ def overlap(
         draw.reference(ax, limit, upright=True, dashed=True)
         size = draw.number_text(limit, percent=percent) + " %" * percent
         entries.append((f"limit ({size})", draw.dashed_mark()))
-    draw.legend(ax, entries, legend)
+    draw.legend(ax, entries)
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
     return ax
@@ -131,7 +128,6 @@ def overlap(
 def threshold(
     frame: pd.DataFrame,
     *,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the rates of detection and of false flags at each threshold; mark the chosen one.
@@ -146,8 +142,6 @@ def threshold(
         false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too.
         Their limits give the range of the n chosen in resamples, which is drawn as a bracket at
         the bottom.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -197,7 +191,7 @@ def threshold(
     draw.scale(ax.yaxis, percent=True)
     draw.label_y(ax, "Rate (%)" if standard else "Copies found (%)")
     draw.label_x(ax, "Length of n-gram (content tokens)")
-    draw.legend(ax, entries, legend)
+    draw.legend(ax, entries)
     about = "Texts found and texts flagged wrongly at each threshold"
     draw.describe_axes(ax, f"{about}, length of n-gram (content tokens)")
     return ax
@@ -264,7 +258,6 @@ def roc(
     frame: pd.DataFrame,
     *,
     hue: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the true against the false positive rate over all thresholds, with the chance line.
@@ -277,8 +270,6 @@ def roc(
         legend) and ``chosen`` (bool; chosen points get a ring).
     hue : str, optional
         Column with one level per curve, at most six.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -298,7 +289,7 @@ def roc(
     """
     ax, entries = _draw_curves(frame, hue, ax)
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
-    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], legend, title=_key_title(hue))
+    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=_key_title(hue))
     _describe_curves(ax, frame, hue)
     return ax
 

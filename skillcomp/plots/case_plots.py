@@ -45,7 +45,6 @@ def cases(
     y: str | Sequence[str] = "skill",
     group: str | None = None,
     label: str | None = None,
-    legend: str | bool = "below",
     width: str = "text",
     ax: Axes | None = None,
 ) -> Axes:
@@ -63,7 +62,7 @@ def cases(
         The deltas, such as the result of :func:`skillcomp.deltas.paired` or
         :func:`skillcomp.skillverdicts.decide`. Required are the columns of
         :func:`skillcomp.plots.estimates`, and ``condition``.
-    y, group, label, legend, width, ax : optional
+    y, group, label, width, ax : optional
         As for :func:`skillcomp.plots.estimates`.
 
     Returns
@@ -106,7 +105,7 @@ def cases(
             _draw_strip(ax, part, rows[key] + 0.08 * inch, inch, named=named)
     changes = [change for change in _CHANGES if change in set(table["change"])]
     marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
-    draw.legend(ax, [*forest.entries, *marks], legend)
+    draw.legend(ax, [*forest.entries, *marks])
     draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
     return ax
 

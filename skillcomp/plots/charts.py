@@ -17,7 +17,6 @@ def power(
     hue: str | None = None,
     target: float | None = 0.8,
     label: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the power of a study against its size, one curve per effect or design.
@@ -36,8 +35,6 @@ def power(
         Target power, drawn as a dashed line; with None, there is no line.
     label : str, optional
         Label of the x axis.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -76,7 +73,7 @@ def power(
     draw.label_x(ax, label if label is not None else draw.words(x))
     shown = _effect_text(frame)
     draw.label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
-    draw.legend(ax, entries, legend)
+    draw.legend(ax, entries)
     size = ax.get_xlabel().replace("\n", " ")
     about = f"Power to show {shown or 'the effect'} by {size[:1].lower()}{size[1:]}"
     draw.describe_axes(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
@@ -100,7 +97,6 @@ def scores(
     frame: pd.DataFrame,
     *,
     hue: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the score of each document against the results of agents that use it.
@@ -112,8 +108,6 @@ def scores(
         which), with one row per document. Optional: ``ci_low`` and ``ci_high``.
     hue : str, optional
         Column shown by colour and marker, at most six levels.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -155,7 +149,7 @@ def scores(
     text = draw.axis_label("Difference", unit, percent=percent)
     text = "Pass rate (%)" if unit == "rate" else text
     draw.label_y(ax, text)
-    draw.legend(ax, entries if hue else [], legend)
+    draw.legend(ax, entries if hue else [])
     what = f"{text.partition(' (')[0]} of each document against its structure score"
     what += " of the document (0 to 100)"
     draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))

@@ -267,7 +267,6 @@ def corrected(
     hue: str = "estimator",
     null: float | Literal["auto"] | None = "auto",
     label: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw naive and corrected estimates side by side; recommended estimates have filled points.
@@ -279,7 +278,7 @@ def corrected(
         ``recommended`` (bool), recommended rows have a filled point and a thick interval, and all
         others have a hollow point and a thin interval; the legend explains this. Without this
         column, points without an interval are hollow, as in `estimates`.
-    y, null, label, legend, ax
+    y, null, label, ax
         As for `estimates`.
     hue : str, default "estimator"
         Column of the estimators, at most six. The estimators of the library have the same colour
@@ -315,7 +314,7 @@ def corrected(
         entries.append((level, draw.marker(look_of[level], line="-", hollow=not chosen)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
-    draw.legend(ax, entries if len(entries) > 1 else [], legend)
+    draw.legend(ax, entries if len(entries) > 1 else [])
     draw.describe_axes(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
     return ax
 
@@ -540,7 +539,6 @@ def transfer(
     frame: pd.DataFrame,
     *,
     hue: str = "condition",
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the estimates of near and far cases for each condition, and the gap between them.
@@ -556,8 +554,6 @@ def transfer(
         reason for a missing estimate).
     hue : str, default "condition"
         Column shown by colour and marker, at most six levels.
-    legend : {"below", "right", False}
-        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -612,7 +608,7 @@ def transfer(
     if len(scopes) > 1:
         ink = Look(INK, "o")
         entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
-    draw.legend(ax, [*entries, *unknown], legend)
+    draw.legend(ax, [*entries, *unknown])
     draw.describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
     return ax
 

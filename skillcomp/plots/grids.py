@@ -35,7 +35,6 @@ def dimensions(
     null: float | Literal["auto"] | None = "auto",
     percent: bool | None = None,
     label: str | None = None,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a heat map with the value of each dimension and condition (or skill) as a number.
@@ -58,8 +57,6 @@ def dimensions(
         Whether the values are proportions. The default is true if the unit is rate or points.
     label : str, optional
         Label of the colour bar.
-    legend : {"below", "right", False}
-        Position of the legend of hatched cells, which is drawn if there are any.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -119,7 +116,7 @@ def dimensions(
         entries += [
             (f"pale: fewer than {_FEW} cases", Patch(facecolor=draw.LINE_GREY, alpha=_PALE))
         ]
-    draw.legend(ax, entries, legend)
+    draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
     return ax

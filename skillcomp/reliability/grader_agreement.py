@@ -195,13 +195,14 @@ def agreement(
     Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
     with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases.
     If too few cases have an agreement or a disagreement for a bootstrap, the limits of the raw
-    agreement are rescaled (see :func:`skillcomp.stats.bootstrap_agreement`). F1 is 2 J / (1 + J).
-    Here J is the share of items that both the grader and gold pass, among the items that at least
-    one of them passes; the limits of F1 follow from those of J. Kappa falls towards 0 if nearly all
+    agreement are rescaled (see :func:`skillcomp.stats.agreement.bootstrap_agreement`).
+    F1 is 2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among
+    the items that at least one of them passes; the limits of F1 follow from those of J. Kappa falls
+    towards 0 if nearly all
     items pass, so report the raw agreement or AC1 with it. If labels were drawn with unequal
     probabilities, or if the labelled shares of passes and of fails differ too much for a random
     draw, the rates are those of the labelled items, and a note states this. If gold was drawn by
-    verdict, rates have the interval of :func:`skillcomp.stats.weighted_rate`.
+    verdict, rates have the interval of :func:`skillcomp.stats.intervals.weighted_rate`.
 
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
@@ -444,8 +445,8 @@ def _with_strata(
 def _f1(jaccard: Interval) -> Interval:
     """Compute F1 from the Jaccard index.
 
-    The index is the share of items that grader and gold both pass, among the items that at least
-    one of them passes.
+    The index is the share of items that grader and gold both pass, among
+    the items that at least one of them passes.
     """
     estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
     return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)

@@ -116,9 +116,10 @@ def contrast(
     for cases unlike those observed; McNemar's test does not. If one grader errs on all checks of a
     few cases and an equally good one errs on single checks, that test alone shows a difference in 8
     to 15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the
-    adjusted p-values of agreement: see :func:`skillcomp.stats.rank_sets`. Equal graders are tied
-    for several ranks, and the set of each of them contains all these ranks. A wide set means that
-    the graders are equal or that the items are too few to show a difference.
+    adjusted p-values of agreement: see :func:`skillcomp.stats.significance.rank_sets`.
+    Equal graders are tied for several ranks, and the set of each of them contains all these
+    ranks. A wide set means that the graders are equal or that the items are too few to show
+    a difference.
 
     References
     ----------

@@ -5,7 +5,6 @@ imported on first use. Each heading below is a file.
 
 agreement: graders compared with each other
     ``cohen_kappa``, ``krippendorff_alpha``: coefficients of agreement.
-    ``bootstrap_agreement``: raw agreement, kappa, Gwet's AC1 or alpha for ratings in clusters.
 
 association: association of two numbers per unit
     ``association``: R squared of a straight line, and Spearman's correlation.
@@ -26,25 +25,19 @@ clusters: cases in clusters
 
 detection: scores that flag texts, with documents as units
     ``bootstrap_auc``: area under the ROC curve, resampling documents.
-    ``clean_needed``: negatives needed to bound the false-flag rate.
 
 gaps: two groups of different cases
     ``bounded_slope``: slope within levels; for a 0/1 column, the difference of two groups.
 
 grader_errors: a grader compared with gold
     ``sensitivity``, ``specificity``: share of gold passes, or fails, that the grader gets right.
-    ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
-    ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
 
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.
-    ``weighted_rate``: a rate from gold that covers a different share of each stratum.
 
 passk: several attempts per case
     ``pass_at_k``: chance that at least one of k attempts passes.
     ``pass_hat_k``: chance that all of k attempts pass.
-    ``any_of_k``: whether one of the first k attempts passed, which task suites call pass@k.
-    ``pooled_pass_at_k``, ``pooled_pass_hat_k``: means of these chances over cases.
 
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
@@ -53,10 +46,6 @@ random_effects: effects that differ between units, such as skills
     ``random_effects``: their standard deviation, and partially pooled effects.
     ``prediction_interval``: the effect of the next unit.
 
-ratios: amounts without an upper bound
-    ``log_ratio``: geometric mean of the ratios of two paired amounts.
-    ``ratio_of_means``: ratio of two means over the same cases, with Fieller's interval.
-
 results: the two result types, and the number of units for a target width
     ``Interval``: an estimate with its interval.
     ``HypothesisTest``: a test of one hypothesis.
@@ -64,11 +53,7 @@ results: the two result types, and the number of units for a target width
 
 significance: the same items judged by two or more versions
     ``mcnemar_midp``: test of two paired rates.
-    ``clustered_midp``: test of two versions, with cases as units.
-    ``clustered_cochran``: test of three or more versions, with cases as units.
-    ``severity_shift``: by how much one version is more severe than another.
     ``holm``: adjustment of p-values for several claims.
-    ``rank_sets``: confidence sets of the ranks of graders, from adjusted pairs.
 """
 
 from skillcomp.removed_names import attach_stub

@@ -127,7 +127,7 @@ def rates_against_gold(
     A sample is a tuple of verdicts, gold, truth, clusters, weights and strata; the last three may
     be None. The result is the sensitivity if ``truth`` is 1, and the specificity if it is 0.
     Missing verdicts and gold are NaN. With strata, the sample must also contain the units without
-    gold, and the rate is computed by :func:`skillcomp.stats.weighted_rate`.
+    gold, and the rate is computed by :func:`skillcomp.stats.intervals.weighted_rate`.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters, weights, strata in questions:

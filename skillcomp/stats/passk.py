@@ -5,14 +5,11 @@ Also any-of-k: whether one of the first k attempts passed.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillcomp.errors import FrameError
-from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.results import Interval, is_number
+from skillcomp.stats.results import is_number
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +114,6 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     See Also
     --------
     pass_hat_k : Chance that all k attempts pass.
-    pooled_pass_at_k : Mean over cases with its interval.
 
     Notes
     -----
@@ -163,7 +159,6 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     See Also
     --------
     pass_at_k : Chance that at least one attempt passes.
-    pooled_pass_hat_k : Mean over cases with its interval.
 
     Notes
     -----
@@ -180,117 +175,3 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     """
     attempts, passes = _check_attempts(n, c, k)
     return _all_drawn(passes, attempts, k)
-
-
-def _pooled_interval(
-    label: str, values: Floats, clusters: ArrayLike | None, null: float | None, ci_level: float
-) -> Interval:
-    rates = np.atleast_1d(values).ravel()
-    interval = bounded_mean(rates, clusters, quantity=RATES, null=null, ci_level=ci_level)
-    return replace(interval, method=f"{label}, {interval.method}")
-
-
-def pooled_pass_at_k(
-    n: ArrayLike,
-    c: ArrayLike,
-    k: int,
-    *,
-    clusters: ArrayLike | None = None,
-    null: float | None = None,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Estimate the mean over cases of the chance that at least one of k attempts passes.
-
-    This is the mean of :func:`pass_at_k`. Cases are the units: more attempts make the value of a
-    case more precise, but they do not add cases.
-
-    Parameters
-    ----------
-    n, c : array_like of int
-        Number of attempts and of passes of each case, as for :func:`pass_at_k`.
-    k : int
-        Number of attempts allowed.
-    clusters : array_like, optional
-        Cluster of each case, such as its skill or a shared prompt; if omitted, each case is a
-        cluster.
-    null : float, optional
-        Mean chance under the null hypothesis, for ``p_value``.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Mean chance with limits of :func:`skillcomp.stats.bounded.bounded_mean`, which are inside
-        [0, 1] and never equal. ``n`` counts cases. NaN if there are no cases.
-
-    Raises
-    ------
-    ValueError
-        As for :func:`pass_at_k`.
-
-    Notes
-    -----
-    To compare two conditions, take the difference within each case and average the differences.
-
-    References
-    ----------
-    Chen et al. 2021, arXiv:2107.03374; Miller 2024, arXiv:2411.00640.
-
-    Examples
-    --------
-    >>> chance = pooled_pass_at_k([4, 4, 4], [4, 4, 4], 2)
-    >>> chance.estimate, chance.low < 0.7, chance.high
-    (1.0, True, 1.0)
-    """
-    return _pooled_interval(f"pass@{k}", pass_at_k(n, c, k), clusters, null, ci_level)
-
-
-def pooled_pass_hat_k(
-    n: ArrayLike,
-    c: ArrayLike,
-    k: int,
-    *,
-    clusters: ArrayLike | None = None,
-    null: float | None = None,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Estimate the mean over cases of the chance that all of k attempts pass.
-
-    This is the mean of :func:`pass_hat_k`, with cases as units.
-
-    Parameters
-    ----------
-    n, c : array_like of int
-        Number of attempts and of passes of each case, as for :func:`pass_hat_k`.
-    k : int
-        Number of attempts that must all pass.
-    clusters : array_like, optional
-        Cluster of each case; if omitted, each case is a cluster.
-    null : float, optional
-        Mean chance under the null hypothesis, for ``p_value``.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Mean chance with limits of :func:`skillcomp.stats.bounded.bounded_mean`, which are inside
-        [0, 1] and never equal. ``n`` counts cases. NaN if there are no cases.
-
-    Raises
-    ------
-    ValueError
-        As for :func:`pass_at_k`.
-
-    References
-    ----------
-    Yao et al. 2024, arXiv:2406.12045.
-
-    Examples
-    --------
-    >>> chance = pooled_pass_hat_k(10, [0, 1, 3, 5, 10, 10, 9, 7], 3)
-    >>> round(chance.estimate, 4), round(chance.low, 4), round(chance.high, 4)
-    (0.3854, 0.1267, 0.718)
-    """
-    return _pooled_interval(f"pass^{k}", pass_hat_k(n, c, k), clusters, null, ci_level)
