@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,28 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     state = json.loads(out)
     assert code == 0 and (state["answered"], state["judged"]) == (6, "1 of 1")
     assert (state["state"], state["at_work"]) == ("stopped", None)
+
+
+def test_a_run_from_somebody_else_empties_no_folder_when_it_is_resumed(repo, trigger):
+    trigger("run", "--suite", "explicit", "--max-cases", "1", "--run-id", "r1", "--no-judge")
+    prey = repo / "thesis"
+    prey.mkdir()
+    (prey / "chapter.txt").write_text("three years")
+    run = folder_of("r1")
+    # the id of the case is an absolute path in the plan and in the suite, and the hash fits again
+    for file in [run / "run.json", *(run / "store" / "suites").glob("*")]:
+        file.write_text(file.read_text().replace("explicit-1", str(prey)))
+    manifest = run / "store" / "manifest.json"
+    content = load(manifest)
+    for slug, entry in content["suites"].items():
+        (file,) = (run / "store" / "suites").glob(f"{slug}.*")
+        content["suites"][slug] = entry | {"sha256": sha256(file.read_bytes()).hexdigest()}
+    manifest.write_text(json.dumps(content))
+    for table in (run / "store").glob("*.jsonl"):
+        table.write_text("")
+    code, _, err = trigger("run", "--resume", "--run-id", "r1", "--quiet")
+    assert code == 2 and "ids become names of files" in err and "Traceback" not in err
+    assert (prey / "chapter.txt").read_text() == "three years"
 
 
 def test_a_schema_from_a_file_decides_what_the_judge_is_asked(repo, trigger):
