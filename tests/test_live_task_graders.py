@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -495,6 +496,80 @@ def test_a_program_of_a_test_cannot_forge_read_or_undo_its_failure(separate, mod
     assert not outcomes
     note = "without bubblewrap, the answer could read"
     assert (note in (right.rationale or "")) == (mode == "trusted")
+
+
+def judged(tests, files, answer, mode):
+    """Return the report of a test file on an answer; ``files`` are fixtures beside it."""
+    given = {"tests/test_it.py": textwrap.dedent(tests).encode()}
+    given |= {f"tests/{name}": text.encode() for name, text in files.items()}
+    how = {"timeout": 60, "trusted": mode == "trusted"}
+    return asyncio.run(sandbox.run_tests(given, "tests/test_it.py", answer, **how))
+
+
+HERE_AND_ANSWER = """
+import os, subprocess, sys
+from pathlib import Path
+HERE = Path(__file__).parent
+ANSWER = Path(os.environ["AI_OUTPUT_FILE"]).read_text()
+"""
+
+
+def test_an_answer_that_is_an_argument_does_not_choose_its_fixtures(mode):
+    calls = {
+        "python": '[sys.executable, "-c", ANSWER]',
+        "wrapped": "[sys.executable, '-c', 'exec(' + repr(ANSWER) + ')']",
+        "shell": "['bash', '-c', f'{sys.executable} -c {shlex.quote(ANSWER)}']",
+    }
+    for name, call in calls.items():
+        tests = f"""{HERE_AND_ANSWER}
+import shlex
+def test_it():
+    done = subprocess.run({call}, cwd=HERE, capture_output=True, text=True)
+    assert done.stdout.strip() == (HERE / "expected.txt").read_text().strip()
+"""
+        thief = "# expected.txt and test_it.py\nprint(open('expected.txt').read())"
+        assert judged(tests, {"expected.txt": "42"}, thief, mode).failed, name
+        assert judged(tests, {"expected.txt": "42"}, "print(42)", mode).is_pass, name
+    tests = f"""{HERE_AND_ANSWER}
+def test_it():
+    command = f"{{sys.executable}} {{os.environ['AI_OUTPUT_FILE']}} < numbers.txt"
+    done = subprocess.run(command, shell=True, cwd=HERE, capture_output=True, text=True)
+    assert done.stdout.strip() == "6"
+"""
+    answer = "# adds the numbers in numbers.txt\nprint(sum(map(int, open('/dev/stdin'))))"
+    report = judged(tests, {"numbers.txt": "1\n2\n3\n"}, answer, mode)
+    assert report.is_pass, report
+
+
+def test_a_test_that_the_answer_leaves_without_parameters_is_not_skipped(mode):
+    tests = f"""{HERE_AND_ANSWER}
+import json, pytest
+ran = subprocess.run([sys.executable, "-c", ANSWER], capture_output=True, text=True)
+@pytest.mark.parametrize("number", json.loads(ran.stdout))
+def test_it(number):
+    assert number == 42
+"""
+    report = judged(tests, {}, "print('[]')", mode)
+    assert report.has_started and not report.is_skipped and not report.is_pass, report
+    assert judged(tests, {}, "print('[42]')", mode).is_pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has keyrings")
+def test_an_answer_leaves_no_key_in_the_session_for_the_next_one(mode):
+    leave = """
+import ctypes, os
+call = ctypes.CDLL(None).syscall
+add, ask = {"x86_64": (248, 249), "aarch64": (217, 218)}[os.uname().machine]
+"""
+    tests = f"""{HERE_AND_ANSWER}
+def test_it():
+    done = subprocess.run([sys.executable, "-c", ANSWER], capture_output=True, text=True)
+    assert done.stdout.strip() == "found"
+"""
+    writer = leave + "call(add, b'user', b'skillcomp-test', b'42', 2, -3)"
+    reader = leave + "print('found' if call(ask, b'user', b'skillcomp-test', None, 0) > 0 else '')"
+    assert not judged(tests, {}, writer, mode).is_pass
+    assert not judged(tests, {}, reader, mode).is_pass
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux closes the memory of a process")

@@ -59,6 +59,8 @@ _WAIT = 2.0  # Maximum number of seconds to wait until the killed processes of a
 # The settings file of pytest. Its path is passed to pytest, so that pytest does not use a settings
 # file that the answer wrote.
 _SETTINGS = ".settings.ini"
+# A test that an answer left without parameters is an error, not a test that is skipped.
+_SETTINGS_TEXT = b"[pytest]\nempty_parameter_set_mark = fail_at_collect\n"
 _PROBE = b"""
 import os
 
@@ -166,7 +168,7 @@ async def run_tests(
         # An answer that cannot see the tests must not guess their place either: the test could
         # follow a link to them that the answer made.
         hidden = f"judge/{secrets.token_hex(8)}"
-        for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
+        for name, data in {**files, _SETTINGS: _SETTINGS_TEXT}.items():
             target = place / hidden / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)

@@ -64,6 +64,13 @@ def _drop_root(users: Sequence[int], reads_all: bool) -> None:
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
+def _leave_keyring() -> None:
+    """Start a new session keyring of the kernel, so that no answer leaves keys for the next one."""
+    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
+    if sys.platform == "linux" and number is not None:
+        ctypes.CDLL(None).syscall(number, 1, None)  # keyctl(KEYCTL_JOIN_SESSION_KEYRING)
+
+
 def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
@@ -100,6 +107,11 @@ class _Reporter:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self.write(end=int(exitstatus))
+
+
+def _bare(text: str) -> str:
+    """Return a text without blanks, quotes and other signs, which a test may add or escape."""
+    return re.sub(r"[^\w./-]", "", text)
 
 
 def _failure_message(report: Any) -> str:
@@ -166,7 +178,8 @@ class _Separation:
             words = ["/bin/sh", "-c", *words]
         if call.get("executable") is not None:
             words[0] = os.fsdecode(call.pop("executable"))
-        self._give(folder, [*words, *environment.values()])
+        self._give(folder, words)
+        self._give(folder, list(environment.values()))
         words = [self._renamed(word) for word in words]
         call["env"] = {name: self._renamed(value) for name, value in environment.items()}
         call["cwd"] = self._renamed(folder)
@@ -184,9 +197,11 @@ class _Separation:
 
     def _give(self, folder: str, texts: Sequence[str]) -> None:
         """Copy the fixtures to `given` that texts name, seen from a folder."""
-        names = {
-            part for text in texts for part in (text, *re.findall(r"[^\s'\"=:;<>|&()]+", text))
-        }
+        command = _bare("".join(texts))
+        lines = self.answer.decode("utf-8", "replace").splitlines()
+        if command and any(command in _bare(line) for line in lines):
+            texts = []  # the answer is the command, and must not choose the fixtures
+        names = {name for text in texts for name in (text, *self._names_in(text))}
         paths = {os.path.normpath(os.path.join(folder, name)) for name in names if "\0" not in name}
         for path, data in self.files.items():
             # a folder is given without the tests in it; the folder of all files cannot be given
@@ -197,6 +212,18 @@ class _Separation:
             os.makedirs(self._renamed(folder), exist_ok=True)
         if self.empties:  # an earlier program may have changed the answer
             self._write(os.environ["AI_OUTPUT_FILE"], self.answer)
+
+    def _names_in(self, text: str) -> set[str]:
+        """Return the words of a text that may name fixtures, without those the answer wrote.
+
+        If the text carries a line of the answer, such as the code after ``python -c``, the answer
+        must not choose the fixtures: the names in that line do not count.
+        """
+        answer = self.answer.decode("utf-8", "replace")
+        whole = _bare(text)
+        carried = [line for line in answer.splitlines() if _bare(line) and _bare(line) in whole]
+        written = "\n".join(carried)
+        return {name for name in _WORD.findall(text) if name not in written}
 
     def _write(self, path: str, data: bytes) -> None:
         with suppress(OSError):
@@ -329,6 +356,7 @@ def _run_job() -> None:
     if job["core"] is not None:
         with suppress(AttributeError, OSError):  # only Linux has sched_setaffinity
             os.sched_setaffinity(0, {job["core"]})
+    _leave_keyring()
     if job["users"] and os.getuid() == 0:
         _drop_root(job["users"], job["reads_all"])
         if job["again"]:
