@@ -57,7 +57,7 @@ def with_missing_attempts(
     cluster: str = "case",
     interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
-    """Overturn the verdicts that missing attempts could change, or note the tipping point.
+    """Overturn the verdicts that missing attempts could change.
 
     Parameters
     ----------
