@@ -480,8 +480,9 @@ Facts = dict[str, NDArray[Any]]
 ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # Numbers of a unit in an arm: mean value; how mixed the outcomes are; smallest number of attempts
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
-# of the mean value, whatever the missing attempts would have shown; 1 if there is no row.
-_NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent")
+# of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
+# the row in the table.
+_NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row")
 _MEANS, _LEAST, _SUMS = ("level", "mixed", "low", "high"), ("fewest", "n_checks"), ("n", "size")
 
 
@@ -651,7 +652,9 @@ class Units:
         for name, values in self.numbers.items():
             numbers[name] = values[rows][:, at]
             numbers[name][:, np.array(at) < 0] = np.nan
-        present = (~np.isnan(numbers["absent"])).any(axis=1)
+        # in the order of the rows of the first arm, so that sums do not depend on the other arms
+        order = np.argsort(numbers["row"][:, 0], kind="stable")
+        present = order[~np.isnan(numbers["row"][order]).all(axis=1)]
         numbers = {name: values[present] for name, values in numbers.items()}
         return _Part(
             facts={name: values[rows][present] for name, values in self.facts.items()},
@@ -687,6 +690,7 @@ def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
         mixed=mixed_of_case(level, n if value == "passed" else None),
         fewest=n,
         n=n,
+        row=np.arange(len(table)),
         low=(total + table[f"{name}_low"]) / table["size"],
         high=(total + table[f"{name}_high"]) / table["size"],
     )
@@ -734,7 +738,8 @@ class _Part:
         complete = ~np.isnan(self.numbers["level"]).any(axis=1)
         facts = {name: values[complete] for name, values in self.facts.items()}
         numbers = {name: self.numbers[name][complete] for name in _NUMBERS[:4]}
-        first, case = np.unique(facts["case"], return_index=True, return_inverse=True)[1:]
+        case = pd.factorize(facts["case"])[0]
+        first = np.unique(case, return_index=True)[1]
         if len(first) == len(case):
             return _Cases(facts, numbers, self.weights, "")
         note = average_note(case, facts["combination"], self.average)
