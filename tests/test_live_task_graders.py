@@ -541,6 +541,20 @@ def test_it():
     assert report.is_pass, report
 
 
+def test_a_test_may_start_six_programs_at_once(mode):
+    tests = f"""{HERE_AND_ANSWER}
+from concurrent.futures import ThreadPoolExecutor
+def run(number):
+    command = [sys.executable, "-c", ANSWER, str(number)]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+def test_it():
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(run, range(6))) == list("012345")
+"""
+    report = judged(tests, {}, "import sys; print(sys.argv[1])", mode)
+    assert report.is_pass, report
+
+
 def test_a_test_that_the_answer_leaves_without_parameters_is_not_skipped(mode):
     tests = f"""{HERE_AND_ANSWER}
 import json, pytest

@@ -45,7 +45,7 @@ from skillcomp.live.concurrency import run_sync
 # Limits of a run: memory of all processes together in bytes, size of one file in bytes, number of
 # processes and threads, and number of open files of one process. The limit on memory also applies
 # to the address space of each process.
-MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
+MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
 # Limits that the kernel applies. They are higher than the limits above, so that a run reaches the
 # limits above first: only then is the reason known.
 TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)

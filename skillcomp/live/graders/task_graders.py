@@ -173,7 +173,7 @@ class Pytest(_TaskGrader):
     written by an answer, and no plugins or settings of the machine.
 
     With and without a sandbox, a run is limited to `timeout` by the clock and in processor time, to
-    2 GiB of memory, to 24 processes, and to 16 MiB for each file. Processor time and memory are
+    2 GiB of memory, to 64 processes, and to 16 MiB for each file. Processor time and memory are
     added up over all processes ten times a second. If root starts a run, the run first changes to
     another user, because the limit on processes does not apply to root.
 
