@@ -258,3 +258,21 @@ def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, li
         command = [sys.executable, "-c", HOGS.format(hog)]
         ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
     assert excess in ran.excess and ran.seconds < 40
+
+
+def test_a_program_that_nests_folders_without_end_loses_only_what_is_deep(tmp_path):
+    with process.case_folder(tmp_path) as folder:
+        place = folder / "work"
+        (place / "kept.txt").write_text("kept")
+        here = os.getcwd()
+        os.chdir(place)
+        try:
+            for _ in range(1500):
+                os.mkdir("d")
+                os.chdir("d")
+            Path("lost.txt").write_text("lost")
+        finally:
+            os.chdir(here)
+        process.keep_files(place, tmp_path / "kept", process.Ran("", "", 0, 0.0, False, ""))
+        assert process.files_left(tmp_path / "kept") == ["kept.txt"]
+    assert not folder.exists()

@@ -41,6 +41,7 @@ LOOK_CLOSELY = 0.1  # Seconds between two checks of memory and time.
 
 # maximum number of files, and of bytes, that are kept from a working folder
 MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000
+MAX_DEPTH = 100  # Files in more deeply nested folders are not kept.
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
@@ -186,7 +187,7 @@ def _remove_abandoned_roots(base: Path) -> None:
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
                 with FileLock(folder / _LOCK).acquire(timeout=0):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove_tree(folder)
 
 
 @contextlib.contextmanager
@@ -202,7 +203,15 @@ def case_folder(base: Path | None = None) -> Iterator[Path]:
             (folder / name).mkdir()
         yield folder
     finally:
+        _remove_tree(folder)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder, even if a program nested folders more deeply than Python can follow."""
+    try:
         shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
 
 
 async def run_program(
@@ -373,12 +382,14 @@ def keep_files(work: Path, folder: Path, ran: Ran) -> None:
     of the files that come from the working folder; the other files in the folder were written by
     this library.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_tree(folder)
     folder.mkdir(parents=True)
     left: list[str] = []
     n_bytes = 0
     for root, folders, names in os.walk(work):
         folders[:] = sorted(n for n in folders if not (Path(root) / n).is_symlink())
+        if len(Path(root).relative_to(work).parts) == MAX_DEPTH:
+            folders.clear()
         for name in sorted(names):
             file = Path(root) / name
             if file.is_symlink() or not file.is_file():
@@ -415,7 +426,7 @@ def write_file(folder: Path, name: str, data: bytes) -> None:
 def remove_entry(folder: Path, name: str) -> None:
     """Remove the file or folder `name` from `folder`; do nothing if it does not exist."""
     if (folder / name).is_dir():
-        shutil.rmtree(folder / name)
+        _remove_tree(folder / name)
     (folder / name).unlink(missing_ok=True)
 
 
