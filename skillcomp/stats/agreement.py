@@ -103,7 +103,8 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
 
     Notes
     -----
-    Units must be independent. If a case has several units, use :func:`bootstrap_agreement`.
+    Units must be independent. If a case has several units, use
+    :func:`skillcomp.reliability.agreement`.
 
     References
     ----------
@@ -376,7 +377,7 @@ def krippendorff_alpha(
 
     Notes
     -----
-    The interval is that of :func:`bootstrap_agreement`. Checked against irr::kripp.alpha in R.
+    The interval is that of ``bootstrap_agreement`` of this module. Checked against irr::kripp.alpha in R.
 
     References
     ----------

@@ -391,7 +391,6 @@ def cr2_mean(
 
     See Also
     --------
-    cr2 : The same for any linear model.
     skillcomp.stats.bounded.bounded_mean : Limits for bounded values; equal values get limits too.
 
     Notes
