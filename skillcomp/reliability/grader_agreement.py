@@ -195,7 +195,7 @@ def agreement(
     Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
     with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases.
     If too few cases have an agreement or a disagreement for a bootstrap, the limits of the raw
-    agreement are rescaled (see :func:`skillcomp.stats.agreement.bootstrap_agreement`).
+    agreement are rescaled (see ``skillcomp.stats.agreement.bootstrap_agreement``).
     F1 is 2 J / (1 + J). Here J is the share of items that both the grader and gold pass, among
     the items that at least one of them passes; the limits of F1 follow from those of J. Kappa falls
     towards 0 if nearly all

@@ -99,8 +99,8 @@ def build(
         Folder for the page and its files; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
         Notebooks to execute, in order. If the sequence is empty, the page has only the answer.
-        Default for a recorded study: the chapters (``notebooks.find_notebooks``) that it has data for,
-        without those on how a study is planned and run. Default for frames: no notebooks. For
+        Default for a recorded study: the chapters that it has data for, without those on how a
+        study is planned and run. Default for frames: no notebooks. For
         notebooks, frames are saved as a store in the folder ``study`` of `out`. Notebooks need the
         extra ``lab``; without it, the default is the answer alone, with a warning.
     parameters : mapping of str to object, optional

@@ -377,7 +377,8 @@ def krippendorff_alpha(
 
     Notes
     -----
-    The interval is that of ``bootstrap_agreement`` of this module. Checked against irr::kripp.alpha in R.
+    The interval is that of ``bootstrap_agreement`` of this module. Checked against
+    irr::kripp.alpha in R.
 
     References
     ----------
