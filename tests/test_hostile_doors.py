@@ -252,6 +252,23 @@ def test_a_small_parquet_file_of_a_huge_table_is_refused(tmp_path, monkeypatch):
             sc.read_results(tmp_path / f"{name}.parquet")
 
 
+def test_a_small_parquet_file_of_eight_million_rows_is_refused(tmp_path):
+    path = tmp_path / "rows.parquet"
+    n = 1_000_000
+    texts = {"case": "a", "condition": "skill"}
+    part = {
+        name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array([text]))
+        for name, text in texts.items()
+    }
+    table = pa.table(part | {"passed": pa.array(np.ones(n, bool))})
+    pq.write_table(pa.concat_tables([table] * 8), path)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(
+        sc.errors.FrameError, match=r"8,000,000 rows; .*5,000,000.*million-rows\.md"
+    ):
+        sc.read_results(path)
+
+
 @pytest.mark.parametrize(
     "value", [":".join(["1"] + ["59"] * 5000), "9" * 5000, "1" + ":59" * 99 + ".5"]
 )

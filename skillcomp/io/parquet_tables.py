@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 
 from skillcomp.errors import FrameError
 
-# Maximum size in memory of an unpacked table, in bytes. Ten million rows with ten columns of
-# numbers and short texts take about 1 GiB.
+# Maximum size in memory of an unpacked table, in bytes, and maximum number of its rows. Analyses
+# take about a minute and 2 GB for each million rows.
 MAX_TABLE = 4 << 30
+MAX_ROWS = 5_000_000
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 _TEXT = 8  # Bytes of a text besides its letters.
 
@@ -25,11 +26,16 @@ def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
     A file stores equal values once, so a small file can hold a very large table.
     """
     with pq.ParquetFile(stream) as source:
+        rows, columns = source.metadata.num_rows, source.metadata.num_columns
+        if rows > MAX_ROWS:
+            raise FrameError(
+                f"{path}: {rows:,} rows; a table may have at most {MAX_ROWS:,}. Count by "
+                "case first (docs/howto/million-rows.md)."
+            )
         needed = _footer_size(source.metadata)
         if needed <= MAX_TABLE:
             needed += _size_of_texts(stream, source)
         if needed > MAX_TABLE:
-            rows, columns = source.metadata.num_rows, source.metadata.num_columns
             raise FrameError(
                 f"{path}: {rows:,} rows and {columns:,} columns take {needed / 2**30:,.1f} GiB in "
                 f"memory; a table may take at most {MAX_TABLE >> 30} GiB. Keep the columns that "

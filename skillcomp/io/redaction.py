@@ -202,6 +202,8 @@ class _Secrets:
 
     def replaced(self, data: bytes) -> bytes:
         """Return a text with placeholders for the secrets; the same object if it has none."""
+        if not (self.plain or self.needles.labels):
+            return data
         for secret, placeholder in self.plain:
             if secret in data:
                 data = data.replace(secret, placeholder)
@@ -356,13 +358,18 @@ def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
     return _Secrets(dict(labels))
 
 
-def redact_bytes(data: bytes, environment: Mapping[str, str] | None = None) -> bytes:
-    """Replace secrets in the content of a file; see `redact`."""
+def _secrets(environment: Mapping[str, str] | None = None) -> _Secrets:
+    """Return the secrets of an environment; by default with those that agents reported."""
     variables = os.environ if environment is None else environment
     labels = _labels_of(tuple(variables.items()))
     if environment is None:
         labels = {**_hidden, **labels}
-    return _compiled(tuple(labels.items())).replaced(data) if labels and data else data
+    return _compiled(tuple(labels.items()))
+
+
+def redact_bytes(data: bytes, environment: Mapping[str, str] | None = None) -> bytes:
+    """Replace secrets in the content of a file; see `redact`."""
+    return _secrets(environment).replaced(data)
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
@@ -392,11 +399,19 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 def redacted_start(text: str, most: int) -> str:
-    """Return the first characters of a text.
+    """Return the first characters of a text, with no part of a secret at the end.
 
-    A longer text is redacted before it is cut, because half a secret is not recognised.
+    Half a secret is not recognised later, so the text around the cut is redacted before it is cut.
+    The rest is left to the store, which redacts everything that it writes.
     """
-    return text if len(text) <= most else redact(text)[:most]
+    if len(text) <= most:
+        return text
+    overlap = _secrets().overlap
+    start = max(most - overlap, 0)
+    end = redact(text[start : most + overlap])
+    if len(text) > most + overlap:
+        end = end[: max(len(end) - overlap, 0)]  # it may end within a secret, too
+    return (text[:start] + end)[:most]
 
 
 def redacted_content(content: Any) -> Any:
