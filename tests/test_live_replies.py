@@ -155,7 +155,7 @@ def test_a_reply_that_is_no_message_is_an_error_that_keeps_it(edit):
 def test_what_is_kept_of_an_unreadable_reply_has_an_end_and_no_key():
     spoilt = {"content": [{"type": "text"}], "id": f"{KEY} " + "x" * 200_000}
     reply = ask(changed(lambda m: m.update(spoilt)))
-    assert len(reply.trace) == 100_000 and "[ANTHROPIC_API_KEY]" in reply.trace
+    assert 95_000 < len(reply.trace) <= 100_000 and "[ANTHROPIC_API_KEY]" in reply.trace
     assert KEY not in reply.model_dump_json()
 
 
