@@ -428,10 +428,10 @@ def _tables_by_dimension(
     outcomes: pd.DataFrame, compared: dict[str, Any]
 ) -> dict[str, tuple[pd.DataFrame, list[str]]]:
     """Return the tables of ``--by dimension``, each with the names of its columns to print."""
-    from skillcomp import deltas as of
     from skillcomp import skillverdicts
+    from skillcomp.deltas import paired
 
-    changes = of.by_dimension(outcomes, by=["skill"], **compared)
+    changes = paired(outcomes, by=["skill", "comprehension_dimension"], **compared)
     card = skillverdicts.dimensions(outcomes)
     about = ["skill", "comprehension_dimension", "condition"]
     passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]

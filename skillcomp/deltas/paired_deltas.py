@@ -27,15 +27,19 @@ from skillcomp.frames.estimates import (
     By,
     estimates,
     grouped,
+    groups,
     listed,
     ordered,
     require_columns,
     row,
     with_method,
 )
+from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.significance import holm
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+_DIMENSION = "comprehension_dimension"
 DELTA_COLUMNS = [*_EXTRA, *MISSING]
 AnyValue = Value | OwnWords | Amount
 
@@ -69,7 +73,8 @@ def paired(
         agent are used. Facts of a case that this frame lacks, such as ``contrast_of``, are taken
         from the outcomes.
     by : str or sequence of str
-        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
+        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``. With
+        ``comprehension_dimension``, p-values are also adjusted for the number of dimensions.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
@@ -127,6 +132,8 @@ def paired(
         ``n_attempts_reference`` count the attempts at cases asked under both conditions,
         ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
         ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
+        With ``by=["comprehension_dimension"]`` there is also ``p_adjusted``, and cases without a
+        dimension are left out.
 
     Raises
     ------
@@ -136,7 +143,7 @@ def paired(
 
     See Also
     --------
-    by_dimension : The same estimates by rubric dimension, adjusted for multiplicity.
+    rates : The rates of the conditions.
     skillcomp.plots.estimates : Draws the result.
 
     Notes
@@ -174,6 +181,11 @@ def paired(
     ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.
+
+    ``p_adjusted`` is adjusted by Holm within each of the other groups, condition and measure, for
+    all of C1 to C9, even if the data have fewer dimensions, so that the data do not choose the
+    number. If a study has its own dimensions, p-values are adjusted for all dimensions of its
+    cases. A dimension without paired cases has no p-value but counts towards this number.
 
     Examples
     --------
@@ -216,7 +228,24 @@ def paired(
         rows = delta_rows(f"delta_{value}", units, contrasts, **rules)
         noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
         result = estimates(rows, by=[*names, "condition"], extra=[*DELTA_COLUMNS], **noted)
-    return with_method(result, cluster, weight)
+    result = with_method(result, cluster, weight)
+    return _adjusted_for_dimensions(result, names) if _DIMENSION in names else result
+
+
+def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Add p-values that are adjusted for the number of dimensions, which are sorted."""
+    deltas = deltas[deltas[_DIMENSION].notna()]
+    family = list(dimension_family(deltas[_DIMENSION]))
+    parts = [deltas.assign(p_adjusted=pd.Series(dtype=float))]
+    for _, part in groups(
+        deltas, [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
+    ):
+        p_values = part.set_index(_DIMENSION)["p_value"].reindex(family).astype(float)
+        adjusted = pd.Series(holm(p_values.to_numpy()), index=family)
+        method = part["method"] + f"; Holm over {len(family)} dimensions"
+        part = part.assign(p_adjusted=part[_DIMENSION].map(adjusted), method=method)
+        parts.append(part.sort_values(_DIMENSION, kind="stable"))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def delta_rows(

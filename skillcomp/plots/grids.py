@@ -75,7 +75,7 @@ def dimensions(
 
     See Also
     --------
-    skillcomp.deltas.by_dimension, skillcomp.deltas.rates
+    skillcomp.deltas.rates, skillcomp.deltas.paired
     """
     where = "plots.dimensions"
     draw.require(frame, [value, x, y], where)

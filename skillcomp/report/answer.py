@@ -474,7 +474,8 @@ def _add_skills(
         into.add(name, possible, deltas.paired, others, **against)
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
     tagged = mine["comprehension_dimension"].notna().any()
-    into.add("dimensions", tagged and not agents, deltas.by_dimension, mine, reference=reference)
+    own: dict[str, Any] = {"by": ["comprehension_dimension"], "reference": reference}
+    into.add("dimensions", tagged and not agents, deltas.paired, mine, **own)
     spent = attempts[_AMOUNTS].notna().any(axis=None)
     into.add("price", spent, deltas.price, mine, attempts, by=agents, reference=reference)
 

@@ -153,7 +153,7 @@ def findings(
     problems : pandas.DataFrame, optional
         The ``problems`` of :func:`skillcomp.read_results` or :func:`skillcomp.from_frame`.
     dimensions : pandas.DataFrame, optional
-        Result of :func:`skillcomp.deltas.by_dimension` over all skills.
+        Result of :func:`skillcomp.deltas.paired` by ``comprehension_dimension``.
     price : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.price` over all skills.
     missing : mapping of str to str, optional
