@@ -56,6 +56,7 @@ _DETAILS: tuple[str, ...] = (
     "gold_drawn",
     "p_limit",
     "overturned",
+    "shown",
 )
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")

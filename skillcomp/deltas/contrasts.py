@@ -37,6 +37,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
     rows_of_group,
+    with_adjusted_p,
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
@@ -309,9 +310,9 @@ def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.Data
     """Adjust p-values by Holm over the pairs of levels with the same values of ``family``."""
     parts = []
     for _, part in groups(result, family):
-        has_p = part["p_value"].notna()
-        p_values = part["p_value"].to_numpy(dtype=float)[has_p]
-        part.loc[has_p, "p_adjusted"] = holm(p_values)
+        p_values = part["p_value"].dropna()
+        adjusted = pd.Series(holm(p_values), p_values.index).reindex(part.index)
         over = f"; Holm over {plural(len(p_values), 'pair')} of {between}"
-        parts.append(part.assign(method=part["method"] + (over if len(p_values) else "")))
+        method = part["method"] + (over if len(p_values) else "")
+        parts.append(with_adjusted_p(part, adjusted).assign(method=method))
     return pd.concat(parts, ignore_index=True) if parts else result

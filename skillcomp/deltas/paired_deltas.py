@@ -32,6 +32,7 @@ from skillcomp.frames.estimates import (
     ordered,
     require_columns,
     row,
+    with_adjusted_p,
     with_method,
 )
 from skillcomp.records import dimension_family
@@ -236,14 +237,13 @@ def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.Data
     """Add p-values that are adjusted for the number of dimensions, which are sorted."""
     deltas = deltas[deltas[_DIMENSION].notna()]
     family = list(dimension_family(deltas[_DIMENSION]))
-    parts = [deltas.assign(p_adjusted=pd.Series(dtype=float))]
-    for _, part in groups(
-        deltas, [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
-    ):
+    keys = [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
+    parts = [deltas]
+    for _, part in groups(deltas, keys):
         p_values = part.set_index(_DIMENSION)["p_value"].reindex(family).astype(float)
         adjusted = pd.Series(holm(p_values.to_numpy()), index=family)
         method = part["method"] + f"; Holm over {len(family)} dimensions"
-        part = part.assign(p_adjusted=part[_DIMENSION].map(adjusted), method=method)
+        part = with_adjusted_p(part.assign(method=method), part[_DIMENSION].map(adjusted))
         parts.append(part.sort_values(_DIMENSION, kind="stable"))
     return pd.concat(parts[1:] or parts, ignore_index=True)
 

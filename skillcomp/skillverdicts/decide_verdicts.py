@@ -15,7 +15,7 @@ from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired, pa
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, grouped, listed, with_method
+from skillcomp.frames.estimates import By, estimates, grouped, listed, with_adjusted_p, with_method
 from skillcomp.skillverdicts.corrected_deltas import (
     FAMILY,
     MOVED,
@@ -289,7 +289,8 @@ def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
     adjusted[claims], limits[claims] = holm(p_values), bounds[steps] if size else bounds
     family = np.where(claims, f"; p adjusted by Holm over {plural(size, 'row')}", "")
     method = deltas["method"].astype("str") + pd.Series(family, deltas.index, dtype="str")
-    return deltas.assign(p_adjusted=adjusted, p_limit=limits, n_family=size, method=method)
+    deltas = with_adjusted_p(deltas, adjusted)
+    return deltas.assign(p_limit=limits, n_family=size, method=method)
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
