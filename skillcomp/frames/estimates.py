@@ -525,11 +525,11 @@ def estimates(
 
 def with_adjusted_p(frame: pd.DataFrame, p_adjusted: Any) -> pd.DataFrame:
     """Add adjusted p-values to an estimates frame, and ``shown``, see :func:`estimates`."""
-    adjusted = np.asarray(p_adjusted, dtype=np.float64)
+    adjusted = pd.Series(np.asarray(p_adjusted, dtype=np.float64), frame.index)
     low, high = frame["ci_low"], frame["ci_high"]
     null = np.where(frame["unit"].eq("ratio"), 1.0, 0.0)
-    shown = (adjusted < 1.0 - frame["ci_level"]) & ((low > null) | (high < null))
-    known = ~np.isnan(adjusted) & low.notna() & high.notna()
+    shown = adjusted.lt(1.0 - frame["ci_level"]) & ((low > null) | (high < null))
+    known = adjusted.notna() & low.notna() & high.notna()
     return frame.assign(p_adjusted=adjusted, shown=shown.astype("boolean").where(known))
 
 

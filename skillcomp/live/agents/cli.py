@@ -20,7 +20,13 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
-from skillcomp.io.redaction import hide, redact, redacted_start
+from skillcomp.io.redaction import (
+    hide,
+    is_secret_name,
+    redact,
+    redacted_start,
+    secrets_inside,
+)
 from skillcomp.io.skills import copy_skill
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
@@ -65,7 +71,6 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # them, claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
-_SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
@@ -499,13 +504,15 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
-        if sign and _SECRET_FLAG.search(name):
+        if sign and is_secret_name(name.lstrip("-")):
             add(value, f"{name.lstrip('-')}, a key")
-        elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
+        elif is_secret_name(before.lstrip("-")) and before.startswith("-") and "=" not in before:
             add(argument, f"{before.lstrip('-')}, a key")
-        header = _HEADER.fullmatch(argument)
-        if header and _SECRET_FLAG.search(header[1]):
+        header = _HEADER.fullmatch(value if sign else argument)
+        if header and is_secret_name(header[1]):
             add(header[2], f"{header[1]}, a key")
+        for secret in secrets_inside(argument):
+            add(secret, "a key")
         for key in _KEY_LIKE.findall(argument):
             if not (_HASH.fullmatch(key) and _OF_HASH.search(f"{before} {argument}")):
                 add(key, "a key")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
+from skillcomp.io.redaction import hide
 from skillcomp.live.agents.agent import Reply, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
@@ -100,6 +101,7 @@ class OpenAIAgent(ServiceAgent):
         if client is None:
             # the user chose the name of the variable, which need not be that of a secret
             self._key_placeholder = f"{key_env}, a key"
+        hide({name: str(text) for name, text in (options or {}).get("extra_headers", {}).items()})
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort

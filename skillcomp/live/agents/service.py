@@ -81,8 +81,8 @@ def error_text(error: BaseException) -> str:
     status = _status_code(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     _hide_sent_keys(error)
-    text = without_control(f"{head}: {getattr(error, 'api_message', None) or error}")
-    return redacted_start(text, MAX_ERROR)
+    text = f"{head}: {getattr(error, 'api_message', None) or error}"
+    return without_control(redacted_start(text, MAX_ERROR))
 
 
 def _hide_sent_keys(error: BaseException) -> None:
@@ -310,6 +310,8 @@ class ServiceAgent(BaseAgent):
             key = getattr(client, name, None)
             if isinstance(key, str) and key != NO_KEY:
                 hide({placeholder: key})
+        headers = getattr(client, "_custom_headers", {})
+        hide({name: value for name, value in headers.items() if isinstance(value, str)})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails.

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
 from skillcomp.io.files import digest, read_own, whole_text
+from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
@@ -91,7 +92,7 @@ class _TaskGrader(BaseGrader):
             last = judgement.replies[-1] if judgement.replies else None
             outcome: dict[str, Any] = {"passed": judgement.passed, "score": judgement.score}
             outcome |= {"cost_usd": cost_of(judgement.replies), "graded_at": datetime.now(UTC)}
-            outcome["rationale"] = whole_text(judgement.reason)[:_MAX_REASON] or None
+            outcome["rationale"] = redacted_start(whole_text(judgement.reason), _MAX_REASON) or None
             if last is not None and judgement.status != "ok":
                 outcome["raw"] = last.answer or last.error
             verdicts.append(on_check(check, position, about, status=judgement.status, **outcome))
