@@ -515,6 +515,8 @@ def estimates(
     """
     names = [*listed(by), *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
+    unknown = [name for name in listed(by) if len(frame) and frame[name].isna().all()]
+    frame = frame.astype(dict.fromkeys(unknown, "str"))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
     checked = with_adjusted_p(checked, checked["p_adjusted"])
