@@ -539,7 +539,7 @@ def test_the_note_names_another_verdict_by_another_interval() -> None:
     assert "by the t interval" not in bounded["note"]
 
 
-@pytest.mark.filterwarnings("ignore::skillcomp.errors.FrameWarning")
+@pytest.mark.filterwarnings("ignore::skillcomp.frames.table_reader.FrameWarning")
 def test_graders_without_versions_can_be_grouped_by_version() -> None:
     outcomes = messy().outcomes
     assert outcomes["grader_version"].isna().all()

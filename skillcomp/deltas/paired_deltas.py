@@ -16,10 +16,9 @@ from skillcomp.contrast import (
     case_table,
     compared_outcomes,
     with_weights,
-    within,
 )
 from skillcomp.deltas.amounts import amount_rows
-from skillcomp.deltas.condition_rates import OwnWords, in_own_words
+from skillcomp.deltas.condition_rates import OwnWords, contrast_rows, in_own_words
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
@@ -31,7 +30,6 @@ from skillcomp.frames.estimates import (
     listed,
     ordered,
     require_columns,
-    row,
     with_adjusted_p,
     with_method,
 )
@@ -202,33 +200,32 @@ def paired(
     ('skill', 0.667, 12)
     """
     names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"reference": reference, "cluster": cluster}
+    how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": levels}
+    rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     if attempts is not None or not isinstance(value, str):
-        how |= {"by": names, "average": levels, "weight": weight, "limit": limit}
-        how |= {"ci_level": ci_level, "interval": interval}
+        how |= {"by": names, "weight": weight, "limit": limit} | rules
         return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
-    how["value"] = value
+    if limit is not None and value not in AMOUNTS:
+        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        if limit is not None:
-            raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
-        how |= {"by": names, "average": levels, "weight": weight}
-        how |= {"ci_level": ci_level, "interval": interval}
-        estimate = partial(paired, **how | {"value": "passed"})
+        estimate = partial(paired, by=names, weight=weight, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
-    how["average"] = levels
+    how["value"] = value
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
-    elif limit is not None:
-        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
         units, contrasts = paired_units(outcomes, by=names, **how, weight=weight)
-        rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-        rows = delta_rows(f"delta_{value}", units, contrasts, **rules)
-        noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-        result = estimates(rows, by=[*names, "condition"], extra=[*DELTA_COLUMNS], **noted)
+        rows = contrast_rows(f"delta_{value}", units, contrasts, cluster=cluster, **rules)
+        result = estimates(
+            rows,
+            by=[*names, "condition"],
+            extra=DELTA_COLUMNS,
+            outcomes=outcomes,
+            reference=reference,
+        )
     result = with_method(result, cluster, weight)
     return _adjusted_for_dimensions(result, names) if _DIMENSION in names else result
 
@@ -246,22 +243,6 @@ def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.Data
         part = with_adjusted_p(part.assign(method=method), part[_DIMENSION].map(adjusted))
         parts.append(part.sort_values(_DIMENSION, kind="stable"))
     return pd.concat(parts[1:] or parts, ignore_index=True)
-
-
-def delta_rows(
-    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
-) -> list[dict[str, Any]]:
-    """Estimate deltas from :func:`paired_units`; return one row of an estimates frame for each.
-
-    ``how`` contains arguments of :func:`skillcomp.contrast.within`.
-    """
-    rows = []
-    for contrast, estimate in zip(contrasts, within(units, contrasts, **how), strict=True):
-        rate, base = estimate.levels
-        about = {"n_dropped": estimate.n_dropped, "rate": rate, "reference_rate": base}
-        about |= dict(zip(MISSING, (*estimate.missing, *estimate.worst), strict=True))
-        rows.append(row(measure, estimate.interval, **about) | contrast.about)
-    return rows
 
 
 def _rows_of_values(
@@ -351,8 +332,9 @@ def paired_units(
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
-    how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
-    checked = compared_outcomes(outcomes, by, what, **how)
+    checked = compared_outcomes(
+        outcomes, by, what, value=value, reference=reference, average=average
+    )
     average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
     units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
