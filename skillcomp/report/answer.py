@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +44,7 @@ from skillcomp.report.study_data import (
     StudyData,
     StudyEstimates,
     add_facts_on_grading,
+    in_order_of,
     opened,
     study_data,
 )
@@ -144,8 +145,7 @@ class Answer:
             return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
         rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
-        places = {name: place for place, name in enumerate(dict.fromkeys(rows["group"]))}
-        return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
+        return in_order_of(rows, "group", rows["group"])
 
     def draw(self, skills: list[str], width: str = "text") -> Any:
         """Draw the headline figure of skills; `width` is as in :func:`skillcomp.style.figure`."""
@@ -307,18 +307,12 @@ def answer(
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
     by_case = skillverdicts.cases(mine, by=by, reference=reference)
-    answers: dict[float, Answer] = {}
 
+    @cache
     def with_margin(other: float) -> Answer:
-        if other not in answers:
-            again = StudyEstimates({**estimates.frames}, {**estimates.missing})
-            for results in (again.frames, again.missing):
-                results.pop("needed", None)
-            decide(again, margin=other)
-            answers[other] = finished(again)
-        return answers[other]
-
-    def finished(results: StudyEstimates) -> Answer:
+        results = StudyEstimates({**estimates.frames}, {**estimates.missing})
+        if other != margin:
+            decide(results, margin=other)
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
         # leave out the limits, because each screen on the page shows its own
@@ -328,8 +322,7 @@ def answer(
         every = {**further.frames, **results.frames}
         return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)
 
-    answers[margin] = finished(estimates)
-    return answers[margin]
+    return with_margin(margin)
 
 
 def _asked_attempts(
@@ -556,9 +549,8 @@ def _skills_by_effect(decided: pd.DataFrame) -> pd.DataFrame:
     main = decided[decided["condition"].eq("skill")]
     main = main if len(main) else decided
     names = main.sort_values("estimate", ascending=False, kind="stable")["skill"]
-    place = {name: at for at, name in enumerate(dict.fromkeys([*names, *decided["skill"]]))}
-    in_order = decided.sort_values("skill", key=lambda skills: skills.map(place), kind="stable")
-    return in_order.reset_index(drop=True)
+    order = [*names, *decided["skill"]]
+    return in_order_of(decided, "skill", order).reset_index(drop=True)
 
 
 def _groups_of_skills(folder: Path) -> dict[str, str]:

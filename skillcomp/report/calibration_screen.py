@@ -10,9 +10,8 @@ import pandas as pd
 from skillcomp import overlap, plots
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
-from skillcomp.report.first_screen import rate_text
 from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.report.study_screen import StudyScreen, cell_table, topic_sentences
 from skillcomp.style import called
 
 
@@ -43,7 +42,8 @@ def calibration_screen(
         rows = rows.dropna(subset=["estimate"]).assign(name=_names_of(rows))
         rows = rows.dropna(subset=["name"]).assign(n=rows["n_texts"])
     headline = _headline(cut, chosen, rows, results)
-    sentences = [("limits", text) for text in _limit_sentences(data, cut, chosen, results)]
+    limits = _limit_sentences(data, cut, chosen)
+    sentences = topic_sentences({"limits": limits}, results.missing)
     table = cell_table([_cells(row) for _, row in rows.iterrows()])
     caption = "Copies found and texts flagged falsely, by length of the n-gram."
     return StudyScreen(
@@ -100,16 +100,14 @@ def _headline(
 
 
 def _cells(row: say.Row) -> dict[str, str]:
-    flagged = rate_text(row)
+    flagged = say.rate_text(row)
     cells = {"Texts": called(row["name"]), "Flagged": flagged, "Number": f"{row['n']:,.0f}"}
     cells["Documents"] = f"{row['n_clusters']:,.0f}"
     limit = "" if pd.isna(row["limit"]) else f"at most {say.rate(row['limit'])}"
     return cells | {"Limit": f"{limit}, kept" if row["keeps_limit"] is True else limit}
 
 
-def _limit_sentences(
-    data: StudyData, cut: pd.DataFrame, chosen: say.Row | None, results: StudyEstimates
-) -> Iterator[str]:
+def _limit_sentences(data: StudyData, cut: pd.DataFrame, chosen: say.Row | None) -> Iterator[str]:
     """Name what limits the calibration, and what shared n-grams cannot show."""
     rows = cut[cut["measure"].eq("chosen_n")]
     if len(rows) and pd.isna(rows["n"].iloc[0]) and chosen is not None:
@@ -117,5 +115,3 @@ def _limit_sentences(
     if data.attempts.empty:
         yield "How often answers copy is not known: there are no answers, only passages."
     yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
-    for name, reason in results.missing.items():
-        yield f"{name.capitalize()}: {reason}"

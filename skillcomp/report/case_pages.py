@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,11 +25,11 @@ from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.case_answers import Answers
-from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
+from skillcomp.report.default_grader import default_grader, default_reference
 from skillcomp.report.escaped_text import Piece, absent, render, visible
 from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
-from skillcomp.report.study_data import opened
+from skillcomp.report.study_data import opened, study_data
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
 _ROW_SIZE = 700  # A row in the list of cases has about this number of characters.
@@ -90,14 +90,14 @@ def write_case_pages(
         with old.open("rb") as file:
             if _GENERATOR in file.read(400):
                 old.unlink()
-    skills = list(dict.fromkeys(skill for skill, _ in data.keys))
-    stems = dict(zip(skills, _file_stems(skills), strict=True))
-    shared = {"report": report, "pages_of": {name: f"{stems[name]}.html" for name in skills}}
+    keys_of: dict[str, list[Key]] = {}
+    for key in data.keys:
+        keys_of.setdefault(key[0], []).append(key)
+    stems = dict(zip(keys_of, _file_stems(keys_of), strict=True))
+    shared = {"report": report, "pages_of": {name: f"{stems[name]}.html" for name in keys_of}}
     rows = []
-    for skill in skills:
-        keys = [key for key in data.keys if key[0] == skill]
-        pages = _pages_of_skill(data, keys, stems[skill], shared)
-        for name, html in pages:
+    for skill, keys in keys_of.items():
+        for name, html in _pages_of_skill(data, keys, stems[skill], shared):
             replace_file(folder / name, html.encode())
         rows.append({"skill": skill, "n_cases": len(keys), "page": f"{stems[skill]}.html"})
     columns = {"skill": "str", "n_cases": "int64", "page": "str"}
@@ -123,20 +123,13 @@ class _CaseData:
 def _read_study(
     study: RunStore | Frames, grader: str | None, reference: str | None, round: int, checks: Checks
 ) -> _CaseData:
-    described = None
-    if isinstance(study, Frames):
-        cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
-    else:
-        cases, attempts = frames.cases(study), frames.attempts(study)
-        verdicts, gold = frames.verdicts(study, round="all"), frames.gold(study)
-        described = frames.checks(study)
-    of_round = verdicts["round"].fillna(1).eq(round)
-    # name the graders before a round is selected, so that they have the same names as in the answer
-    verdicts = grader_versions(verdicts)
-    verdicts = verdicts[of_round] if of_round.any() else verdicts
+    data = study_data(study, round)
+    cases, attempts, gold = data.cases, data.attempts, data.gold
+    described = None if isinstance(study, Frames) else frames.checks(study)
+    verdicts = data.every if data.verdicts.empty else data.verdicts
     graders = ordered(verdicts["grader"].dropna())
     first = default_grader(verdicts, grader, gold=gold) if graders else ""
-    graders = [first, *(name for name in graders if name != first)] if graders else []
+    graders = list(dict.fromkeys([first, *graders])) if graders else []
     conditions = ordered(pd.concat([attempts["condition"], verdicts["condition"]]))
     answers = Answers(attempts, verdicts, gold, cases, described, None, 6)
     rates, deltas, unknown, problem = _changes(verdicts, cases, attempts, first, reference, checks)
@@ -151,11 +144,10 @@ def _read_study(
         (row["skill"], row["case_id"]): [str(row[n]) for n in _FACTS if not absent(row[n])]
         for row in cases[[*CASE, *_FACTS]].to_dict("records")
     }
-    notes = [problem] if problem else []
     lacking = {"prompts": cases["prompt"], "answers": attempts["answer"]}
-    absent_texts = [name for name, texts in lacking.items() if not texts.notna().any()]
-    if absent_texts:
-        notes.append(f"The data have no {' and no '.join(absent_texts)}.")
+    absent_texts = [name for name, texts in lacking.items() if texts.isna().all()]
+    lack = f"The data have no {' and no '.join(absent_texts)}." if absent_texts else ""
+    notes = list(filter(None, [problem, lack]))
     order = "in the order of the study" if rates.empty else _order_in_words(main)
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
@@ -249,7 +241,7 @@ def _lines_by_case(
     return by_case
 
 
-def _file_stems(skills: Sequence[str]) -> list[str]:
+def _file_stems(skills: Iterable[str]) -> list[str]:
     """Return a lowercase file stem for each skill; stems differ and are valid on every system."""
     stems: list[str] = []
     for skill in skills:
@@ -299,14 +291,13 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
             _verdict_marks(panel["verdicts"], check["id"], graders, of_panel)
             for panel, of_panel in zip(panels, labels, strict=True)
         ]
+    answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
-        ours = [note["who"] == data.graders[0] for note in panel["notes"]]
-        notes = list(zip(panel["notes"], ours, strict=True))
-        panel["notes"] = [note for note, is_ours in notes if is_ours]
-        panel["other_notes"] = [note for note, is_ours in notes if not is_ours]
-    columns = dict.fromkeys(panel["condition"] for panel in panels)
-    answers = {name: [p for p in panels if p["condition"] == name] for name in columns}
+        notes = panel["notes"]
+        panel["notes"] = [note for note in notes if note["who"] == data.graders[0]]
+        panel["other_notes"] = [note for note in notes if note["who"] != data.graders[0]]
+        answers.setdefault(panel["condition"], []).append(panel)
     return render(
         "cases-article",
         **row,

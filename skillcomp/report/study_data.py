@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -162,6 +162,12 @@ def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.Da
     return every[rounds.eq(round)].reset_index(drop=True)
 
 
+def in_order_of(rows: pd.DataFrame, column: str, values: Iterable[Any]) -> pd.DataFrame:
+    """Sort rows by the first place that the value of a column has among `values`."""
+    place = {value: at for at, value in enumerate(dict.fromkeys(values))}
+    return rows.sort_values(column, key=lambda cells: cells.map(place), kind="stable")
+
+
 def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
     """Add frames to `into`, if they have rows: labellers, unusable, rounds and addressing."""
     for name, rows in (("labellers", _labellers(data)), ("unusable", _unusable_verdicts(data))):
@@ -181,12 +187,11 @@ def _labellers(data: StudyData) -> pd.DataFrame:
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
     counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
-    for column, families in (
-        ("answered", data.attempts["agent_family"]),
-        ("graded", data.verdicts["grader_family"]),
-    ):
-        counts[column] = counts["labeller_family"].isin(families.dropna().unique())
-    return counts
+    family = counts["labeller_family"]
+    return counts.assign(
+        answered=family.isin(data.attempts["agent_family"].dropna()),
+        graded=family.isin(data.verdicts["grader_family"].dropna()),
+    )
 
 
 def _unusable_verdicts(data: StudyData) -> pd.DataFrame:

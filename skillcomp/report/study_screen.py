@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp import style
+from skillcomp import plots, style
 from skillcomp.table import Table
 
 # title of the sentences on each topic, in the order of the screen
@@ -91,9 +91,8 @@ class StudyScreen:
         rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
         lines = [self.headline, *rows]
         for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
-            if not sentences:
-                continue
-            lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
+            if sentences:
+                lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
         return lines
 
     @property
@@ -108,6 +107,19 @@ class StudyScreen:
             items = Markup("").join(Markup("<li>{}</li>").format(text) for text in sentences)
             parts.append(Markup("<p>{}</p><ul>{}</ul>").format(title, items))
         return str(Markup("").join(parts))
+
+
+def topic_sentences(
+    texts: Mapping[str, Iterable[str]], missing: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return topic and text of each sentence; each missing estimate has one with its reason."""
+    sentences = [(topic, text) for topic, own in texts.items() for text in own]
+    return sentences + [("limits", f"{n.capitalize()}: {why}") for n, why in missing.items()]
+
+
+def draw_shares(rows: pd.DataFrame, label: str) -> Any:
+    """Draw shares by grader and measure."""
+    return plots.estimates(rows, y="grader", hue="measure", label=label)
 
 
 def cell_table(rows: Sequence[dict[str, str]]) -> Table:

@@ -104,15 +104,14 @@ def threshold_sentences(cut: pd.DataFrame, copies: str = "copies") -> list[str]:
     """
     columns = ["rule", "n", "cut", "measure", "estimate", "ci_low", "ci_high", "n_texts", "limit"]
     require_columns(cut, [*columns, "chosen", "note"], "report.threshold_sentences")
-    parts = cut.groupby("skill", sort=False) if "skill" in cut else [("", cut)]
     return [
-        (f"{called(skill)}: " if skill else "") + " ".join(_sentences_of_threshold(part, copies))
-        for skill, part in parts
+        " ".join([*(f"{called(name)}:" for name in skill), *_sentences_of_threshold(part, copies)])
+        for skill, part in say.parts_by(cut, "skill")
     ]
 
 
 def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
-    chosen = cut[cut["chosen"].fillna(False).astype(bool)]
+    chosen = say.marked(cut, "chosen")
     if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
         why = say.reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
         yield f"With {copies}, no threshold can be chosen: {why}."
@@ -170,7 +169,7 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
     columns = ["condition", "effect", "size", "power", "n_skills", "n_repeats", "measure"]
     require_columns(needed, [*columns, "estimate", "note"], "report.plan_sentences")
     rows = needed[needed["measure"].eq("cases_in_all")]
-    by = [name for name in _PLAN if name in rows]
+    by = say.columns_of(rows, *_PLAN)
     return [_plan_sentence(part) for _, part in rows.groupby(by, sort=False, dropna=False)]
 
 
