@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
-from skillcomp.report.case_answers import Answers
+from skillcomp.report.case_answers import Answers, Item, Row
 from skillcomp.report.default_grader import default_grader, default_reference
-from skillcomp.report.escaped_text import Piece, absent, render, visible
+from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
 from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import opened, study_data
@@ -111,7 +110,7 @@ class _CaseData:
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
-    lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
+    lines: Mapping[Key, list[Row]]  # Per agent: passes by condition, and the change.
     # Filter codes, such as 0.1.n for condition 0, grader 1 and the state n (unknown).
     hits: Mapping[Key, list[str]]
     graders: list[str]
@@ -148,7 +147,12 @@ def _read_study(
     absent_texts = [name for name, texts in lacking.items() if texts.isna().all()]
     lack = f"The data have no {' and no '.join(absent_texts)}." if absent_texts else ""
     notes = list(filter(None, [problem, lack]))
-    order = "in the order of the study" if rates.empty else _order_in_words(main)
+    order = "in the order of the study"
+    if len(main):
+        compared = listing(main["condition"].unique())
+        order = f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
+    elif len(rates):
+        order = "those with the most failures first"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
     return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
@@ -196,13 +200,6 @@ def _hits_by_case(
     return hits
 
 
-def _order_in_words(main: pd.DataFrame) -> str:
-    if main.empty:
-        return "those with the most failures first"
-    compared = listing(main["condition"].unique())
-    return f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
-
-
 def _worst_first(
     tables: Sequence[pd.DataFrame], main: pd.DataFrame, rates: pd.DataFrame
 ) -> list[Key]:
@@ -218,13 +215,13 @@ def _worst_first(
 
 def _lines_by_case(
     rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str]
-) -> dict[Key, list[dict[str, Any]]]:
+) -> dict[Key, list[Row]]:
     """Return for each case a line per agent: passes under each condition, and the change."""
     several = rates["agent"].nunique() > 1
-    lines: dict[tuple[str, str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str, str], Row] = {}
     for skill, case, agent, condition, n, rate in rates.itertuples(index=False, name=None):
-        start: dict[str, Any] = {"agent": agent if several else None, "passes": {}}
-        start |= {"change": "", "look": ""}
+        shown = agent if several else None
+        start: Row = {"agent": shown, "passes": {}, "change": "", "look": ""}
         line = lines.setdefault((skill, case, agent), start)
         line["passes"][condition] = f"{n * rate:.0f} of {n}" if n else "NA"
     names = [*CASE, "agent", "delta"]
@@ -233,7 +230,7 @@ def _lines_by_case(
         if not absent(delta) and not line["change"]:
             line["change"] = bare(signed(delta))
             line["look"] = "fail" if delta < 0 else "pass" if delta > 0 else "none"
-    by_case: dict[Key, list[dict[str, Any]]] = {}
+    by_case: dict[Key, list[Row]] = {}
     for (skill, case, _), line in lines.items():
         by_case.setdefault((skill, case), []).append(
             line | {"passes": [line["passes"].get(name, "–") for name in conditions]}
@@ -258,8 +255,13 @@ def _pages_of_skill(
     pages: list[list[Markup]] = [[]]
     rows, size = [], _ROW_SIZE * len(keys)
     for number, key in enumerate(keys, 1):
-        row = {"number": number, "case": key[1], "facts": data.facts.get(key, [])}
-        row |= {"hits": " ".join(data.hits.get(key, [])), "lines": data.lines.get(key, [])}
+        row = {
+            "number": number,
+            "case": key[1],
+            "facts": data.facts.get(key, []),
+            "hits": " ".join(data.hits.get(key, [])),
+            "lines": data.lines.get(key, []),
+        }
         article = _case_article(data, key, row)
         if size + len(article) > _PAGE_SIZE and pages[-1]:
             pages.append([])
@@ -269,14 +271,24 @@ def _pages_of_skill(
         prompt = " ".join((data.answers.prompt(*key) or "")[: 2 * _PROMPT_START].split())
         rows.append(row | {"page": len(pages), "prompt": prompt[:_PROMPT_START]})
     names = [f"{stem}.html", *(f"{stem}.{number}.html" for number in range(2, len(pages) + 1))]
-    script = (files("skillcomp") / "templates" / "cases.js").read_text(encoding="utf-8")
-    style = (files("skillcomp") / "templates" / "explore.css").read_text(encoding="utf-8")
+    script = template_text("cases.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    look: Mapping[str, Any] = {"script": Markup(script), "style": Markup(style), "digest": digest}
     for number, articles in enumerate(pages, 1):
-        about = {"rows": rows if number == 1 else [], "articles": articles, "number": number}
-        about |= {"skill": keys[0][0], "n_cases": len(keys), "names": names, "data": data}
-        yield names[number - 1], render("cases", **about, **look, **shared)
+        html = render(
+            "cases",
+            rows=rows if number == 1 else [],
+            articles=articles,
+            number=number,
+            skill=keys[0][0],
+            n_cases=len(keys),
+            names=names,
+            data=data,
+            script=Markup(script),
+            style=Markup(template_text("explore.css")),
+            digest=digest,
+            **shared,
+        )
+        yield names[number - 1], html
 
 
 def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
@@ -313,7 +325,7 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
 
 
 def _verdict_marks(
-    verdicts: Mapping[tuple[str, str], list[dict[str, Any]]],
+    verdicts: Mapping[Item, list[Row]],
     check: str,
     graders: Sequence[str],
     gold: Sequence[Mapping[str, Any]],
