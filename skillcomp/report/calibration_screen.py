@@ -31,15 +31,13 @@ def calibration_screen(
     """
     # in a skill study, a chapter calibrates on the answers, so leave the answers out here
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
-    about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
-    about["tokenizer"] = data.tokenizer
-    results.add("calibration", True, _calibration, data, with_answers=alone, **about)
+    results.add("calibration", True, _calibration, data, with_answers=alone)
     cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure"]))
     chosen = _chosen_row(cut)
     rows = cut.iloc[:0]
     if chosen is not None:
         rows = cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])]
-        rows = rows.dropna(subset=["estimate"]).assign(name=_names_of(rows))
+        rows = say.known(rows).assign(name=_names_of(rows))
         rows = rows.dropna(subset=["name"]).assign(n=rows["n_texts"])
     headline = _headline(cut, chosen, rows, results)
     limits = _limit_sentences(data, cut, chosen)
@@ -51,19 +49,20 @@ def calibration_screen(
     )
 
 
-def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.DataFrame:
+def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
     """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
-    if not with_answers:
-        return overlap.calibrate(**about)
-    how = {name: about[name] for name in ("skills", "tokenizer")}
-    shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
-    return overlap.calibrate(shared, data.attempts, **about)
+    how: dict[str, Any] = {"skills": data.skills, "tokenizer": data.tokenizer}
+    answers: list[pd.DataFrame] = []
+    if with_answers:
+        shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
+        answers = [shared, data.attempts]
+    return overlap.calibrate(*answers, passages=data.passages, n_resamples=200, **how)
 
 
 def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
     """Return the row of the chosen length or, if none was chosen, of the estimated length."""
     for measure in ("chosen_n", "estimated_n"):
-        rows = cut[cut["measure"].eq(measure)]
+        rows = say.rows_of(cut, measure)
         if len(rows) and pd.notna(rows["n"].iloc[0]):
             return rows.iloc[0]
     return None
@@ -109,7 +108,7 @@ def _cells(row: say.Row) -> dict[str, str]:
 
 def _limit_sentences(data: StudyData, cut: pd.DataFrame, chosen: say.Row | None) -> Iterator[str]:
     """Name what limits the calibration, and what shared n-grams cannot show."""
-    rows = cut[cut["measure"].eq("chosen_n")]
+    rows = say.rows_of(cut, "chosen_n")
     if len(rows) and pd.isna(rows["n"].iloc[0]) and chosen is not None:
         yield f"Whether the limit of false flags is kept is not known: {say.reason(rows.iloc[0])}."
     if data.attempts.empty:

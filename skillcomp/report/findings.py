@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -423,9 +423,13 @@ def _skill_text(
 
 def is_unconfirmed(row: Row) -> bool:
     """Return whether the grader alone gives a verdict that the correction does not confirm."""
-    overturned = row.get("overturned", False) and not row.get("assume_missing", "")
     alone = row.get("verdict_uncorrected", "undetermined")
-    return bool(row["verdict"] == "undetermined" != alone and not overturned)
+    return bool(row["verdict"] == "undetermined" != alone and not _is_overturned(row))
+
+
+def _is_overturned(row: Row) -> bool:
+    """Return whether the missing answers could overturn a verdict, and nothing is assumed."""
+    return bool(row.get("overturned", False) and not row.get("assume_missing", ""))
 
 
 def _labels_in_words(row: Row) -> str:
@@ -592,8 +596,8 @@ def _gap_text(rows: pd.DataFrame, treatment: str) -> str:
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
     """Describe the effects of the two factors of a factorial study, such as content and form."""
     for start, part in _parts_by_source(effects):
-        for sentence in _effect_sentences(part):
-            yield sentence._replace(text=start + sentence.text)
+        for text in _effect_texts(part):
+            yield Sentence(start + text)
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
@@ -605,14 +609,14 @@ def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
     return [(f"{', '.join(map(called, key))}: ", part) for key, part in parts]
 
 
-def _effect_sentences(effects: pd.DataFrame) -> Sentences:
+def _effect_texts(effects: pd.DataFrame) -> Iterator[str]:
     """Describe the effects of the two factors for one agent and one grader version."""
     of = {(row["effect"], row["at"]): row for _, row in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))
     if len(factors) != 2 or pd.isna(of[factors[0], ""]["estimate"]):
         why = say.reason(next(iter(of.values()))) if of else "no effects were given"
-        yield Sentence(f"What is content and what is form is not known: {why}.")
+        yield f"What is content and what is form is not known: {why}."
         return
     first, second = factors
     parts = [f"its {name} by {say.change(of[name, ''])}" for name in factors]
@@ -620,7 +624,7 @@ def _effect_sentences(effects: pd.DataFrame) -> Sentences:
     if say.has_estimate(total):
         parts.append(f"any document by {say.change(of['any document', ''])}")
         start = f"The document changes the pass rate by {say.change(total)}: "
-    yield Sentence(f"{start}{say.listing(parts)}{say.on_cases(of[first, ''])}.")
+    yield f"{start}{say.listing(parts)}{say.on_cases(of[first, ''])}."
     at_levels = [
         f"where {first} is {at}, {second} changes it by {say.change(row)} of a room of "
         f"{say.size(1.0 - row['reference_rate'])}"
@@ -629,7 +633,7 @@ def _effect_sentences(effects: pd.DataFrame) -> Sentences:
     ]
     if at_levels:
         text = "; ".join(at_levels)
-        yield Sentence(f"{text[:1].upper()}{text[1:]}.")
+        yield f"{text[:1].upper()}{text[1:]}."
 
 
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
@@ -675,7 +679,7 @@ def _control_sentences(controls: pd.DataFrame) -> Sentences:
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
     """Describe by condition how often the right skills fired, and how often a wrong one did."""
-    for key, part in say.parts_by(detection.dropna(subset=["estimate"]), "agent", "condition"):
+    for key, part in say.parts_by(say.known(detection), "agent", "condition"):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
         clauses = []
         if (exact := row.get(("exact", "all"))) is not None:
@@ -704,7 +708,7 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
 
 def _goal_sentences(goals: pd.DataFrame) -> Sentences:
     by = "agent", "grader", "grader_version", "condition"
-    for key, part in say.parts_by(goals.dropna(subset=["estimate"]), *by):
+    for key, part in say.parts_by(say.known(goals), *by):
         shares = [f"{row['goal']} {say.share(row)}" for _, row in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(shares)} of the attempts."
         yield Sentence(text, key[-1])
@@ -719,9 +723,7 @@ def _limit_sentences(
     by = say.columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
-    overturned = undecided.get("overturned", pd.Series(False, undecided.index))
-    assumed = undecided.get("assume_missing", pd.Series("", undecided.index))
-    overturned = overturned & assumed.eq("")
+    overturned = undecided.apply(_is_overturned, axis=1).astype(bool)
     for _, row in undecided[overturned].drop_duplicates(by).iterrows():
         text = "more cases would not settle this; the missing answers would."
         yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])

@@ -140,7 +140,7 @@ def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
         return
     pairs = drift[drift["measure"].isin(["specificity_change", "pass_rate_change"])]
     for (name, *_), part in say.parts_by(pairs, "grader", "reference", "agent"):
-        rows = say.by_measure(part.dropna(subset=["estimate"]))
+        rows = say.by_measure(say.known(part))
         for measure in ("specificity_change", "pass_rate_change"):
             if measure in rows:
                 yield Sentence(f"{change_text(rows[measure])}.", name)

@@ -55,7 +55,7 @@ def can_judge_graders(data: StudyData) -> bool:
 
 def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) -> str:
     """Return one sentence on how often a grader, the best of `n_graders`, agrees with gold."""
-    rows = say.by_measure(agreement[agreement["grader"].eq(grader)])
+    rows = say.of_grader(agreement, grader)
     raw = rows.get("raw_agreement")
     if not say.has_estimate(raw):
         reason = "it has no gold labels" if raw is None else say.reason(raw)
@@ -141,9 +141,8 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     passed = labels["gold"].astype("boolean")
     labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
     every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
-    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
-    rows = reliability.drift(every, reference_grader=_GOLD, **how)
-    return rows[rows["measure"].eq("pass_rate_change")]
+    rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
+    return say.rows_of(rows, "pass_rate_change")
 
 
 def _table_of_graders(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -> Table:
@@ -180,10 +179,10 @@ def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """Return the rank of each grader by agreement, with its interval, such as "1 [1, 3]"."""
     if "ranks" not in estimates:
         return {}
-    rows = estimates["ranks"][estimates["ranks"]["measure"].eq("agreement_rank")]
+    rows = say.rows_of(estimates["ranks"], "agreement_rank")
     return {
         row["grader"]: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
-        for _, row in rows.dropna(subset=["estimate", "ci_low"]).iterrows()
+        for _, row in say.known(rows, "ci_low").iterrows()
     }
 
 
@@ -191,7 +190,7 @@ def _rows_of_figure(agreement: pd.DataFrame | None) -> pd.DataFrame:
     """Return agreement, false passes and false fails of the graders that agree most with gold."""
     if agreement is None:
         return pd.DataFrame()
-    raw = agreement[agreement["measure"].eq("raw_agreement")]
+    raw = say.rows_of(agreement, "raw_agreement")
     order = raw.sort_values("estimate", ascending=False, kind="stable")["grader"].head(_MOST)
     rows = agreement[agreement["measure"].isin(["raw_agreement", *_ERRORS])]
     rows = rows[rows["grader"].isin(order)]
@@ -215,14 +214,14 @@ def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Describe leniency against gold, and the biases that can be estimated."""
     leniency = estimates.get("leniency", pd.DataFrame({"estimate": []}))
-    for _, row in leniency.dropna(subset=["estimate"]).iterrows():
+    for _, row in say.known(leniency).iterrows():
         rates = f"it passes {say.rate(row['rate'])} of {row['n']:,.0f} items and gold "
         rates += f"{say.rate(row['reference_rate'])}, {say.change(row)}"
         words = "is lenient", "is strict", "is not shown to be lenient or strict"
         word = say.direction(row, *words)
         yield f"{row['grader']} {word}: {rates}."
     if "biases" in estimates:
-        identified = estimates["biases"].dropna(subset=["estimate"])
+        identified = say.known(estimates["biases"])
         if len(identified):
             yield from about_graders(biases=identified)
 
@@ -240,7 +239,7 @@ def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iter
     """Describe changes in agreement and in errors; in a study of pairs, only in agreement."""
     if drift is None:
         return
-    rows = drift[drift["measure"].eq("agreement_change")].dropna(subset=["estimate", "ci_low"])
+    rows = say.known(say.rows_of(drift, "agreement_change"), "ci_low")
     for _, row in rows.iterrows():
         n, unit = (row["n"] / 2, "comparisons") if pairs else (row["n"], "items")
         yield f"{change_text(row)} on {n:,.0f} {unit}."
@@ -259,11 +258,11 @@ def difference_sentences(
         yield from change_sentences(estimates.get("drift"))
         return
     rows = estimates["ranks"]
-    rows = rows[rows["measure"].eq("agreement_difference")]
+    rows = say.rows_of(rows, "agreement_difference")
     n = len(rows)
     own = rows[rows["grader"].eq(grader) | rows["reference"].eq(grader)]
     parts: dict[str, list[str]] = {"more": [], "less": [], "open": []}
-    for _, row in own.dropna(subset=["estimate"]).iterrows():
+    for _, row in say.known(own).iterrows():
         is_first = row["grader"] == grader
         change = row if is_first else say.complement_of(0, row)
         word = "more" if change["estimate"] > 0 else "less"
@@ -307,7 +306,7 @@ def gold_sentences(
         yield f"{count} {units} have no gold label."
     else:
         yield f"All {units} have a gold label."
-    rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
+    rows = say.of_grader(agreement, grader)
     texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
         if per_item > 1 and measure in _ERRORS:  # in pairs, false passes and false fails are equal

@@ -168,21 +168,40 @@ def build(
     todo: SimpleQueue[Any] = SimpleQueue()
     own = notebooks is None
     with _executed_chapters(todo, list(defaults), share_kernel=own, progress=progress) as books:
-        result, problem = _answer_or_reason(study, grader, how)
+        result: Answer | None = None
+        problem = ""
+        try:
+            result = answer(study, grader=grader, **how)
+        except SkillcompError as error:
+            problem = str(error)
         if result and result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
             defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
         if result and values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
-        values = _with_paths(values, study, out)
+        # a notebook runs in its own folder, where a relative path would lead elsewhere
+        values["OUT"] = str(out.resolve())
+        if isinstance(study, RunStore):
+            values["DATA"] = str(study.path.resolve())
+        if "STORE" in values:
+            values["STORE"] = str(Path(str(values["STORE"])).resolve())
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         pages = _pages_of_cases(study, out, result, reference, how["round"], checks)
         figures = _headline_figures(result, out, study.fingerprint)
     sentences = [] if result is None else list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
-    parts: dict[str, Any] = {"case_pages": pages, "figures": figures, "chapters": chapters}
-    page = _write_page(study, name, out, result, **parts, problem=problem, lacking=lacking)
+    page = _write_page(
+        study,
+        name,
+        out,
+        result,
+        case_pages=pages,
+        figures=figures,
+        chapters=chapters,
+        problem=problem,
+        lacking=lacking,
+    )
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -208,21 +227,6 @@ def _defaults_by_notebook(
     return {path: named_parameters(path) for path in paths}
 
 
-def _with_paths(
-    values: Mapping[str, object], study: RunStore | Frames, out: Path
-) -> dict[str, object]:
-    """Add the parameters DATA and OUT to `values`, and make the path STORE absolute.
-
-    A notebook runs in its own folder, where a relative path would lead elsewhere.
-    """
-    paths: dict[str, object] = {"OUT": str(out.resolve())}
-    if isinstance(study, RunStore):
-        paths["DATA"] = str(study.path.resolve())
-    if "STORE" in values:
-        paths["STORE"] = str(Path(str(values["STORE"])).resolve())
-    return {**values, **paths}
-
-
 def write_answer(
     result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
 ) -> Path:
@@ -242,10 +246,17 @@ def _pages_of_cases(
     checks: Checks,
 ) -> pd.DataFrame:
     """Write the case pages; return one row per skill, or no rows if they cannot be written."""
-    how: dict[str, Any] = {"reference": reference, "round": round, "checks": checks}
     grader = (result.grader or None) if result is not None else None
     try:
-        return write_case_pages(study, out / CASES, grader=grader, report="../index.html", **how)
+        return write_case_pages(
+            study,
+            out / CASES,
+            grader=grader,
+            report="../index.html",
+            reference=reference,
+            round=round,
+            checks=checks,
+        )
     except SkillcompError:  # the page says why the study cannot be read
         return pd.DataFrame(columns=["skill", "n_cases", "page"])
 
@@ -270,13 +281,19 @@ def _write_page(
     drawn = [*figures, *probe["figures"], *(f for chapter in chapters for f in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
-    content = _first_page(result, problem, study.fingerprint)
-    content["case_pages"] = case_pages.to_dict("records")
-    content |= {"study": name, "archive": archive, "version": skillcomp.__version__}
-    content["probe"] = probe
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
-    html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
+    html = _page_template().render(
+        **_first_page(result, problem, study.fingerprint),
+        case_pages=case_pages.to_dict("records"),
+        study=name,
+        archive=archive,
+        version=skillcomp.__version__,
+        probe=probe,
+        figures=figures,
+        chapters=chapters,
+        lacking=lacking,
+    )
     page = out / "index.html"
     # make links to files of the chapters relative to the page
     html = _with_unbroken_numbers(html.replace(f"{out.resolve().as_posix()}/", ""))
@@ -336,16 +353,6 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
-
-
-def _answer_or_reason(
-    study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
-) -> tuple[Answer | None, str]:
-    """Return the answer and an empty text, or None and the reason why there is no answer."""
-    try:
-        return answer(study, grader=grader, **how), ""
-    except SkillcompError as error:
-        return None, str(error)
 
 
 def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str, object]]) -> None:

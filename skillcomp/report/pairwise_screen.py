@@ -78,7 +78,7 @@ def pairwise_screen(
 
 def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
     """Return one sentence on a judge: its consistency, position bias and agreement with gold."""
-    rows = say.by_measure(position[position["grader"].eq(judge)])
+    rows = say.of_grader(position, judge)
     same, points = rows.get("position_consistency"), rows.get("position_points")
     once = rows.get("first_wins") if same is None else None
     if say.has_estimate(once):
@@ -93,7 +93,7 @@ def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, j
         if say.has_estimate(points):
             text += f"; being shown first is worth {say.points(points)}"
     if agreement is not None:
-        rows = say.by_measure(agreement[agreement["grader"].eq(judge)])
+        rows = say.of_grader(agreement, judge)
         if say.has_estimate(raw := rows.get("raw_agreement")):
             text += f"; it agrees with gold in {say.rate_text(raw)} of {raw['n'] / _SIDES:,.0f} "
             text += "comparisons"
@@ -106,7 +106,7 @@ def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | No
     for grader, part in position.groupby("grader", sort=False):
         rows, row = say.by_measure(part), {"Grader": str(grader)}
         if agreement is not None:
-            gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
+            gold = say.of_grader(agreement, grader)
             row["Agrees with gold"] = say.rate_text(gold.get("raw_agreement"))
             row["Kappa"] = say.coefficient_text(gold.get("cohen_kappa"))
         same, points = rows.get("position_consistency"), rows["position_points"]

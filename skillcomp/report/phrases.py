@@ -56,8 +56,7 @@ def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
 def naive_and_best(rows: pd.DataFrame) -> list[Row | None]:
     """Return the uncorrected and the recommended row; None for a row without an estimate."""
     parts = rows[rows["estimator"].eq("naive")], marked(rows)
-    known = [part.dropna(subset=["estimate"]) for part in parts]
-    return [part.iloc[0] if len(part) else None for part in known]
+    return [part.iloc[0] if len(part) else None for part in map(known, parts)]
 
 
 def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
@@ -82,6 +81,21 @@ def direction(row: Row, above: str, below: str, neither: str) -> str:
     if row["ci_low"] > 0:
         return above
     return below if row["ci_high"] < 0 else neither
+
+
+def rows_of(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of one measure."""
+    return frame[frame["measure"].eq(measure)]
+
+
+def known(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """Return the rows with an estimate, and with a value in each of the columns `more`."""
+    return rows.dropna(subset=["estimate", *more])
+
+
+def of_grader(frame: pd.DataFrame | None, grader: str) -> dict[Any, Row]:
+    """Return the rows of a grader by measure; empty without a frame."""
+    return {} if frame is None else by_measure(frame[frame["grader"].eq(grader)])
 
 
 def complement_of(total: float, row: Row) -> Row:

@@ -82,9 +82,15 @@ class StudyData:
         verdicts = self.verdicts.iloc[:0] if self.is_of_pairs else self.verdicts
         gold = self.gold.iloc[:0] if self.is_of_pairs else self.gold
         items = len(verdicts[["attempt_id", "check_id"]].drop_duplicates())
-        sizes = {"cases": len(self.cases), "items": items, "graders": len(self.graders)}
-        sizes |= {"verdicts": len(verdicts), "gold labels": len(gold)}
-        sizes |= {"comparisons": len(self.pairwise), "passages": len(self.passages)}
+        sizes = {
+            "cases": len(self.cases),
+            "items": items,
+            "graders": len(self.graders),
+            "verdicts": len(verdicts),
+            "gold labels": len(gold),
+            "comparisons": len(self.pairwise),
+            "passages": len(self.passages),
+        }
         return {name: n for name, n in sizes.items() if n}
 
     def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
@@ -136,8 +142,10 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
 
 
 def study_data(study: RunStore | Frames, round: int) -> StudyData:
-    """Read the frames of a study with the verdicts of a round."""
-    whole = isinstance(study, Frames)
+    """Read the frames of a study with the verdicts of a round.
+
+    Frames with a single round are read whole.
+    """
     if isinstance(study, Frames):
         names = ("cases", "attempts", "gold", "pairwise", "passages")
         read = {name: getattr(study, name) for name in names}
@@ -149,17 +157,13 @@ def study_data(study: RunStore | Frames, round: int) -> StudyData:
         skills = study.skills
     every = grader_versions(own)
     base_names = dict(zip(every["grader"], own["grader"], strict=True))
-    verdicts = _verdicts_of_round(every, round, whole=whole)
-    about: dict[str, Any] = {"skills": skills, "facts": facts, "base_names": base_names}
-    return StudyData(**read, verdicts=verdicts, every=every, **about)
-
-
-def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
-    """Return the verdicts of a round; with `whole`, return all if they are of a single round."""
     rounds = every["round"].fillna(1)
-    if whole and rounds.nunique() == 1:
-        return every
-    return every[rounds.eq(round)].reset_index(drop=True)
+    verdicts = every
+    if not (isinstance(study, Frames) and rounds.nunique() == 1):
+        verdicts = every[rounds.eq(round)].reset_index(drop=True)
+    return StudyData(
+        **read, verdicts=verdicts, every=every, skills=skills, facts=facts, base_names=base_names
+    )
 
 
 def in_order_of(rows: pd.DataFrame, column: str, values: Iterable[Any]) -> pd.DataFrame:

@@ -80,6 +80,10 @@ class StudyScreen:
         topics = dict.fromkeys(frame["topic"])
         return [(TITLES[t], list(frame.loc[frame["topic"].eq(t), "sentence"])) for t in topics]
 
+    @property
+    def _sections(self) -> list[tuple[str, list[str]]]:
+        return [*self.boxes, (TITLES["limits"], self.limits)]
+
     def draw(self) -> Any:
         """Draw the figure of the screen."""
         with style.use():
@@ -90,7 +94,7 @@ class StudyScreen:
         cells = self.table.cells
         rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
         lines = [self.headline, *rows]
-        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+        for title, sentences in self._sections:
             if sentences:
                 lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
         return lines
@@ -103,7 +107,7 @@ class StudyScreen:
     def html(self) -> str:
         """Return the screen as escaped HTML, without its figure."""
         parts = [Markup("<p><b>{}</b></p>").format(self.headline), Markup(self.table.html())]
-        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+        for title, sentences in self._sections:
             items = Markup("").join(Markup("<li>{}</li>").format(text) for text in sentences)
             parts.append(Markup("<p>{}</p><ul>{}</ul>").format(title, items))
         return str(Markup("").join(parts))
