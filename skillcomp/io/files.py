@@ -22,6 +22,7 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 from skillcomp.io.redaction import redact_bytes, redact_json
 
+JsonObject = dict[str, Any]  # An object of parsed JSON, or a row of a table, by key.
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
 # Maximum number of files and of bytes in the folder of a skill or suite.
@@ -348,9 +349,7 @@ def shown(path: Path) -> str:
     """Return ``path`` with forward slashes; a path in the working folder becomes relative to it."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.as_posix()
-    except RuntimeError:  # raised if the path is a link to itself
+    except (ValueError, RuntimeError):  # RuntimeError: the path is a link to itself
         return path.as_posix()
 
 

@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from skillcomp.errors import SuiteError, literal
-from skillcomp.io.files import MAX_FILES, id_problem, inside, is_below, json_or_none, leaves
-from skillcomp.io.trigger_suites import base_folders, kind_of_prompt
+from skillcomp.io.files import (
+    MAX_FILES,
+    JsonObject,
+    id_problem,
+    inside,
+    is_below,
+    json_or_none,
+    leaves,
+)
+from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
 
 _MARKS = ("expectations", "assertions", "expected_output")
@@ -65,7 +73,7 @@ def suites_of_skill(folder: Path) -> list[Path]:
     return [file for file in files if file is not None and file.is_file()]
 
 
-def _rows_of(content: Any, key: str) -> list[dict[str, Any]]:
+def _rows_of(content: Any, key: str) -> list[JsonObject]:
     rows = content.get(key) if isinstance(content, dict) else content
     is_listed = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     return rows if is_listed and rows is not None else []
@@ -173,7 +181,7 @@ class _Reader:
 
     def checks(
         self, row: Mapping[str, Any], place: str
-    ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
+    ) -> tuple[tuple[Check, ...], list[JsonObject]]:
         """Return the checks that a grader can judge, and the expectations that have no check."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
@@ -188,7 +196,7 @@ class _Reader:
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
         checks: list[Check] = []
-        unmapped: list[dict[str, Any]] = []
+        unmapped: list[JsonObject] = []
         if key == "expectations" and row.get("assertions"):
             unmapped.append({"assertions": row["assertions"]})
         for number, item in enumerate(listed or (), start=1):
@@ -261,11 +269,3 @@ class _Reader:
             right_skills=(right,) if isinstance(right, str) and right else None,
             extra=others,
         )
-
-
-def trigger_check(should_trigger: bool) -> Check:
-    """Return the check that the skill is invoked or, if it should not trigger, is not invoked."""
-    if should_trigger:
-        return Check(check_id="trigger", goal="process", description="the skill is invoked")
-    sentence = "the skill is not invoked"
-    return Check(check_id="trigger", goal="outcome", check_kind="negative", description=sentence)

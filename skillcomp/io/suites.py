@@ -22,6 +22,7 @@ import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
+    JsonObject,
     as_path,
     decode,
     digest,
@@ -213,8 +214,8 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
             raise SuiteError(f"{path}: {PLUGIN_EVAL}")
         path = file or path / FILE
     form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
-    options: dict[str, Any] = {"max_bytes": MAX_BYTES, "error": SuiteError}
-    return path, read_bytes(path, root=path.parent, what=f"suite ({form})", **options)
+    what, root = f"suite ({form})", path.parent
+    return path, read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=SuiteError)
 
 
 def holds_suite(folder: Path) -> bool:
@@ -269,7 +270,7 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
         for key, n in Counter(key for key, _ in items).items():
             if n > 1:
                 problems.append(f"the key '{key}' stands {n} times in one object; the last counts.")
@@ -294,7 +295,7 @@ class _Reader:
             if n > 1:
                 self.note(place, f"the id '{name}' stands {n} times.")
 
-    def suite(self, content: dict[str, Any], file: Path) -> Suite:
+    def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
         if not isinstance(rows, list):
             why = f"'evals' is {_json_kind(rows)}" if "evals" in content else "'evals' is missing"
@@ -345,7 +346,7 @@ class _Reader:
         prompt = self.text(row, "prompt", place)
         if not (prompt or "").strip():
             self.note(place, "prompt: missing or empty; there is nothing to ask.")
-        words: dict[str, Any] = {key: self.word(row, key, place) for key in VOCABULARY}
+        words: JsonObject = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
@@ -371,7 +372,7 @@ class _Reader:
             **words,
         )
 
-    def object(self, value: Any, place: str) -> dict[str, Any]:
+    def object(self, value: Any, place: str) -> JsonObject:
         if isinstance(value, dict):
             return value
         self.note(place, f"{_json_kind(value)}; expected an object.")
@@ -402,7 +403,7 @@ class _Reader:
             elif other is not None and other not in ids:
                 self.note(place, f"contrast_of: '{other}' is no case of this suite.")
 
-    def word(self, row: dict[str, Any], key: str, place: str) -> str | None:
+    def word(self, row: JsonObject, key: str, place: str) -> str | None:
         value = self.text(row, key, place)
         if value is None or key in self.own or value in VOCABULARY[key]:
             return value
@@ -420,7 +421,7 @@ class _Reader:
         if field in CONCEPT_FIELDS and field != right:
             self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
 
-    def checks(self, row: dict[str, Any], place: str) -> tuple[tuple[Check, ...], dict[str, Any]]:
+    def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
         listed = row.get("expected_behaviors")
         if listed is None:
             return (), {}
@@ -433,7 +434,7 @@ class _Reader:
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 
-    def check(self, item: Any, place: str, index: int) -> tuple[Check, dict[str, Any]]:
+    def check(self, item: Any, place: str, index: int) -> tuple[Check, JsonObject]:
         if isinstance(item, str):
             self.note(place, "plain text; expected an object with id and kind.")
             return Check(check_id=f"behavior-{index + 1}", description=item), {}
@@ -444,8 +445,8 @@ class _Reader:
             self.note(place, f"id: found {ident!r}; expected text; '{taken}' is taken.")
             ident = taken
         place = f"{place} ({ident})"
-        words: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
-        bad: dict[str, Any] = {}
+        words: JsonObject = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
+        bad: JsonObject = {}
         for key, allowed in (("kind", get_args(CheckKind)), ("goal", get_args(Goal))):
             value = words[key]
             if value not in allowed:
@@ -458,14 +459,14 @@ class _Reader:
         kind, goal = words["kind"], words["goal"]
         return Check(check_id=ident, check_kind=kind, goal=goal, description=sentence), odd
 
-    def text(self, row: dict[str, Any], key: str, place: str) -> str | None:
+    def text(self, row: JsonObject, key: str, place: str) -> str | None:
         value = row.get(key)
         if value is None or isinstance(value, str):
             return value
         self.note(place, f"{key}: found {literal(value)}; expected text.")
         return str(value) if isinstance(value, int | float) else None
 
-    def texts(self, row: dict[str, Any], key: str, place: str) -> tuple[str, ...]:
+    def texts(self, row: JsonObject, key: str, place: str) -> tuple[str, ...]:
         value = row.get(key)
         if value is None:
             return ()
@@ -476,8 +477,8 @@ class _Reader:
         return texts
 
     def extra(
-        self, row: dict[str, Any], keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
-    ) -> dict[str, Any]:
+        self, row: JsonObject, keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
+    ) -> JsonObject:
         """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
         others = {key: value for key, value in row.items() if key not in keys}
         for key in (key for key in others if key not in unnoted):

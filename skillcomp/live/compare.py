@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,10 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Reply, whole_hash
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
-from skillcomp.live.grade import settle_graders
+from skillcomp.live.grade import settle_graders, warn_of_shared_family
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
-from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH, GraderWarning, family_warning
-from skillcomp.live.plan import require_distinct, require_unedited
+from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH
+from skillcomp.live.plan import cases_by_id, require_distinct, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case
 
@@ -93,10 +92,7 @@ def compare(
     """
     pairs = _ordered_pairs(as_store(store), graders, condition, reference)
     options = Options(concurrency, progress)
-    families = {pair.first.agent_family for pair in pairs}
-    for grader in graders:
-        if message := family_warning(grader, families):
-            warnings.warn(message, GraderWarning, stacklevel=2)
+    warn_of_shared_family(graders, [pair.first.agent_family for pair in pairs])
     pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
     study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
@@ -216,7 +212,7 @@ def _ordered_pairs(
         require_known(what, name, there, StudyError, label="there")
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
-    cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
+    cases = cases_by_id(store.suites.values())
     sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
     for attempt in attempts:
         if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:

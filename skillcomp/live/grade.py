@@ -38,7 +38,7 @@ from skillcomp.live.graders.grader import (
     family_warning,
 )
 from skillcomp.live.ledger import RunRecord
-from skillcomp.live.plan import changed_error, require_distinct, require_unedited
+from skillcomp.live.plan import cases_by_id, require_distinct, require_unchanged, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 
@@ -134,7 +134,7 @@ def grade(
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
     options = Options(concurrency, progress)
-    _warn_of_shared_family(store, graders)
+    warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         items = _items_to_grade(store)
         items_by_grader = [_items_of_grader(items, grader) for grader in graders]
@@ -151,8 +151,9 @@ def grade(
     return status(store)
 
 
-def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
-    families = store.table("attempts").column("agent_family").unique().to_pylist()
+def warn_of_shared_family(graders: Sequence[Judge], families: Iterable[str | None]) -> None:
+    """Warn about each grader with a model of a family that an agent has, too."""
+    families = set(families)
     for grader in graders:
         # graders that apply rules, and suite graders without a rubric, have no model, so their
         # family does not matter
@@ -330,7 +331,7 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
     because some graders count them as a fail.
     """
     skills = store.skills
-    cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
+    cases = cases_by_id(store.suites.values())
     items = {}
     for attempt in store.records("attempts"):
         answered = attempt.status == "ok" and attempt.answer is not None
@@ -405,11 +406,6 @@ class PlannedGrader(Record):
     family: str | None = None
     settings: str | None = None
 
-    def is_same(self, other: PlannedGrader) -> bool:
-        """Return whether name, version and round are equal; a round of None equals every round."""
-        same_round = None in (self.round, other.round) or self.round == other.round
-        return same_round and (self.grader, self.version) == (other.grader, other.version)
-
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
@@ -426,11 +422,16 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
             settings=redacted_content(getattr(agent or grader, "settings", None)),
             **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
         )
-        before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
+        who = (planned.grader, planned.version)
+        before = [
+            earlier
+            for earlier in (*recorded, *new)
+            if (earlier.grader, earlier.version) == who
+            and (earlier.round == planned.round or None in (earlier.round, planned.round))
+        ]
         for earlier in before:
-            for name in ("model", "family", "settings"):
-                if (was := getattr(earlier, name)) != (now := getattr(planned, name)):
-                    raise changed_error("grader", planned.grader, name, was, now)
+            names = ("model", "family", "settings")
+            require_unchanged("grader", planned.grader, earlier, planned, names)
         if planned not in before:
             new.append(planned)
     store.append("graders", new)

@@ -224,11 +224,6 @@ def _program_for(check: Check, case: Case) -> str | None:
     return "overlap" if forbids_copying(check) else None
 
 
-def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
-    """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
-    return bool(passed["empty"] and _PROHIBITION.match(check.description))
-
-
 async def _decide_by_program(
     probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
 ) -> None:
@@ -296,9 +291,16 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
             notes += [f"{NO_VERDICT}{why[:200]}" for why in sorted(missing)]
             if grader is None:
                 notes.append("no program decides this check; ask a grader (graders=, --ask)")
-            place = [probed.skill.slug, probed.case.case_id, check.check_id, grader]
-            row = dict(zip(("skill", "case_id", "check_id", "grader"), place, strict=True))
-            rows.append({**row, **passed, "finding": ", ".join(faults), "note": "; ".join(notes)})
+            row = {
+                "skill": probed.skill.slug,
+                "case_id": probed.case.case_id,
+                "check_id": check.check_id,
+                "grader": grader,
+                **passed,
+                "finding": ", ".join(faults),
+                "note": "; ".join(notes),
+            }
+            rows.append(row)
     return rows
 
 
@@ -306,7 +308,9 @@ def _faults(
     check: Check, passed: Mapping[str, bool | None], probed: _Probed
 ) -> dict[str, list[str]]:
     """Return the faults of a check, each with the answers that show it."""
-    is_positive = check.check_kind == "positive" and not _forbids_only(check, passed)
+    # a pattern that only forbids a text passes the empty answer
+    forbids_only = passed["empty"] and _PROHIBITION.match(check.description)
+    is_positive = check.check_kind == "positive" and not forbids_only
     empty = ["empty", "skill_text", "other_reference"] if is_positive else []
     if forbids_copying(check):
         empty = ["skill_text"]
@@ -326,8 +330,14 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     asked = [grader for grader in graders if agent_of(grader) is not None]
     if not asked:
         return "the graders ask no model, so they cost nothing."
-    how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
-    costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
+    costs = cost_estimate(
+        store.suites,
+        store.skills,
+        agents="any",
+        graders=asked,
+        conditions=["baseline"],
+        repeats=len(ANSWERS),
+    )
     total = cost_total(costs[costs["role"].eq("grader")])
     # the price of calls without caching
     row = total[total["mode"].eq("plain")].iloc[0]

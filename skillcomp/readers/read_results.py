@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, problem_list, require_known
+from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened
 from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.io.files import as_path, open_file, shown
@@ -216,7 +216,9 @@ def read_results(
         table = with_equal_inputs(table, problems)
         made = _frames_of_rows(table, checks, problems, place, reader.name)
         if len(compared):
-            compared = with_case(compared, case, place).assign(skill=_skill_of(compared, table))
+            # a format that names no skill in its comparisons has a single skill
+            skill_of_pair = compared.get("skill", table["skill"].iloc[0])
+            compared = with_case(compared, case, place).assign(skill=skill_of_pair)
             pairwise = pairwise_of(compared, made.attempts, conditions, problems)
             made = replace(made, pairwise=pairwise)
         return _reported(made, problems, place, strict)
@@ -266,10 +268,9 @@ def _reader_and_file(
     matches = [(r, place) for place in places for r in readers if r.recognises(place)]
     files = list(dict.fromkeys(place for _, place in matches))
     if len(files) > 1:
-        listing = ", ".join(place.relative_to(path).as_posix() for place in files[:5])
-        more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+        listing = shortened((place.relative_to(path).as_posix() for place in files), 5)
         raise FrameError(
-            f"{path}: {len(files)} files of results: {listing}{more}. Name one of them, or one per "
+            f"{path}: {len(files)} files of results: {listing}. Name one of them, or one per "
             "arm: {'baseline': path, 'skill': path}. sc.frames.concat combines studies."
         )
     if matches:
@@ -357,11 +358,6 @@ def _frames_of_rows(
         table = table.assign(passed=None)
     table = on_shared_checks(with_ids(table), checks, problems, place)
     return frames_of(with_whole_graders(with_checks(table)), place)
-
-
-def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """Return the skill of each comparison; if no comparison has a skill, use the table's."""
-    return pairs["skill"] if "skill" in pairs else table["skill"].iloc[0]
 
 
 def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:

@@ -11,20 +11,28 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import is_below, read_bytes, strict_json, whole_content
+from skillcomp.io.files import JsonObject, is_below, read_bytes, strict_json, whole_content
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
 # Words that tools use for the arms, and the condition that each means.
 ARM_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
-    **dict.fromkeys(("skill", "with_skill", "with", "with-skill", "new_skill"), "skill"),
-    **dict.fromkeys(("skilled", "isolated", "skilledIsolated", "candidate"), "skill"),
-    **dict.fromkeys(("treatment", "with_skills", "with-skills"), "skill"),
-    **dict.fromkeys(("without_skills", "without-skills"), "baseline"),
-    **dict.fromkeys(("previous", "old_skill"), "previous"),
-    "placebo": "placebo",
+    **dict.fromkeys(
+        (
+            *("baseline", "without_skill", "without_skills", "without-skills", "without"),
+            *("no-skill", "no_skill"),
+        ),
+        "baseline",
+    ),
+    **dict.fromkeys(
+        (
+            *("skill", "with_skill", "with-skill", "with_skills", "with-skills", "with"),
+            *("new_skill", "skilled", "isolated", "skilledIsolated", "candidate", "treatment"),
+        ),
+        "skill",
+    ),
+    **{"previous": "previous", "old_skill": "previous", "placebo": "placebo"},
 }
 
 
@@ -140,7 +148,7 @@ def forget_files() -> None:
     _parsed_json.cache_clear()
 
 
-def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
+def json_object(path: Path, root: Path | None = None) -> JsonObject:
     """Return the object in a JSON file; an empty object if the file holds no object."""
     if not path.is_file():
         return {}
@@ -151,12 +159,12 @@ def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def list_of_objects(value: Any) -> list[dict[str, Any]]:
+def list_of_objects(value: Any) -> list[JsonObject]:
     """Return the objects in a list; an empty list if the value is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def as_object(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> JsonObject:
     """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
@@ -164,6 +172,23 @@ def as_object(value: Any) -> dict[str, Any]:
 def as_number(value: Any) -> float | None:
     """Return the value if it is a number, else None; a truth value is not a number."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def text_at(row: JsonObject, key: str) -> str | None:
+    """Return the value of a key as `as_text` does; None without the key."""
+    return as_text(row.get(key))
+
+
+def number_at(row: JsonObject, key: str) -> float | None:
+    """Return the value of a key as `as_number` does; None without the key."""
+    return as_number(row.get(key))
+
+
+def object_at(row: JsonObject, *keys: str) -> JsonObject:
+    """Return the object that keys lead to, one inside the other; else an empty object."""
+    for key in keys:
+        row = as_object(row.get(key))
+    return row
 
 
 def as_count(value: Any) -> int | None:
@@ -185,9 +210,7 @@ def as_truth(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def objects_below(
-    path: Path, name: str, problems: Problems
-) -> Iterator[tuple[Path, dict[str, Any]]]:
+def objects_below(path: Path, name: str, problems: Problems) -> Iterator[tuple[Path, JsonObject]]:
     """Yield a file, or the files called ``name`` below a folder, with the object in each.
 
     A file that is not JSON is left out and reported.

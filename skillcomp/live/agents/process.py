@@ -234,7 +234,10 @@ async def run_program(
             command, environment, folder, streams, begun + timeout, limits or Limits(MAX_FILE)
         )
         seconds = time.monotonic() - begun
-        output, complaint = map(_decoded_text, streams)
+        for stream in streams:
+            stream.seek(0)
+        texts = [stream.read(MAX_OUTPUT).decode("utf-8", "replace") for stream in streams]
+        output, complaint = texts
         return Ran(output, complaint, code, seconds, _wrote_too_much(streams), excess)
 
 
@@ -349,11 +352,6 @@ def _nameless_files(pid: int) -> dict[int, int]:
                     status = os.stat(entry.path)
                     sizes[status.st_ino] = status.st_blocks * 512
     return sizes
-
-
-def _decoded_text(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
 
 
 def _wrote_too_much(streams: Sequence[IO[bytes]]) -> bool:

@@ -63,12 +63,6 @@ def _status_code(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _is_timeout(error: BaseException) -> bool:
-    # The classes of the two SDKs have no common base and may not be installed, so compare names.
-    names = {cls.__name__ for cls in type(error).__mro__}
-    return "APITimeoutError" in names or _status_code(error) in (408, 504)
-
-
 def is_fatal(error: BaseException) -> bool:
     """Return whether every further call would fail too, for example because no money is left."""
     codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
@@ -106,8 +100,11 @@ def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Repl
     """Return a reply that records a call which ended in an error."""
     fatal = is_fatal(error)
     headers = getattr(getattr(error, "response", None), "headers", None)
+    # The classes of the two SDKs have no common base and may not be installed, so compare names.
+    names = [cls.__name__ for cls in type(error).__mro__]
+    is_timeout = "APITimeoutError" in names or _status_code(error) in (408, 504)
     return Reply(
-        status="timeout" if _is_timeout(error) else "error",
+        status="timeout" if is_timeout else "error",
         wait_seconds=None if fatal or headers is None else retry_after(headers),
         error=error_text(error),
         fatal=fatal,

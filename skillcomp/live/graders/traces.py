@@ -20,8 +20,7 @@ from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, s
 from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.files import read_yaml
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
-from skillcomp.io.skill_creator_suites import trigger_check
-from skillcomp.io.trigger_suites import PATTERN_FLAGS
+from skillcomp.io.trigger_suites import PATTERN_FLAGS, trigger_check
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.agents.process import LEFT, files_left, write_file
 from skillcomp.live.graders.grader import (
@@ -74,7 +73,6 @@ def grade_trace(
     case: Case,
     skill: str,
     files: Sequence[str] | None,
-    folder: Path | None = None,
 ) -> tuple[Checked, ...]:
     """Check an answer and its trace by the rules of a case.
 
@@ -88,8 +86,6 @@ def grade_trace(
         Name of the skill under test.
     files : sequence of str or None
         Paths of the files that the program left in its working folder; None if unknown.
-    folder : path, optional
-        The folder in which these files are kept, for rules on the content of a file.
 
     Returns
     -------
@@ -101,7 +97,7 @@ def grade_trace(
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
         return tuple(Checked(check, None, why) for check in _trace_checks(case))
-    about = _TraceChecks(done, case, skill, files, folder)
+    about = _TraceChecks(done, case, skill, files)
     return tuple(Checked(check, *about.result_of(check)) for check in _trace_checks(case))
 
 
@@ -128,7 +124,6 @@ class _TraceChecks:
         case: Case,
         skill: str,
         files: Sequence[str] | None,
-        folder: Path | None = None,
     ) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
         self.trace = trace_of(done)
@@ -316,13 +311,9 @@ class TraceGrader(BaseGrader):
     ) -> Grading:
         """Return one verdict for each check of the case; see `grade_trace`."""
         folder = self._folder(attempt.skill, attempt.case_id) if self._folder else None
-
-        def results_of_case() -> tuple[Checked, ...]:
-            files = files_left(folder) if folder else None
-            return grade_trace(attempt, case, skill.name or skill.slug, files, folder)
-
+        files, name = files_left(folder) if folder else None, skill.name or skill.slug
         # run this in a thread, because a slow pattern would otherwise stop the other cases
-        results = await asyncio.to_thread(results_of_case)
+        results = await asyncio.to_thread(grade_trace, attempt, case, name, files)
         about = self.about(attempt, place)
         verdicts = (
             on_check(result.check, at, about, passed=result.passed, rationale=result.note or None)
