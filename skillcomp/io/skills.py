@@ -30,12 +30,14 @@ from skillcomp.io.files import (
     MAX_TREE,
     YAML_FAILURES,
     JsonObject,
+    as_object,
     as_path,
     decode,
     digest,
     entry_problem,
     is_long_number,
     json_or_none,
+    object_at,
     read_bytes,
     read_own,
     shown,
@@ -352,8 +354,7 @@ def _flat_concept(metadata: JsonObject) -> JsonObject | None:
     present. Other schemas do not use these two fields, but they do use ``purpose`` and
     ``definition``.
     """
-    nested = metadata.get("metadata")
-    for place in (metadata, nested if isinstance(nested, dict) else {}):
+    for place in (metadata, object_at(metadata, "metadata")):
         if any(isinstance(place.get(key), str) for key in ("mental_model", "concept_boundary")):
             fields = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
             return {name: place.pop(key) for key, name in fields.items()}
@@ -413,7 +414,7 @@ def _is_suite(file: Path) -> bool:
     if is_task_suite(file):
         return True
     content = json_or_none(file) if file.suffix == ".json" else None
-    return isinstance(content, dict) and any(key in content for key in _SUITE_KEYS)
+    return any(key in as_object(content) for key in _SUITE_KEYS)
 
 
 def skill_texts(path: Path) -> dict[str, str]:

@@ -30,7 +30,13 @@ from skillcomp.io.files import (
     require_ids,
     shown,
 )
-from skillcomp.io.skill_creator_suites import is_evals, is_trigger_set, read_evals, read_trigger_set
+from skillcomp.io.skill_creator_suites import (
+    SuiteReader,
+    is_evals,
+    is_trigger_set,
+    read_evals,
+    read_trigger_set,
+)
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
@@ -241,7 +247,7 @@ def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> S
     return suite.model_copy(update={"problems": (*problems, *suite.problems)})
 
 
-def _recorded_plugin_cases(content: Mapping[str, Any], slug: str, skill: str | None) -> Suite:
+def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
     """Return the cases of ``claude plugin eval`` that an old store holds.
 
     The prompts and the names of the checks are read, so that recorded verdicts find their cases.
@@ -279,21 +285,13 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
     return json.loads(text, object_pairs_hook=pairs)
 
 
-class _Reader:
+class _Reader(SuiteReader):
     """Turn the parsed file into records, and collect deviations from the format."""
 
     def __init__(self, slug: str, problems: list[str], skill: str | None) -> None:
-        self.slug, self.skill = slug, skill
-        self.problems = problems
+        super().__init__(slug, problems)
+        self.skill = skill
         self.own: set[str] = set()
-
-    def note(self, place: str, sentence: str) -> None:
-        self.problems.append(f"{place}: {sentence}" if place else sentence)
-
-    def note_repeats(self, place: str, names: Iterable[str]) -> None:
-        for name, n in Counter(names).items():
-            if n > 1:
-                self.note(place, f"the id '{name}' stands {n} times.")
 
     def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
@@ -350,10 +348,6 @@ class _Reader:
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
-        trigger = row.get("should_trigger")
-        if not isinstance(trigger, bool | None):
-            self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
-            trigger = None
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
@@ -365,7 +359,7 @@ class _Reader:
             truth_sources=self.texts(row, "truth_sources", place),
             expected_reasoning=self.text(row, "expected_reasoning", place),
             contrast_of=self.contrast(row.get("contrast_of"), place),
-            should_trigger=trigger,
+            should_trigger=self.trigger(row.get("should_trigger"), place),
             prompt_kind=kind,
             right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from skillcomp.errors import StudyError, require_known
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Reply, whole_hash
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
@@ -147,11 +148,11 @@ class Comparisons(Judging[OrderedPair]):
         super().__init__(store, grader, len(pairs), dict(study), options)
         self.pairs = pairs
 
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the values of the columns that identify a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of an ordered pair, from a row of the replies or of the judgements."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
@@ -192,7 +193,7 @@ def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
     unreadable, the list is empty, and the grader starts a new try.
     """
     each = ASKED_AGAIN + 1
-    last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
+    last = list(replies[(len(replies) - 1) // each * each :])
     over = len(last) == each and last[-1].status in ("ok", "truncated")
     return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
 

@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, StoreError, error_text, plural, shortened
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
@@ -181,7 +182,7 @@ class Engine(ABC, Generic[J]):
         """Return a receipt per agent or grader, to be written before any prompt is sent."""
 
     @abstractmethod
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return fields that the final receipt adds to the first one, such as n_open."""
 
     @asynccontextmanager
@@ -297,7 +298,7 @@ class Judging(Engine[J]):
     warning_parts: tuple[str, str, str, str]
 
     def __init__(
-        self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
+        self, store: RunStore, grader: Any, n_wanted: int, study: JsonObject, options: Options
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
@@ -311,18 +312,18 @@ class Judging(Engine[J]):
         self.n_unreadable = 0  # Number of consecutive unreadable replies.
 
     @abstractmethod
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the columns that identify a job in the table of replies, with their values."""
 
     @abstractmethod
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of the job that a row of a table belongs to."""
 
     @abstractmethod
     async def judge(self) -> None:
         """Do all open jobs."""
 
-    def own_rows(self, table: str) -> Iterable[dict[str, Any]]:
+    def own_rows(self, table: str) -> Iterable[JsonObject]:
         """Return the rows of this grader in a table."""
         results, *columns = self.result_columns
         rows = self.store.records(table)
@@ -353,7 +354,7 @@ class Judging(Engine[J]):
         )
         return [receipt]
 
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return fields that the final receipt adds to the first one."""
         return {"n_open": self.n_open}
 

@@ -21,7 +21,15 @@ from typing import Any
 import orjson
 
 from skillcomp.errors import StudyError, SuiteError, literal, plural, require_known
-from skillcomp.io.files import JsonObject, checked_slug, digest, read_bytes, write_json
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    as_object,
+    checked_slug,
+    digest,
+    read_bytes,
+    write_json,
+)
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -51,7 +59,7 @@ AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than 
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
 _MAIN = ("skill", "previous")  # The conditions of the candidate and of the baseline.
-Results = Mapping[str, Mapping[str, Any]]  # The result of each task, by task id.
+Results = Mapping[str, JsonObject]  # The result of each task, by task id.
 
 
 @dataclass(frozen=True)
@@ -124,14 +132,14 @@ def read_ranking(
         ranking = orjson.loads(data)
     except orjson.JSONDecodeError as cause:
         raise StudyError(f"{path}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
-    rows = ranking.get("scored_candidates") if isinstance(ranking, dict) else None
+    rows = as_object(ranking).get("scored_candidates")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")
     ids = [str(row.get("id")) for row in rows]
     require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, label="there")
     row = rows[ids.index(candidate_id)]
     place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float):
+    if as_number(score) is None:
         raise StudyError(f"{place}: score: found {score!r}; expected a number.")
     text = row.get("content")
     if not isinstance(text, str) or not text.strip():
@@ -365,13 +373,13 @@ class Evaluation:
     def _task_result(
         self,
         task: str,
-        tries: Mapping[int, Mapping[str, Any]],
-        verdicts: Mapping[str, Mapping[str, Any]],
+        tries: Mapping[int, JsonObject],
+        verdicts: Mapping[str, JsonObject],
     ) -> JsonObject:
         attempts: list[bool | None] = []
         scores, rationales, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
-            row: Mapping[str, Any] = tries.get(repeat, {"attempt_id": None, "status": None})
+            row: JsonObject = tries.get(repeat, {"attempt_id": None, "status": None})
             verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
             attempts.append(verdict["passed"])
             seconds += row.get("seconds") or 0.0
@@ -404,7 +412,7 @@ class Evaluation:
         verdict: str,
         reason: str | None,
         under: Mapping[str, Results],
-        extra: Mapping[str, Any] | None = None,
+        extra: JsonObject | None = None,
     ) -> JsonObject:
         compared = [name for name in _MAIN if name in under]
         tasks, missing = self._tasks_with_verdicts(under, compared)
@@ -501,7 +509,7 @@ def _text_of(skill: Skill | Path) -> str:
     return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
-def _hash_of(body: Mapping[str, Any]) -> str:
+def _hash_of(body: JsonObject) -> str:
     return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS))
 
 

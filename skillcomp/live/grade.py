@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
@@ -229,11 +230,11 @@ class Gradings(Judging[Item]):
         self.table = "verdicts"
         self.agreement: Agreement | None = None
 
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the values of the columns that identify a grading in the table of replies."""
         return {"attempt_id": key}
 
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
         return str(row["attempt_id"])
 
@@ -248,7 +249,7 @@ class Gradings(Judging[Item]):
             self.n_open = await self._grade_all(self.items, "verdicts", title)
             self.n_open += len(self.malformed)
 
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return the fields that are added to a receipt at the end of the grading."""
         return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
 

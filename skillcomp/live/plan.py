@@ -21,6 +21,7 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
+Texts = Text | Mapping[str, Text] | None  # One text for all skills, or one for each.
 _ALIKE = 1.25  # a note is added if placebo and skill differ in length by more than this factor
 
 
@@ -131,8 +132,8 @@ def make_plan(
     conditions: Sequence[str],
     repeats: int,
     seed: int,
-    placebo: Text | Mapping[str, Text] | None = None,
-    previous: Text | Mapping[str, Text] | None = None,
+    placebo: Texts = None,
+    previous: Texts = None,
 ) -> Plan:
     """Make the plan of a study and write it into the store, before any prompt is sent.
 
@@ -429,7 +430,7 @@ def _settled_texts(
     store: RunStore,
     skills: Sequence[str],
     conditions: Collection[str],
-    arguments: Mapping[str, Text | Mapping[str, Text] | None],
+    arguments: Mapping[str, Texts],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
     """Return the text for each skill and condition; raise if one differs from the recorded text."""
@@ -466,7 +467,7 @@ def _condition_text(
     store: RunStore,
     slug: str,
     condition: str,
-    argument: Text | Mapping[str, Text] | None,
+    argument: Texts,
     before: ConditionText | None,
     is_only_skill: bool,
 ) -> ConditionText:

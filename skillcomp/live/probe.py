@@ -43,6 +43,9 @@ _RULES |= {f"max_{what}" for what in ("commands", *usage(Reply()))}
 _PROHIBITION = re.compile(r"(?:\^|\\A)\(\?!")
 
 
+_Result = tuple[bool | None, str]  # whether an answer passes (None if unknown), and why
+
+
 @dataclass
 class _Probed:
     """A case with its five answers (None if an answer does not exist) and the results so far."""
@@ -53,7 +56,7 @@ class _Probed:
     refuses: bool  # whether a refusal is the right answer
 
     # results by check_id and grader, then by answer
-    results: dict[tuple[str, str], dict[str, tuple[bool | None, str]]]
+    results: dict[tuple[str, str], dict[str, _Result]]
 
     def attempt(self, name: str, answer: str) -> Attempt:
         return Attempt(
@@ -232,7 +235,7 @@ async def _decide_by_program(
         program = _program_for(check, case)
         if program is None:
             continue
-        result: tuple[bool | None, str] = (None, "")
+        result: _Result = (None, "")
         if answer is None:
             pass
         elif program == "trace":
@@ -259,7 +262,7 @@ async def _decide_by_program(
 
 async def _decide_by_grader(probed: _Probed, name: str, grader: LiveGrader) -> None:
     answer = probed.answers[name]
-    results: dict[str, tuple[bool | None, str]]
+    results: dict[str, _Result]
     checks = [c for c in probed.case.checks if _program_for(c, probed.case) in (None, "overlap")]
     if answer is None or not checks:
         return

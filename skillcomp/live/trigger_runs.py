@@ -27,6 +27,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import (
     JsonObject,
+    as_object,
     checked_slug,
     folder_below,
     json_or_none,
@@ -608,7 +609,7 @@ def _control_row(folder: Path, slug: str, case_id: str) -> JsonObject:
     return about | {"notes": done.get("error") or ("" if meta else NOT_ASKED)}
 
 
-def control_lines(summary: Mapping[str, Any]) -> list[str]:
+def control_lines(summary: JsonObject) -> list[str]:
     """Return a line for each control that did not work or may not have worked."""
     lines = [
         f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases say "
@@ -625,7 +626,7 @@ def control_lines(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _summary_markdown(summary: Mapping[str, Any]) -> str:
+def _summary_markdown(summary: JsonObject) -> str:
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
         "",
@@ -722,5 +723,4 @@ def _own_file(file: Path) -> Path:
 
 
 def _read_object(file: Path) -> JsonObject:
-    content = json_or_none(file)
-    return content if isinstance(content, dict) else {}
+    return as_object(json_or_none(file))

@@ -9,18 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_object,
-    as_truth,
-    json_object,
-    list_of_objects,
-    number_at,
-    read_json,
-    text_at,
-)
+from skillcomp.io.files import JsonObject, as_object, as_truth, list_of_objects, number_at, text_at
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 # name that deepeval makes from the position of a test case without a name
 _POSITION = re.compile(r"test_case_\d+")

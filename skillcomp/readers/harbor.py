@@ -10,18 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_number,
-    json_object,
-    list_of_objects,
-    number_at,
-    object_at,
-    objects_below,
-    text_at,
-)
+from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
+from skillcomp.readers.reader import Problems, Reader, json_object, objects_below
 
 FILE = "result.json"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
@@ -114,11 +104,10 @@ def rows_of_rewards(rewards: Any, about: JsonObject, problems: Problems) -> Iter
     """Yield a row per reward, or one row without a check if there is no reward."""
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
+        done = "a missing verdict, not a fail"
         if about["status"] == "error":
             done = "never started or broke off: the attempt is missing, not failed"
-            problems.add("rewards", "null", done)
-        else:
-            problems.add("rewards", "null", "a missing verdict, not a fail")
+        problems.add("rewards", "null", done)
         yield {**about, "verdict_status": "error"}
         return
     for name, value in rewards.items():

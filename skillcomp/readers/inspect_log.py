@@ -11,15 +11,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
-from skillcomp.io.files import JsonObject, open_file
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_object,
-    as_text,
-    json_object,
-    object_at,
-)
+from skillcomp.io.files import JsonObject, as_object, as_text, object_at, open_file
+from skillcomp.readers.reader import Problems, Reader, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}

@@ -37,13 +37,6 @@ _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
-def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if an argument has a value, because a store already records such facts."""
-    names = [f"{name}=" for name, value in values.items() if value is not None]
-    if names:
-        raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
-
-
 def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)

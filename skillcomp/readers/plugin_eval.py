@@ -9,20 +9,17 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_text,
     as_truth,
-    json_object,
     list_of_objects,
     number_at,
     object_at,
-    read_json,
     text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 _UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message
@@ -103,12 +100,8 @@ def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> 
         for arm, runs in object_at(case, "arms").items():
             times = [text_at(run, "startedAt") for run in list_of_objects(runs)]
             starts.setdefault(arm, []).extend(time for time in times if time)
-    first, second = (*starts.values(), [], [])[:2]
-    if (
-        len(first) > 1
-        and len(second) > 1
-        and (max(first) < min(second) or max(second) < min(first))
-    ):
+    spans = sorted((min(times), max(times)) for times in list(starts.values())[:2] if times[1:])
+    if len(spans) == 2 and spans[0][1] < spans[1][0]:
         done = "a change of the service over time looks like an effect of the skill"
         problems.add("startedAt", "one arm was run before the other", done, 0)
 

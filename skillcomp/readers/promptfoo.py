@@ -10,19 +10,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_truth,
-    json_object,
     list_of_objects,
     number_at,
     object_at,
-    read_json,
     text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
@@ -201,10 +198,9 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
     """Return whether some tests differ in only one of their variables."""
-    names = [name for name in map(str, table) if name.startswith("vars.")]
-    names = [name for name in names if table[name].nunique() > 1]
-    others = ([other for other in names if other != name] for name in names)
-    return len(names) > 1 and any(
-        table.groupby(rest, dropna=False)[name].nunique().max() > 1
-        for name, rest in zip(names, others, strict=True)
-    )
+    names = [n for n in map(str, table) if n.startswith("vars.") and table[n].nunique() > 1]
+    for name in names if len(names) > 1 else ():
+        others = [other for other in names if other != name]
+        if table.groupby(others, dropna=False)[name].nunique().max() > 1:
+            return True
+    return False

@@ -26,7 +26,6 @@ from skillcomp.readers.other_sources import (
     frames_of_store,
     frames_of_table,
     json_table_at,
-    refuse_arguments,
     table_at,
 )
 from skillcomp.readers.plugin_eval import PluginEvalReader
@@ -176,15 +175,26 @@ def read_results(
     if checks is not None:
         require_known("read_results: checks=:", checks, ("all", "shared"))
     problems = Problems()
-    facts = {"skill": skill, "agent": agent, "agent_model": agent_model}
-    facts["grader_model"] = grader_model
+    facts = {
+        "skill": skill,
+        "agent": agent,
+        "agent_model": agent_model,
+        "grader_model": grader_model,
+    }
     paths = _paths_by_condition(path)
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
-            named = {**facts, "conditions": conditions, "case": case, "format": format}
-            named["columns"] = columns
-            refuse_arguments(named, place)
+            named = {
+                **facts,
+                "conditions": conditions,
+                "case": case,
+                "format": format,
+                "columns": columns,
+            }
+            if names := [f"{name}=" for name, value in named.items() if value is not None]:
+                listed = ", ".join(names)
+                raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
         own = table_at(paths[None]) if is_one else None
@@ -192,9 +202,14 @@ def read_results(
         if is_one and own is None and not any(r.recognises(paths[None]) for r in readers):
             own = json_table_at(paths[None], columns)
         if own is not None:
-            how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
-            how["name"] = shown(paths[None])
-            made = frames_of_table(own, {**facts, "case": case}, columns, **how)
+            made = frames_of_table(
+                own,
+                {**facts, "case": case},
+                columns,
+                conditions=conditions,
+                checks=checks or "all",
+                name=shown(paths[None]),
+            )
             return _reported(made, problems, place, strict)
         if columns:
             raise FrameError(f"{place}: columns= names the columns of a table, and this is none.")

@@ -11,7 +11,14 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import JsonObject, is_below, read_bytes, strict_json, whole_content
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    is_below,
+    read_bytes,
+    strict_json,
+    whole_content,
+)
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
@@ -159,55 +166,11 @@ def json_object(path: Path, root: Path | None = None) -> JsonObject:
     return content if isinstance(content, dict) else {}
 
 
-def list_of_objects(value: Any) -> list[JsonObject]:
-    """Return the objects in a list; an empty list if the value is not a list."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def as_object(value: Any) -> JsonObject:
-    """Return the value if it is a JSON object, else an empty object."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_number(value: Any) -> float | None:
-    """Return the value if it is a number, else None; a truth value is not a number."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def text_at(row: JsonObject, key: str) -> str | None:
-    """Return the value of a key as `as_text` does; None without the key."""
-    return as_text(row.get(key))
-
-
-def number_at(row: JsonObject, key: str) -> float | None:
-    """Return the value of a key as `as_number` does; None without the key."""
-    return as_number(row.get(key))
-
-
-def object_at(row: JsonObject, *keys: str) -> JsonObject:
-    """Return the object that keys lead to, one inside the other; else an empty object."""
-    for key in keys:
-        row = as_object(row.get(key))
-    return row
-
-
 def as_count(value: Any) -> int | None:
     """Return the value if it is a whole number from 0 to 10,000, else None."""
     number = as_number(value)
     is_count = number is not None and 0 <= number <= MAX_COUNT and number == int(number)
     return int(number) if is_count and number is not None else None
-
-
-def as_text(value: Any) -> str | None:
-    """Return a text that is not empty, or a whole number as text; None for any other value."""
-    if isinstance(value, str):
-        return value.strip() or None
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def as_truth(value: Any) -> bool | None:
-    """Return a truth value; None for any other value, so that a broken verdict is missing."""
-    return value if isinstance(value, bool) else None
 
 
 def objects_below(path: Path, name: str, problems: Problems) -> Iterator[tuple[Path, JsonObject]]:

@@ -167,8 +167,7 @@ def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.
     rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
     number = rows.groupby(level=0).cumcount() + 1
     rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
-    parts = [rows, table[~counted]]
-    parts = [part for part in parts if len(part)]
+    parts = [part for part in (rows, table[~counted]) if len(part)]
     return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
@@ -338,10 +337,16 @@ def pairwise_of(
         winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])
         position = {"first": 1, "second": 2}.get(row["winner"])
         made.append(
-            {"skill": row["skill"], "case_id": str(row["case"]), "first": first, "second": second}
-            | {"winner": winner, "winner_position": position}
-            | {"grader": row.get("grader") or "comparator"}
-            | {name: row[name] for name in _PAIR_FACTS if name in row}
+            {
+                "skill": row["skill"],
+                "case_id": str(row["case"]),
+                "first": first,
+                "second": second,
+                "winner": winner,
+                "winner_position": position,
+                "grader": row.get("grader") or "comparator",
+                **{name: row[name] for name in _PAIR_FACTS if name in row},
+            }
         )
     if not made:
         return empty("pairwise")

@@ -10,22 +10,17 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import literal
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_count,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_text,
     as_truth,
-    files_below,
-    json_object,
     list_of_objects,
     number_at,
     object_at,
-    read_json,
     text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, as_count, files_below, json_object, read_json
 
 _CASE = ["skill", "case", "iteration"]
 _ATTEMPT = ["condition", "repeat", "agent"]

@@ -10,20 +10,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal
-from skillcomp.io.files import JsonObject
-from skillcomp.readers.reader import (
-    ARM_WORDS,
-    Problems,
-    Reader,
-    as_count,
-    as_text,
-    json_object,
-    list_of_objects,
-    number_at,
-    object_at,
-    read_json,
-    text_at,
-)
+from skillcomp.io.files import JsonObject, as_text, list_of_objects, number_at, object_at, text_at
+from skillcomp.readers.reader import ARM_WORDS, Problems, Reader, as_count, json_object, read_json
 from skillcomp.readers.skill_creator import rows_of_grading, with_check_ids
 
 _ARM_KEYS = ("configuration", "condition", "config")

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from skillcomp.errors import StudyError
 from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, schema_problem
 from skillcomp.io.event_streams import Trace, read_trace
-from skillcomp.io.files import read_yaml
+from skillcomp.io.files import JsonObject, as_object, read_yaml
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.trigger_suites import PATTERN_FLAGS, trigger_check
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
@@ -209,7 +209,7 @@ class _TraceChecks:
 
     def invoked_skills(self) -> _Result:
         content = _parsed_json(self.done.answer)
-        listed = content.get("invoked_skills") if isinstance(content, dict) else None
+        listed = as_object(content).get("invoked_skills")
         is_listed = isinstance(listed, list) and self.skill in listed
         preposition = "in" if self.case.should_trigger else "not in"
         note = f"expected '{self.skill}' {preposition} invoked_skills"
@@ -544,24 +544,24 @@ def read_rubric_schema(file: Path) -> dict[str, Any]:
     return schema
 
 
-def _row_schema(schema: Mapping[str, Any]) -> Any:
+def _row_schema(schema: JsonObject) -> Any:
     """Return the part of a rubric schema that describes one check."""
     return _resolved(schema, _resolved(schema, schema["properties"]["checks"])["items"])
 
 
-def _resolved(schema: Mapping[str, Any], part: Any) -> Any:
+def _resolved(schema: JsonObject, part: Any) -> Any:
     """Return a part of a schema; if it is a reference, return the part that it refers to."""
-    reference = part.get("$ref", "") if isinstance(part, dict) else ""
+    reference = as_object(part).get("$ref", "")
     target: Any = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
         target = target[name]
     return target if reference else part
 
 
-def _asked_by(schema: Mapping[str, Any]) -> _Asked:
+def _asked_by(schema: JsonObject) -> _Asked:
     """Return the checks that a rubric schema lists; the default checks if it lists none."""
     part = _resolved(schema, _row_schema(schema)["properties"]["id"])
-    part = part if isinstance(part, dict) else {}
+    part = as_object(part)
     options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
     ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]
@@ -572,7 +572,7 @@ def _asked_by(schema: Mapping[str, Any]) -> _Asked:
     )
 
 
-def _reply_problem(content: Any, schema: Mapping[str, Any]) -> str | None:
+def _reply_problem(content: Any, schema: JsonObject) -> str | None:
     try:
         return misfit(content, schema, PatternSearch(SECONDS))
     except PatternError as error:
