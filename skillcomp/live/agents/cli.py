@@ -354,7 +354,8 @@ class CliAgent(BaseAgent):
         The command passes `schema` to the program as an option. If the program has no such option,
         the note contains the schema; otherwise the note is None.
         """
-        more = self._codex_settings(folder) if self._is_codex_exec() else []
+        is_codex_exec = self._program == "codex" and "exec" in self._command
+        more = self._codex_settings(folder) if is_codex_exec else []
         note = None
         if schema is not None:
             text = json.dumps(schema)
@@ -368,9 +369,6 @@ class CliAgent(BaseAgent):
                 note = _SHAPE.format(schema=text)
         last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
-
-    def _is_codex_exec(self) -> bool:
-        return self._program == "codex" and "exec" in self._command
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
@@ -388,7 +386,9 @@ class CliAgent(BaseAgent):
         if self._base_url:
             # define a provider, because codex would otherwise try websockets first
             provider = {"name": "skillcomp", "base_url": self._base_url, "wire_api": "responses"}
-            provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
+            names = {"CODEX_API_KEY", "OPENAI_API_KEY"} & set(self._passed)
+            if any(map(os.environ.get, names)):
+                provider["env_key"] = "CODEX_API_KEY"
             settings["model_provider"] = "skillcomp"
             fields = {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
             if redact(self._base_url) == self._base_url:
@@ -400,10 +400,6 @@ class CliAgent(BaseAgent):
                 file.write_text("\n".join(_toml_lines(fields)) + "\n", encoding="utf-8")
         pairs = (("-c", line) for line in _toml_lines(settings))
         return [argument for pair in pairs for argument in pair]
-
-    def _has_codex_key(self) -> bool:
-        names = {"CODEX_API_KEY", "OPENAI_API_KEY"} & set(self._passed)
-        return any(os.environ.get(name) for name in names)
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
         """Return the command, with the option for `sandbox` if it runs claude or codex."""
