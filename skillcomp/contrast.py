@@ -24,6 +24,7 @@ from skillcomp.frames.estimates import (
     group_codes,
     grouped,
     listed,
+    ordered,
     prepared,
     refuse_different_checks,
     refuse_ids_as_repeats,
@@ -641,6 +642,10 @@ class Units:
         sizes = self.numbers["size"][self.start[group] : self.start[group + 1]]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
 
+    def cases_of_group(self, group: int) -> Any:
+        """Return the number of the case of each unit of a group."""
+        return self.facts["case"][self.start[group] : self.start[group + 1]]
+
     def labels_only_in(self, group: int, arm: ArmKey, other: ArmKey) -> Any:
         """Return the labels of the units of a group with a row in one arm and none in the other."""
         rows = slice(self.start[group], self.start[group + 1])
@@ -681,13 +686,28 @@ class Units:
         return replace(self, numbers=numbers)
 
 
+def contrasts_with(units: Units, reference: str) -> list[Contrast]:
+    """Return the contrast of each group and condition with the reference."""
+    return [
+        Contrast(
+            about=values | {"condition": condition, "reference": reference},
+            group=group,
+            weights={(condition,): 1.0, (reference,): -1.0},
+            sides=(condition, reference),
+            nothing="no case has outcomes in both conditions",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference)
+    ]
+
+
 def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
     if value == "level":
-        row = np.where(table["level"].notna(), np.arange(len(table)), np.nan)
         by_name = table.get("cluster_by_name", table["cluster"])
-        columns = table.columns.union(_NUMBERS)
-        return table.reindex(columns=columns).assign(row=row, cluster_by_name=by_name)
+        table = table.reindex(columns=table.columns.union(_NUMBERS)).reset_index(drop=True)
+        row = table.index.where(table[["level", "size"]].notna().any(axis=1))
+        return table.assign(row=row, cluster_by_name=by_name.to_numpy())
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
         level = total / n.where(n > 0)

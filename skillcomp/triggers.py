@@ -343,7 +343,7 @@ def compare(
     checked = _checked_invocations(invocations, cases, [*names, "condition"], "triggers.compare")
     conditions = ordered(checked["condition"])
     require_known("triggers.compare: reference: found", reference, conditions)
-    # groups of `by` are in alphabetical order
+    # the groups of `by` in alphabetical order
     table = _prompts_by_measure(checked.sort_values(names, kind="stable"), names)
     table = table[table["measure"].isin(["recall", "specificity", "exact"])]
     table["measure"] = "delta_" + table["measure"]
@@ -507,7 +507,7 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
     rows = [invocations[invocations["should"].notna()], exact]
     facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
     sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
-    table = sizes.agg(n="count", size="size", share="mean").reset_index()
+    table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
     table["order"] = group_codes(table, names)[0]
     share, should, is_exact = table["share"], table["should"], table["kind"].eq("exact")
     right, total = share.where(should.eq(1.0), 1.0 - share), share + should
@@ -525,9 +525,10 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
             some = which & (table["kind"].eq(kind) | (kind == "all"))
             value = level.where(some & (weight > 0))
             n_asked = (table["n"] * weight).where(value.notna())
+            n_missing = (table["n_attempts"] - table["n"]).where(some, 0)
             part = table.assign(
                 measure=measure, kind=kind, level=value, weight=weight, n_asked=n_asked,
-                n_right=value * n_asked, n_missing=(table["size"] - table["n"]).where(some, 0),
+                n_right=value * n_asked, n_missing=n_missing,
             )  # fmt: skip
             parts.append(part[own & (some | (kind == "all"))])
     return pd.concat(parts).sort_values("order", kind="stable")
