@@ -24,6 +24,7 @@ from skillcomp.frames.estimates import (
     group_codes,
     grouped,
     listed,
+    ordered,
     prepared,
     refuse_different_checks,
     refuse_ids_as_repeats,
@@ -582,6 +583,7 @@ class Units:
         by: Sequence[str],
         *,
         arm: Sequence[str] = ("condition",),
+        unit: Sequence[str] = CASE,
         value: str = "passed",
         average: Sequence[str] = (),
         nested: Sequence[str] = (),
@@ -596,8 +598,11 @@ class Units:
             Columns that group the rows, and columns to average within each case.
         arm : sequence of str
             Columns that tell the arms apart.
-        value : {"passed", "share_passed"}
-            The value of an attempt.
+        unit : sequence of str
+            Columns that identify a unit in its group, such as case and check.
+        value : {"passed", "share_passed", "level"}
+            The value of an attempt. If the table has a column ``level`` with the values of the
+            units, ``"level"``; nothing is then known of attempts.
         nested : sequence of str
             Columns that are averaged within the arm, such as the agents of a family. An arm has a
             value only if each combination of their values that the arm's level has, has one.
@@ -606,7 +611,7 @@ class Units:
         if nested:
             table = _averaged_within_arms(table, by, arm, nested)
         group, first_of_group = group_codes(table, by)
-        unit, first_of_unit = group_codes(table, [*by, *average, *CASE])
+        place_of_row, first_of_unit = group_codes(table, [*by, *average, *unit])
         of_arm, first_of_arm = group_codes(table, arm)
         order = np.argsort(group[first_of_unit], kind="stable")
         place = np.empty(len(order), dtype=np.int64)
@@ -615,9 +620,9 @@ class Units:
         numbers = {}
         for name in _NUMBERS:
             numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
-            numbers[name][place[unit], of_arm] = table[name].to_numpy(dtype=np.float64)
+            numbers[name][place[place_of_row], of_arm] = table[name].to_numpy(dtype=np.float64)
         facts: Facts = {"label": case_labels(table).to_numpy(dtype=object)[first_of_unit]}
-        for name, columns in (("case", CASE), ("skill", ["skill"]), ("combination", average)):
+        for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
             facts[name] = group_codes(table, columns)[0][first_of_unit]
         for name in ("cluster", "cluster_by_name", WEIGHT):
             if name in table:
@@ -636,6 +641,10 @@ class Units:
         """Return the arms in which the group has rows, in the order of `arms`."""
         sizes = self.numbers["size"][self.start[group] : self.start[group + 1]]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
+
+    def cases_of_group(self, group: int) -> Any:
+        """Return the number of the case of each unit of a group."""
+        return self.facts["case"][self.start[group] : self.start[group + 1]]
 
     def labels_only_in(self, group: int, arm: ArmKey, other: ArmKey) -> Any:
         """Return the labels of the units of a group with a row in one arm and none in the other."""
@@ -677,8 +686,28 @@ class Units:
         return replace(self, numbers=numbers)
 
 
+def contrasts_with(units: Units, reference: str) -> list[Contrast]:
+    """Return the contrast of each group and condition with the reference."""
+    return [
+        Contrast(
+            about=values | {"condition": condition, "reference": reference},
+            group=group,
+            weights={(condition,): 1.0, (reference,): -1.0},
+            sides=(condition, reference),
+            nothing="no case has outcomes in both conditions",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference)
+    ]
+
+
 def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
+    if value == "level":
+        by_name = table.get("cluster_by_name", table["cluster"])
+        table = table.reindex(columns=table.columns.union(_NUMBERS)).reset_index(drop=True)
+        row = table.index.where(table[["level", "size"]].notna().any(axis=1))
+        return table.assign(row=row, cluster_by_name=by_name.to_numpy())
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
         level = total / n.where(n > 0)
@@ -842,6 +871,7 @@ def within(
     cluster: str = "case",
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
+    notes: bool = True,
 ) -> list[Estimate]:
     """Estimate contrasts of arms within the unit, over the units that have all arms.
 
@@ -857,6 +887,9 @@ def within(
     ci_level, interval
         Level and rule of the intervals. All intervals are computed in one call, which saves time
         and does not change them.
+    notes : bool
+        Whether the notes state what the interval is about, and what is missing. An analysis with
+        notes of its own sets it to False.
 
     Returns
     -------
@@ -871,7 +904,7 @@ def within(
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]
-    samples, by_name, notes = [], [], []
+    samples, by_name, claims = [], [], []
     for part, each in zip(parts, cases, strict=True):
         skill, label, shared = (
             each.facts[name] for name in ("skill", "cluster", "cluster_by_name")
@@ -881,7 +914,7 @@ def within(
         labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
         by_name.append(claim(skill, shared, cluster)[0])
-        notes.append(note)
+        claims.append(note)
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     spans = [_span(part.weights) for part in parts]
     intervals: dict[int, Interval] = {}
@@ -894,7 +927,7 @@ def within(
         )
         intervals |= dict(zip(at, means, strict=True))
     return [
-        _estimate(contrast, part, each, intervals[i], notes[i])
+        _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
         for i, (contrast, part, each) in enumerate(zip(contrasts, parts, cases, strict=True))
     ]
 
@@ -911,10 +944,12 @@ def _quantity(span: float | None, *, is_share: bool) -> Quantity:
 
 
 def _estimate(
-    contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str
+    contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str | None
 ) -> Estimate:
     counts, worst, lost = part.missing(contrast.sides)
     n_dropped = n_distinct(part.facts["case"]) - cases.n
+    if note is None:
+        return Estimate(interval, cases.levels(), n_dropped, counts, worst)
     dropped = ""
     if n_dropped and len(part.weights) > 1:
         where = "two conditions" if len(part.weights) == 2 else "compared cells"

@@ -15,6 +15,7 @@ from skillcomp.contrast import (
     Value,
     case_table,
     compared_outcomes,
+    contrasts_with,
     with_weights,
 )
 from skillcomp.deltas.amounts import amount_rows
@@ -28,7 +29,6 @@ from skillcomp.frames.estimates import (
     grouped,
     groups,
     listed,
-    ordered,
     require_columns,
     with_adjusted_p,
     with_method,
@@ -338,16 +338,4 @@ def paired_units(
     average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
     units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
-    contrasts = []
-    for group, values in enumerate(units.groups):
-        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference):
-            contrasts.append(
-                Contrast(
-                    about=values | {"condition": condition, "reference": reference},
-                    group=group,
-                    weights={(condition,): 1.0, (reference,): -1.0},
-                    sides=(condition, reference),
-                    nothing="no case has outcomes in both conditions",
-                )
-            )
-    return units, contrasts
+    return units, contrasts_with(units, reference)
