@@ -405,9 +405,10 @@ def claim(
     cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
     smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
     """
-    skills, cases = np.asarray(skill), np.asarray(clusters)
+    cases = np.asarray(clusters)
     if cluster != "skill" and not delta:
         return cases, ""
+    skills = np.asarray(skill)
     n_skills = n_distinct(skills)
     if cluster != "skill" or not n_skills:
         return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
@@ -444,6 +445,33 @@ def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
     return [first] if n_distinct(by_name) == n_distinct(first) else [first, by_name]
+
+
+def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> tuple[Sample, Any]:
+    """Return the mean over items of a weighted sum of columns; a unit is a check of a case.
+
+    A unit has the weight of its items. If several agents or runs answer a case, the number of
+    attempts of a unit is that of the agent or run with the fewest, so that copies of an agent do
+    not narrow the interval. ``arms`` has the weights of the columns. ``_check`` and ``_source`` are
+    codes of the check, and of check, agent and run. Also return the clusters of the units if equal
+    names are one task.
+    """
+    check, first = group_codes(items, ["_check"])
+    source, first_of_source = group_codes(items, ["_source"])
+    n, n_of_source, check_of_source = (
+        np.bincount(check),
+        np.bincount(source),
+        check[first_of_source],
+    )
+    attempts = np.full(len(n), np.inf)
+    np.minimum.at(attempts, check_of_source, n_of_source)
+    sides = []
+    for name, weight in arms.items():
+        mixed = mixed_of_case(np.bincount(source, items[name]) / n_of_source, n_of_source)
+        mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
+        sides.append(Arm(np.bincount(check, items[name]) / n, attempts, weight, None, mixed))
+    cluster, by_name = (items[name].to_numpy()[first] for name in ("cluster", "cluster_by_name"))
+    return Sample.of_arms(*sides, clusters=cluster, weights=n), by_name
 
 
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
