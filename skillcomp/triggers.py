@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
-from skillcomp.deltas.paired_deltas import delta_rows
+from skillcomp.deltas.condition_rates import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
@@ -365,7 +365,7 @@ def compare(
     ]
     contrasts.sort(key=lambda each: (each.about["measure"] == "delta_exact", each.about["order"]))
     how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
-    rows = delta_rows("delta_recall", units, contrasts, **how)
+    rows = contrast_rows("delta_recall", units, contrasts, **how)
     return estimates(
         rows,
         by=[*names, "condition", "kind"],
