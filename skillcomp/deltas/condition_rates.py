@@ -78,7 +78,7 @@ def rates(
     :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. Unless ``interval`` is
     ``"t"``, it is within 0 and 1 and never has zero width.
     """
-    names, levels = [name for name in listed(by) if name != "condition"], listed(average)
+    names, levels = listed(by, "condition"), listed(average)
     if value == "passed_own_words":
         estimate = partial(
             rates,
@@ -174,13 +174,13 @@ def in_own_words(
     result[["se", "df"]] = result[["se", "df"]].mask(open_)
     sides = zip(n_unknown, low["estimate"], high["estimate"], result["note"], strict=True)
     result["note"] = [
-        join_notes(_own_words_note(int(n), a, b), note) if n else note for n, a, b, note in sides
+        join_notes(
+            f"passes too short to tell whether they copy, or not scored: {n}; the estimate is "
+            f"between {a:.2f} and {b:.2f}, whatever they do, and the interval covers both",
+            note,
+        )
+        if n
+        else note
+        for n, a, b, note in sides
     ]
     return result
-
-
-def _own_words_note(n_unknown: int, low: float, high: float) -> str:
-    return (
-        f"passes too short to tell whether they copy, or not scored: {n_unknown}; the estimate is "
-        f"between {low:.2f} and {high:.2f}, whatever they do, and the interval covers both"
-    )

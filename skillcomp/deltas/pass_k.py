@@ -93,7 +93,7 @@ def pass_hat_k(
 def _pass_k(
     outcomes: pd.DataFrame, k: int, by: By, reference: str | None, ci_level: float, measure: str
 ) -> pd.DataFrame:
-    names, what = [name for name in listed(by) if name != "condition"], f"deltas.{measure}"
+    names, what = listed(by, "condition"), f"deltas.{measure}"
     of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
     if reference is None:
