@@ -272,7 +272,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     }
     of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
     facts = [*CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
-    frame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
+    frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])

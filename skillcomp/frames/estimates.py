@@ -113,7 +113,7 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
         require_known(f"{what}: there is no column", name, frame.columns, label="there")
 
 
-def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> Any:
+def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.bool_]:
     """Mark the rows whose keys are in another frame; missing values match each other."""
     names = list(keys)
     return pd.MultiIndex.from_frame(rows[names]).isin(pd.MultiIndex.from_frame(others[names]))

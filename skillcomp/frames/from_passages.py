@@ -136,9 +136,11 @@ def from_passages(
     rows = _labelled_rows(rows, reader)
     passages = reader.checked(rows, "passages")
     reader.raise_problems()
-    kinds = ("cases", "attempts", "verdicts", "outcomes", "gold")
+    without: dict[str, Any] = {
+        kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")
+    }
     return Frames(
-        *map(empty, kinds),
+        **without,
         passages=passages,
         problems=reader.listed_changes(),
         columns={role: str(column) for role, column in reader.names.items()},

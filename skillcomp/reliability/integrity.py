@@ -190,7 +190,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
     return rows.assign(**{name: rows[name].astype("boolean").fillna(False) for name in flags})
 
 
-def _over_reply(values: pd.Series, replies: pd.DataFrame, how: str) -> pd.Series:
+def _over_reply(values: pd.Series, replies: pd.DataFrame, how: Any) -> pd.Series:
     """Return, for each row, a function such as "any" of the values of its reply."""
     reply = [replies[name] for name in _REPLY]
     return values.groupby(reply, dropna=False).transform(how)
@@ -251,9 +251,9 @@ def _wording_marks(
 ) -> pd.Series:
     """Return whether rationales break a wording rule; NA if the rule does not apply."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
-    applies = applies.fillna(False).to_numpy(dtype=bool)
-    facts = replies.loc[applies, ["rationale", "passed", "check_kind"]].itertuples(index=False)
-    return _marks_at(applies, [breaks(text, bool(passed), kind) for text, passed, kind in facts])
+    rows = applies.fillna(False).to_numpy(dtype=bool)
+    facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
+    return _marks_at(rows, [breaks(text, bool(passed), kind) for text, passed, kind in facts])
 
 
 def _contradicts_overlap(
