@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
-from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrast_rows, contrasts_of_rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired_units
+from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes

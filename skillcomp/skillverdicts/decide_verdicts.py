@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, within
-from skillcomp.deltas.condition_rates import contrast_rows, rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired, paired_units
+from skillcomp.deltas.condition_rates import rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired, paired_units
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
