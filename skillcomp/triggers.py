@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
-from skillcomp.deltas.condition_rates import contrast_rows
+from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
