@@ -521,7 +521,7 @@ def _prompts_by_measure(
         ("f1", True, 2.0 * should * share / total, total),
         ("exact", True, share, 1.0),
     ]
-    parts = []
+    parts: list[pd.DataFrame] = []
     for measure, which, level, weight in measures:
         if measure in without:
             continue
