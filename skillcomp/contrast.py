@@ -653,12 +653,13 @@ class Units:
             numbers[name][place[place_of_row], of_arm] = table[f"_{name}"].to_numpy(
                 dtype=np.float64
             )
-        facts: Facts = {"label": case_labels(table).to_numpy(dtype=object)[first_of_unit]}
+        rows = table.take(first_of_unit)
+        facts: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
         for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
-            facts[name] = group_codes(table, columns)[0][first_of_unit]
+            facts[name] = group_codes(rows, columns)[0]
         for name in ("cluster", "cluster_by_name", WEIGHT):
-            if name in table:
-                facts[name] = table[name].to_numpy()[first_of_unit]
+            if name in rows:
+                facts[name] = rows[name].to_numpy()
         return cls(
             facts=facts,
             groups=_records(table, by, first_of_group),

@@ -7,6 +7,7 @@ applies to them, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -171,8 +172,8 @@ def detection(
             note = join_notes(note, interval.note, edge)
         elif not note:
             note = _NOTHING.get(values["measure"], "nothing fired")
-        noted = replace(interval, note=note)
-        rows.append(row(interval=noted, **values, **{n: part[n].sum() for n in counts}))
+        about: dict[str, Any] = values | {name: part[name].sum() for name in counts}
+        rows.append(row(interval=replace(interval, note=note), **about))
     return estimates(rows, by=[*names, "kind"], extra=counts)
 
 
@@ -344,8 +345,8 @@ def compare(
     conditions = ordered(checked["condition"])
     require_known("triggers.compare: reference: found", reference, conditions)
     # the groups of `by` in alphabetical order
-    table = _prompts_by_measure(checked.sort_values(names, kind="stable"), names)
-    table = table[table["measure"].isin(["recall", "specificity", "exact"])]
+    checked = checked.sort_values(names, kind="stable")
+    table = _prompts_by_measure(checked, names, without=("precision", "f1"))
     table["measure"] = "delta_" + table["measure"]
     units = Units.of(
         table,
@@ -488,7 +489,9 @@ def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
     return controls["should_trigger"].eq(False).fillna(False).astype(bool)
 
 
-def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+def _prompts_by_measure(
+    invocations: pd.DataFrame, names: list[str], without: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return one row per group, measure, kind of prompts, condition, prompt and skill on offer.
 
     ``_level`` is the value of the prompt, NaN if it is unknown or the prompt does not count;
@@ -507,7 +510,7 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
     rows = [invocations[invocations["should"].notna()], exact]
     facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
     sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
-    table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
+    table: pd.DataFrame = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
     table["_order"] = group_codes(table, names)[0]
     share, should, is_exact = table["share"], table["should"], table["kind"].eq("exact")
     right, total = share.where(should.eq(1.0), 1.0 - share), share + should
@@ -518,8 +521,10 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
         ("f1", True, 2.0 * should * share / total, total),
         ("exact", True, share, 1.0),
     ]
-    parts = []
+    parts: list[pd.DataFrame] = []
     for measure, which, level, weight in measures:
+        if measure in without:
+            continue
         own = is_exact.eq(measure == "exact")
         for kind in _KINDS if measure in ("recall", "specificity") else _KINDS[:1]:
             some = which & (table["kind"].eq(kind) | (kind == "all"))

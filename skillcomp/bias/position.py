@@ -184,7 +184,7 @@ def position_intervals(
 
 
 def _n_ties(pairs: pd.DataFrame) -> int:
-    return int(pairs[_RESULTS].eq(TIE).sum(axis=None))
+    return int(pairs[_RESULTS].eq(TIE).to_numpy().sum())
 
 
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:

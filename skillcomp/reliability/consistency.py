@@ -201,7 +201,7 @@ def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
     """Return one row per unit: whether its verdict changes, and the bounds of this."""
     units = grouped(rows, [*unit, *_FACTS])
     counts = {"n_rounds": "size", "n_known": "count", "n_passed": "sum"}
-    table = units["verdict"].agg(**counts).reset_index()
+    table: pd.DataFrame = units["verdict"].agg(**counts).reset_index()
     changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
     return table.assign(
         _level=changes.astype(float).where(table["n_known"] >= 2),
@@ -213,14 +213,15 @@ def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
 
 
 def _outcomes_of_rounds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return whether each attempt passed in each round, NaN if a verdict decides it.
+    """Return whether each attempt passed in each round, NaN if a missing verdict decides it.
 
     Only attempts of which every check has a row in every round count.
     """
     whole = grouped(rows, ITEM)["round"].transform("size").eq(rows["round"].nunique())
     rows = rows[whole.groupby(rows["attempt_id"]).transform("all")]
     outcomes = grouped(rows, ["attempt_id", *_FACTS, "round"])
-    lowest, is_open = outcomes["verdict"].min().reset_index(), outcomes["is_open"].any().to_numpy()
+    lowest: pd.DataFrame = outcomes["verdict"].min().reset_index()
+    is_open = outcomes["is_open"].any().to_numpy()
     verdict = lowest["verdict"].where(lowest["verdict"].eq(0) | ~is_open)
     return lowest.assign(verdict=verdict, is_open=is_open)
 
