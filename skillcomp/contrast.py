@@ -458,11 +458,8 @@ def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> tuple[Sa
     """
     check, first = group_codes(items, ["_check"])
     source, first_of_source = group_codes(items, ["_source"])
-    n, n_of_source, check_of_source = (
-        np.bincount(check),
-        np.bincount(source),
-        check[first_of_source],
-    )
+    check_of_source = check[first_of_source]
+    n, n_of_source = np.bincount(check), np.bincount(source)
     attempts = np.full(len(n), np.inf)
     np.minimum.at(attempts, check_of_source, n_of_source)
     sides = []

@@ -75,6 +75,16 @@ def test_identical_graders_share_their_ranks_and_have_no_interval_of_zero_width(
     assert ranks(found).to_numpy().tolist() == [[1, 1, 2]] * 2
 
 
+def test_graders_with_equal_agreement_share_a_rank_whatever_the_rounding_errors() -> None:
+    # two cases of three attempts: a is right on 2/3 and 2/3, b on 1 and 1/3
+    rows = graded({"a": wrong_on(0, 3), "b": wrong_on(4, 5)})
+    rows = rows[rows["case_id"].isin([f"s/{i}" for i in range(6)])]
+    rows = rows.assign(case_id=rows["case_id"].map({f"s/{i}": f"s/{i // 3}" for i in range(6)}))
+    found = contrast(rows, gold(TRUTH))
+    assert found["rate"].tolist()[:1] == found["reference_rate"].tolist()[:1]
+    assert ranks(found).to_numpy().tolist() == [[1, 1, 2]] * 2
+
+
 def test_only_common_items_count_and_a_pair_without_any_is_unknown() -> None:
     none: list[bool | None] = [None] * 15
     halves = {"a": [*wrong_on(0)[:15], *none], "b": [*none, *wrong_on(20)[15:]]}
