@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -12,32 +12,25 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.contrast import (
+    Contrast,
+    Gap,
+    Units,
     Value,
-    arms_of,
+    between,
     case_table,
     cluster_readings,
     compared_outcomes,
     covering,
-    level_of,
-    means_of_cases,
     missing_note,
 )
+from skillcomp.deltas.paired_deltas import contrasts_with
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_clusters import both_clusters
+from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    By,
-    condition_groups,
-    estimates,
-    grouped,
-    groups,
-    listed,
-    ordered,
-    row,
-)
+from skillcomp.frames.estimates import By, condition_groups, estimates, grouped, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.gaps import StandardisedGap, standardised_gap
+from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
@@ -55,8 +48,6 @@ NO_DISTANCE = "no case is near or far: name its column by transfer= in from_fram
 
 _LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
-_MEASURES = ("near_delta", "far_delta", "gap")
-_Row = dict[str, Any]
 
 
 def gap(
@@ -130,122 +121,83 @@ def gap(
     how: dict[str, Any] = {"value": value, "reference": reference, "average": averaged}
     checked = compared_outcomes(outcomes, names, "transfer", **how)
     table = case_table(checked, by=[*names, *averaged])
-    table["rate"] = level_of(table, value)
-    facts = [name for name in ("transfer", "comprehension_dimension") if name not in names]
-    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
-    settings = _GapSettings(value != "passed", ci_level, interval)
-    deltas_of_case = ["delta", "rate", "rate_of_reference"]
+    facts = ["transfer", "comprehension_dimension"]
+    lacking = [name for name in facts if name not in names]
+    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *lacking]], on=CASE, validate="m:1")
+    units = Units.of(table, names, value=value, average=averaged, facts=facts)
     rows = []
-    for values, group in groups(table, names):
-        counted = [*CASE, *averaged, "rate", "size", "n", "n_shares", "n_checks"]
-        base = group.loc[group["condition"].eq(reference), counted]
-        for condition in ordered(group["condition"], reference):
-            part = group[group["condition"].eq(condition)]
-            keys = [*CASE, *averaged]
-            both = part.merge(base, on=keys, suffixes=("", "_of_reference"), validate="1:1")
-            both["delta"] = both["rate"] - both["rate_of_reference"]
-            either = pd.concat([part[CASE], base[CASE]]).drop_duplicates()
-            complete, means = means_of_cases(both[both["delta"].notna()], deltas_of_case, averaged)
-            about = values | {"condition": condition, "n_dropped": len(either) - len(complete)}
-            complete = complete[complete["transfer"].notna()]
-            each = _within_dimensions(complete, settings, about)
-            each += _pooled_rows(complete, settings, about)
-            each = [_with_missing(line, both, value) for line in each]
-            rows += [line | {"note": join_notes(line["note"], means)} for line in each]
+    for contrast in contrasts_with(units, reference):
+        within, pooled = (
+            between(
+                units,
+                contrast,
+                "transfer",
+                ("near", "far"),
+                strata=strata,
+                least=MIN_CASES,
+                ci_level=ci_level,
+                interval=interval,
+            )
+            for strata in (["skill", "comprehension_dimension"], [])
+        )
+        rows += _gap_rows(within, "within_dimensions", contrast, _few_in_dimensions(within, pooled))
+        few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
+        rows += _gap_rows(pooled, "pooled", contrast, few)
     noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
 
 
-@dataclass(frozen=True, slots=True)
-class _GapSettings:
-    """Settings: whether values are shares of checks, and the level and rule of the intervals."""
-
-    is_share: bool
-    ci_level: float
-    interval: IntervalRule
-
-    def gaps(self, pairs: pd.DataFrame, far: Any, levels: Any) -> list[StandardisedGap]:
-        """Compare far with near cases, once for each possible clustering of the cases."""
-        sides: list[Any] = [
-            (*(pairs[f"{name}{end}"].to_numpy() for name in ("rate", "n", "n_checks")), sign)
-            for end, sign in (("", 1.0), ("_of_reference", -1.0))
-        ]
-        how: dict[str, Any] = {"ci_level": self.ci_level, "interval": self.interval}
-        how["arms"] = arms_of(sides, is_share=self.is_share)
-        return [
-            standardised_gap(pairs["delta"], far, levels, clusters, **how)
-            for clusters in cluster_readings(pairs)
-        ]
-
-
-def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
-    """Add to the note the numbers of near and of far attempts without an outcome."""
-    n = "n" if value == "passed" else "n_shares"
-    if line["scope"] == "within_dimensions":
-        dimensions = line["dimensions"].split(", ")
-        pairs = pairs[pairs["comprehension_dimension"].isin(dimensions)]
-    notes = []
-    for kind in ("near", "far"):
-        part = pairs[pairs["transfer"].eq(kind)]
-        sides = [(part[f"size{end}"], part[f"{n}{end}"]) for end in ("", "_of_reference")]
-        counts = [total for size, seen in sides for total in ((size - seen).sum(), size.sum())]
-        note, warning = missing_note(counts)
-        if note and line["measure"] in (f"{kind}_delta", "gap"):
-            notes.append(join_notes(f"{kind}: {note}", warning))
-    return line | {"note": join_notes(line["note"], *notes)}
-
-
-def _within_dimensions(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
-    labelled = pairs[pairs["comprehension_dimension"].notna()]
-    level = labelled.groupby(["skill", "comprehension_dimension"], sort=False)
-    compared = labelled[level["transfer"].transform("nunique").eq(2)]
-    names = ", ".join(sorted(compared["comprehension_dimension"].unique()))
-    about = about | {"scope": "within_dimensions", "dimensions": names}
-    codes = compared.groupby(["skill", "comprehension_dimension"], sort=False).ngroup().to_numpy()
-    n_levels = len(np.unique(codes))
-    note = (
-        f"near and far compared within {names}: average over {plural(n_levels, 'level')} "
-        "(dimension of a skill), weights near x far / (near + far) cases"
-    )
-    few = "too few cases in dimensions of a skill that have both near and far"
-    if compared.empty:
-        n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
+def _few_in_dimensions(within: Gap, pooled: Gap) -> str:
+    """Return a note on the lack of cases in dimensions that have both near and far cases."""
+    near, far = pooled.sizes
+    if not near + far:
+        return NO_DISTANCE
+    if sum(within.sizes):
+        return "too few cases in dimensions of a skill that have both near and far"
+    why = "no dimension of a skill has both near and far cases"
+    if not _dimensions(pooled):
         why = "no case has a dimension: name its column by dimension= in from_frame"
-        why = why if labelled.empty else "no dimension of a skill has both near and far cases"
-        counts = f"{n_near} near and {n_far} far cases"
-        few = f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
-        few = few if n_near or n_far else NO_DISTANCE
-    return _gap_rows(compared, codes, settings, about, note, few)
+    counts = f"{near} near and {far} far cases"
+    return f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
 
 
-def _pooled_rows(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
-    names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
-    about = about | {"scope": "pooled", "dimensions": names}
-    why = (
+def _dimensions(gap: Gap) -> list[str]:
+    return sorted(pd.Series(gap.cases.facts["comprehension_dimension"]).dropna().unique())
+
+
+def _gap_rows(gap: Gap, scope: str, contrast: Contrast, few: str) -> list[dict[str, Any]]:
+    """Return the rows of a scope; ``few`` is the note if there are too few cases."""
+    near, far = gap.sizes
+    dimensions, part = _dimensions(gap), gap.part
+    names = ", ".join(dimensions)
+    about = {"scope": scope, "n_near": near, "n_far": far, "dimensions": names}
+    about |= contrast.about | {"n_dropped": gap.n_dropped}
+    note = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
-    codes = np.zeros(len(pairs), dtype=np.intp)
-    few = "too few near or far cases" if pairs["transfer"].notna().any() else NO_DISTANCE
-    return _gap_rows(pairs, codes, settings, about, why, few)
-
-
-def _gap_rows(
-    pairs: pd.DataFrame, levels: Any, settings: _GapSettings, about: _Row, note: str, few: str
-) -> list[_Row]:
-    n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
-    about = about | {"n_near": n_near, "n_far": n_far}
-    if min(n_near, n_far) < MIN_CASES:
-        counts = f": {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
-        note = few + (counts if len(pairs) else "")
-        sizes = (n_near, n_far, n_near + n_far)
-        three = [undefined("", note, ci_level=settings.ci_level, n=float(n)) for n in sizes]
-    else:
-        far = pairs["transfer"].eq("far").to_numpy()
-        gaps = settings.gaps(pairs, far, levels)
-        sets = [[each.first, each.second, each.gap] for each in gaps]
-        three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
-        three = [replace(i, note=join_notes(note, i.note)) for i in three]
-    return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
+    if scope == "within_dimensions":
+        part = part.rows(np.isin(part.facts["comprehension_dimension"], dimensions))
+        n_levels = n_distinct(gap.cases.facts["stratum"])
+        note = (
+            f"near and far compared within {names}: average over {plural(n_levels, 'level')} "
+            "(dimension of a skill), weights near x far / (near + far) cases"
+        )
+    if min(near, far) < MIN_CASES:
+        note = few
+        if near + far:
+            note += f": {near} near and {far} far, at least {MIN_CASES} of each are needed"
+    lost = []
+    for kind in ("near", "far"):
+        units = part.rows(part.facts["transfer"] == kind)
+        text, warning = missing_note(units.missing(("the condition", "the reference"))[0])
+        lost.append(join_notes(text and f"{kind}: {text}", warning))
+    rows = []
+    for measure, interval, missing in zip(
+        ("near_delta", "far_delta", "gap"), gap.intervals, (*lost, join_notes(*lost)), strict=True
+    ):
+        whole = join_notes(note, interval.note, missing, gap.cases.note)
+        rows.append(row(measure, replace(interval, note=whole), **about))
+    return rows
 
 
 def rates(
@@ -368,7 +320,7 @@ def contrast(
     return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
 
 
-def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> _Row:
+def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> dict[str, Any]:
     """Estimate a share of pairs, and its bounds over all possible outcomes of the missing pairs."""
     interval = _share_of_pairs(part[part["known"]], measure, **how)
     n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]

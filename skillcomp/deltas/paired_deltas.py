@@ -327,6 +327,11 @@ def paired_units(
     average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
     units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
+    return units, contrasts_with(units, reference)
+
+
+def contrasts_with(units: Units, reference: str) -> list[Contrast]:
+    """Return the contrast of each condition with the reference, in each group."""
     contrasts = []
     for group, values in enumerate(units.groups):
         for condition in ordered((key[0] for key in units.arms_of_group(group)), reference):
@@ -339,4 +344,4 @@ def paired_units(
                     nothing="no case has outcomes in both conditions",
                 )
             )
-    return units, contrasts
+    return contrasts
