@@ -23,6 +23,7 @@ from skillcomp.contrast import (
     covering,
     missing_note,
 )
+from skillcomp.deltas.condition_rates import contrasts_of_rates
 from skillcomp.deltas.paired_deltas import contrasts_with
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_clusters import both_clusters, n_distinct
@@ -30,7 +31,6 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, condition_groups, estimates, grouped, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
@@ -48,6 +48,7 @@ NO_DISTANCE = "no case is near or far: name its column by transfer= in from_fram
 
 _LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
+_HEDGED = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
 
 
 def gap(
@@ -428,33 +429,20 @@ def hedging(
     checked = compared_outcomes(outcomes, names, "transfer")
     answered = known_attempts(checked, attempts, "transfer.hedging", "outcomes")
     about = features(answered).set_index("attempt_id")["hedges_per_100"]
-    cluster, by_name = both_clusters(checked, None, None)
-    checked = checked.assign(
-        cluster=cluster,
-        cluster_by_name=by_name,
-        hedges=checked["attempt_id"].map(about).astype("float64"),
-    )
-    complete = checked[checked["passed"].notna() & checked["hedges"].notna()]
-    complete = complete.assign(
-        wrong=~complete["passed"].astype(bool), hedged=complete["hedges"].gt(0)
-    )
-    keys = [*names, "condition", *CASE, "cluster", "cluster_by_name", "wrong"]
-    shares = grouped(complete, keys)["hedged"].agg(["mean", "size"]).reset_index()
-    measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level, "interval": interval}
+    hedges = checked["attempt_id"].map(about).astype("Float64")
+    judged = checked.assign(wrong=~checked["passed"], passed=hedges.gt(0))
+    table = case_table(judged, by=[*names, "wrong"])
+    units = Units.of(table, names, average=["wrong"], facts=["wrong"])
+    # a case counts once for its right answers and once for its wrong ones
+    units = replace(units, facts=units.facts | {"case": np.arange(len(units.facts["case"]))})
+    how: dict[str, Any] = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
     rows = []
-    for values, part in condition_groups(shares, names):
-        mine = part[part.groupby("skill")["wrong"].transform("nunique").eq(2)]
-        why = "no skill has both right and wrong answers"
-        three = [undefined("", why, ci_level=ci_level, n=0)] * 3
-        if len(mine):
-            hedged, wrong, skill = (mine[name] for name in ("mean", "wrong", "skill"))
-            how["arms"] = [Arm(hedged, mine["size"])]
-            gaps = [
-                standardised_gap(hedged, wrong, skill, clusters, **how)
-                for clusters in cluster_readings(mine)
-            ]
-            sets = [[each.first, each.second, each.gap] for each in gaps]
-            three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
-        rows += [row(m, interval, **values) for m, interval in zip(measures, three, strict=True)]
+    for contrast in contrasts_of_rates(units):
+        gap = between(units, contrast, "wrong", (False, True), **how)
+        if np.isnan(gap.part.numbers["level"]).all():
+            continue  # no attempt has both an answer and an outcome
+        nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
+        for measure, each in zip(_HEDGED, gap.intervals, strict=True):
+            each = replace(each, note=join_notes(each.note, nothing))
+            rows.append(row(measure, each, **contrast.about))
     return estimates(rows, by=[*names, "condition"], outcomes=checked)
