@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,9 @@ from skillcomp.contrast import (
     Value,
     between,
     case_table,
-    cluster_readings,
     compared_outcomes,
-    covering,
     missing_note,
+    within,
 )
 from skillcomp.deltas.condition_rates import contrasts_of_rates
 from skillcomp.deltas.paired_deltas import contrasts_with
@@ -29,9 +28,9 @@ from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, condition_groups, estimates, grouped, listed, row
-from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.frames.estimates import By, estimates, grouped, listed, ordered, row
+from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
@@ -271,10 +270,10 @@ def contrast(
         ``both_right``, ``one_right``, ``none_right`` and ``only_original_right``. The original is
         the case that the other case names in ``contrast_of``. If only the original is right,
         pattern matching is likely. Each estimate is a share of pairs, averaged over repeats within
-        a pair, with the interval of a bounded mean. ``n`` counts the pairs. ``n_missing`` counts
-        the pairs of attempts that are left out because one has no outcome; ``worst_low`` and
-        ``worst_high`` are the lowest and the highest value that these allow. NaN with a note if no
-        pair has outcomes of both cases.
+        a pair, with the interval of a bounded mean. ``n`` counts the pairs. Two matched attempts
+        count as one attempt, which is missing if one of them has no outcome: ``n_missing`` and the
+        note count these, and ``worst_low`` and ``worst_high`` are the lowest and the highest value
+        that they allow. NaN with a note if no pair has outcomes of both cases.
 
     Raises
     ------
@@ -291,49 +290,44 @@ def contrast(
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer")
     pairs = _twin_attempts(checked, names)
-    complete = pairs["passed"].notna() & pairs["passed_of"].notna()
-    right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
-    wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
-    original = pairs["passed_of"].fillna(False).astype(bool)
-    # `both_right_possible` is True if `both_right` would be True for some values of the missing
-    # outcomes, and so on for the other measures.
-    pairs = pairs.assign(
-        known=complete,
-        both_right=right.eq(2),
-        one_right=right.eq(1) & complete,
-        none_right=right.eq(0) & complete,
-        only_original_right=right.eq(1) & original & complete,
-        both_right_possible=wrong.eq(0),
-        one_right_possible=right.lt(2) & wrong.lt(2),
-        none_right_possible=right.eq(0),
-        only_original_right_possible=(right.eq(0) | original & right.eq(1))
-        & ~pairs["passed_of"].eq(False).fillna(False).astype(bool),
-    )
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    other, original = pairs["passed"], pairs["passed_of"]
+    known = other.notna() & original.notna()
+    right = {
+        "both_right": other & original,
+        "one_right": other ^ original,
+        "none_right": ~(other | original),
+        "only_original_right": original & ~other,
+    }
+    tables = []
+    for measure, values in right.items():
+        counted = ~(pairs["mutual"] & (measure == "only_original_right"))
+        seen, possible = known & counted, values.fillna(True) & counted
+        sums = {"size": counted, "n": seen, "n_passed": possible & seen}
+        tables.append(pairs.assign(measure=measure, **sums, passed_high=possible & ~seen))
+    keys = [*names, "measure", "mutual", *CASE, "cluster", "cluster_by_name", "condition"]
+    sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
+    table = sums.astype("float64").reset_index()
+    table = table.assign(passed_low=0.0, n_checks=np.nan, absent=False)
+    units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
+    contrasts = []
+    for group, about in enumerate(units.groups):
+        arms = units.arms_of_group(group)
+        for arm in product(ordered(condition for condition, _ in arms), right):
+            contrast = Contrast(about | {"condition": arm[0]}, group, {arm: 1.0})
+            part = units.part(contrast)
+            note = ""
+            if arm[1] == "only_original_right" and part.facts["mutual"].any():
+                note = "twins that name each other have no original and are left out"
+            lost = part.missing([""])[2]
+            nothing = join_notes("no contrast pair with outcomes of both members", note, lost)
+            contrasts.append(replace(contrast, nothing=nothing, note=note))
     rows = []
-    for values, part in condition_groups(pairs, names):
-        for measure in ("both_right", "one_right", "none_right"):
-            rows.append(_contrast_row(part, measure, **how) | values)
-        with_original = part[~part["mutual"]]
-        why = "twins that name each other have no original and are left out"
-        why = why if len(with_original) < len(part) else ""
-        rows.append(_contrast_row(with_original, "only_original_right", why, **how) | values)
+    estimated = within(units, contrasts, ci_level=ci_level, interval=interval)
+    for contrast, share in zip(contrasts, estimated, strict=True):
+        ((_, measure),) = contrast.weights
+        missing = dict(zip(_LEFT_OUT, (share.missing[0], *share.worst), strict=True))
+        rows.append(row(measure, share.interval, **contrast.about, **missing))
     return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
-
-
-def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> dict[str, Any]:
-    """Estimate a share of pairs, and its bounds over all possible outcomes of the missing pairs."""
-    interval = _share_of_pairs(part[part["known"]], measure, **how)
-    n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]
-    if len(part):
-        shares = part.groupby(CASE, sort=False)[[measure, f"{measure}_possible"]].mean()
-        worst = shares.mean().tolist()
-    missing = (
-        f"{n_missing} of {plural(len(part), 'pair')} of attempts left out, without an outcome of "
-        f"one or both; in the worst case the share is {worst[0]:.2f} or {worst[1]:.2f}"
-    )
-    interval = replace(interval, note=join_notes(interval.note, note, missing if n_missing else ""))
-    return row(measure, interval, **dict(zip(_LEFT_OUT, (n_missing, *worst), strict=True)))
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -358,18 +352,6 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
         columns={"case_id": "contrast_of", "passed": "passed_of"}
     )
     return contrasts.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
-
-
-def _share_of_pairs(pairs: pd.DataFrame, measure: str, **how: Any) -> Interval:
-    if pairs.empty:
-        why = "no contrast pair with outcomes of both members"
-        return undefined("", why, ci_level=how["ci_level"], n=0)
-    keys = [*CASE, "cluster", "cluster_by_name"]
-    shares = pairs.groupby(keys, sort=False)[measure].agg(["mean", "size"]).reset_index()
-    how |= {"quantity": RATES, "arms": [Arm(shares["mean"], shares["size"])]}
-    return reduce(
-        covering, [bounded_mean(shares["mean"], c, **how) for c in cluster_readings(shares)]
-    )
 
 
 def hedging(
