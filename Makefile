@@ -75,9 +75,11 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 
 outputs: $(VENV)/.dev-ready  ## chapters give their stored outputs; site, wheel, installs, JupyterLab
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow \
-		-k "a_new_run or test_docs or test_explore_jupyter or in_a_shell or test_wheel or test_install" \
+		-k "a_new_run or test_docs or test_explore_jupyter or in_a_shell or half_the_price \
+		or memory_of_a_worker or test_wheel or test_install" \
 		tests/test_notebooks.py tests/test_docs.py tests/test_explore_jupyter.py \
-		tests/test_live_inspect_task.py tests/test_wheel.py tests/test_install.py
+		tests/test_live_inspect_task.py tests/test_howto_dask.py tests/test_wheel.py \
+		tests/test_install.py
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600

@@ -27,6 +27,7 @@ from skillcomp.frames.estimates import (
     group_codes,
     grouped,
     listed,
+    ordered,
     prepared,
     refuse_different_checks,
     refuse_ids_as_repeats,
@@ -401,9 +402,10 @@ def claim(
     cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
     smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
     """
-    skills, cases = np.asarray(skill), np.asarray(clusters)
+    cases = np.asarray(clusters)
     if cluster != "skill" and not delta:
         return cases, ""
+    skills = np.asarray(skill)
     n_skills = n_distinct(skills)
     if cluster != "skill" or not n_skills:
         return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
@@ -440,6 +442,33 @@ def cluster_readings(table: pd.DataFrame | Facts, cluster: str = "case") -> list
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
     return [first] if n_distinct(by_name) == n_distinct(first) else [first, by_name]
+
+
+def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> tuple[Sample, Any]:
+    """Return the mean over items of a weighted sum of columns; a unit is a check of a case.
+
+    A unit has the weight of its items. If several agents or runs answer a case, the number of
+    attempts of a unit is that of the agent or run with the fewest, so that copies of an agent do
+    not narrow the interval. ``arms`` has the weights of the columns. ``_check`` and ``_source`` are
+    codes of the check, and of check, agent and run. Also return the clusters of the units if equal
+    names are one task.
+    """
+    check, first = group_codes(items, ["_check"])
+    source, first_of_source = group_codes(items, ["_source"])
+    n, n_of_source, check_of_source = (
+        np.bincount(check),
+        np.bincount(source),
+        check[first_of_source],
+    )
+    attempts = np.full(len(n), np.inf)
+    np.minimum.at(attempts, check_of_source, n_of_source)
+    sides = []
+    for name, weight in arms.items():
+        mixed = mixed_of_case(np.bincount(source, items[name]) / n_of_source, n_of_source)
+        mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
+        sides.append(Arm(np.bincount(check, items[name]) / n, attempts, weight, None, mixed))
+    cluster, by_name = (items[name].to_numpy()[first] for name in ("cluster", "cluster_by_name"))
+    return Sample.of_arms(*sides, clusters=cluster, weights=n), by_name
 
 
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
@@ -579,6 +608,7 @@ class Units:
         by: Sequence[str],
         *,
         arm: Sequence[str] = ("condition",),
+        unit: Sequence[str] = CASE,
         value: str = "passed",
         average: Sequence[str] = (),
         nested: Sequence[str] = (),
@@ -594,8 +624,11 @@ class Units:
             Columns that group the rows, and columns to average within each case.
         arm : sequence of str
             Columns that tell the arms apart.
-        value : {"passed", "share_passed"}
-            The value of an attempt.
+        unit : sequence of str
+            Columns that identify a unit in its group, such as case and check.
+        value : {"passed", "share_passed", "level"}
+            The value of an attempt. If the table has a column ``level`` with the values of the
+            units, ``"level"``; nothing is then known of attempts.
         nested : sequence of str
             Columns that are averaged within the arm, such as the agents of a family. An arm has a
             value only if each combination of their values that the arm's level has, has one.
@@ -606,7 +639,7 @@ class Units:
         if nested:
             table = _averaged_within_arms(table, by, arm, nested)
         group, first_of_group = group_codes(table, by)
-        unit, first_of_unit = group_codes(table, [*by, *average, *CASE])
+        place_of_row, first_of_unit = group_codes(table, [*by, *average, *unit])
         of_arm, first_of_arm = group_codes(table, arm)
         order = np.argsort(group[first_of_unit], kind="stable")
         place = np.empty(len(order), dtype=np.int64)
@@ -615,12 +648,12 @@ class Units:
         numbers = {}
         for name in _NUMBERS:
             numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
-            numbers[name][place[unit], of_arm] = table[name].to_numpy(dtype=np.float64)
+            numbers[name][place[place_of_row], of_arm] = table[name].to_numpy(dtype=np.float64)
         about: Facts = {"label": case_labels(table).to_numpy(dtype=object)[first_of_unit]}
         for name in ("cluster", "cluster_by_name", WEIGHT, *facts):
             if name in table:
                 about[name] = table[name].to_numpy()[first_of_unit]
-        for name, columns in (("case", CASE), ("skill", ["skill"]), ("combination", average)):
+        for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
             about[name] = group_codes(table, columns)[0][first_of_unit]
         return cls(
             facts=about,
@@ -636,6 +669,10 @@ class Units:
         """Return the arms in which the group has rows, in the order of `arms`."""
         sizes = self.numbers["size"][self.start[group] : self.start[group + 1]]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
+
+    def cases_of_group(self, group: int) -> Any:
+        """Return the number of the case of each unit of a group."""
+        return self.facts["case"][self.start[group] : self.start[group + 1]]
 
     def labels_only_in(self, group: int, arm: ArmKey, other: ArmKey) -> Any:
         """Return the labels of the units of a group with a row in one arm and none in the other."""
@@ -676,8 +713,28 @@ class Units:
         return replace(self, numbers=numbers)
 
 
+def contrasts_with(units: Units, reference: str) -> list[Contrast]:
+    """Return the contrast of each group and condition with the reference."""
+    return [
+        Contrast(
+            about=values | {"condition": condition, "reference": reference},
+            group=group,
+            weights={(condition,): 1.0, (reference,): -1.0},
+            sides=(condition, reference),
+            nothing="no case has outcomes in both conditions",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference)
+    ]
+
+
 def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
+    if value == "level":
+        by_name = table.get("cluster_by_name", table["cluster"])
+        table = table.reindex(columns=table.columns.union(_NUMBERS)).reset_index(drop=True)
+        row = table.index.where(table[["level", "size"]].notna().any(axis=1))
+        return table.assign(row=row, cluster_by_name=by_name.to_numpy())
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
         level = total / n.where(n > 0)
@@ -849,6 +906,7 @@ def within(
     cluster: str = "case",
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
+    notes: bool = True,
 ) -> list[Estimate]:
     """Estimate contrasts of arms within the unit, over the units that have all arms.
 
@@ -864,6 +922,9 @@ def within(
     ci_level, interval
         Level and rule of the intervals. All intervals are computed in one call, which saves time
         and does not change them.
+    notes : bool
+        Whether the notes state what the interval is about, and what is missing. An analysis with
+        notes of its own sets it to False.
 
     Returns
     -------
@@ -878,7 +939,7 @@ def within(
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]
-    samples, by_name, notes = [], [], []
+    samples, by_name, claims = [], [], []
     for part, each in zip(parts, cases, strict=True):
         skill, label, shared = (
             each.facts[name] for name in ("skill", "cluster", "cluster_by_name")
@@ -888,7 +949,7 @@ def within(
         labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
         by_name.append(claim(skill, shared, cluster)[0])
-        notes.append(note)
+        claims.append(note)
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     spans = [_span(part.weights) for part in parts]
     intervals: dict[int, Interval] = {}
@@ -901,7 +962,7 @@ def within(
         )
         intervals |= dict(zip(at, means, strict=True))
     return [
-        _estimate(contrast, part, each, intervals[i], notes[i])
+        _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
         for i, (contrast, part, each) in enumerate(zip(contrasts, parts, cases, strict=True))
     ]
 
@@ -918,10 +979,12 @@ def _quantity(span: float | None, *, is_share: bool) -> Quantity:
 
 
 def _estimate(
-    contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str
+    contrast: Contrast, part: _Part, cases: _Cases, interval: Interval, note: str | None
 ) -> Estimate:
     counts, worst, lost = part.missing(contrast.sides)
     n_dropped = n_distinct(part.facts["case"]) - cases.n
+    if note is None:
+        return Estimate(interval, cases.levels(), n_dropped, counts, worst)
     dropped = ""
     if n_dropped and len(part.weights) > 1:
         where = "two conditions" if len(part.weights) == 2 else "compared cells"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from numbers import Integral
 
 __all__ = [
     "AgentError",
@@ -147,6 +148,13 @@ def require_known(
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
 
 
+def require_whole(name: str, value: object, error: type[SkillcompError], *, least: int = 1) -> int:
+    """Return a whole number (of Python or numpy) as int; raise ``error`` for any other value."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise error(f"{name}: found {value!r}; allowed: a whole number of at least {least}.")
+    return int(value)
+
+
 def require_type(
     what: str, value: object, kind: type, source: str, error: type[SkillcompError]
 ) -> None:
@@ -207,6 +215,19 @@ def without_control(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 label`` or ``3 labels``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def shortened(names: Iterable[object], most: int, separator: str = ", ") -> str:
+    """Return the first names in one text, and the number of the others.
+
+    Examples
+    --------
+    >>> shortened(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    texts = list(map(str, names))
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:

@@ -100,10 +100,19 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
 def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame without secrets; in parquet they could not be replaced after encoding."""
     redacted = frame.copy()
+    redacted.columns = pd.Index(redacted_content(list(frame.columns)))
+    redacted.attrs = redacted_content(frame.attrs)
     for place, dtype in enumerate(frame.dtypes):
         if pd.api.types.is_numeric_dtype(dtype):
             continue
         values = frame.iloc[:, place]
+        if isinstance(dtype, pd.CategoricalDtype):
+            # categories that no row has are written, too
+            words = redacted_content(list(dtype.categories))
+            if words != list(dtype.categories):
+                values = values.astype(object).map(redacted_content)
+                redacted.isetitem(place, pd.Categorical(values, list(dict.fromkeys(words))))
+            continue
         # one call for the whole column is fast; most columns have no secret
         whole = "\n".join(map(str, values))
         if redact(whole) != whole:

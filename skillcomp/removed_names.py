@@ -11,6 +11,8 @@ import lazy_loader
 REMOVED = {
     "bias.position_change": "sc.bias.position with by=['grader'] gives the position effect of "
     "each version",
+    "deltas.by_dimension": "call sc.deltas.paired with by=['comprehension_dimension'], which "
+    "adjusts for the number of dimensions",
     "explore.deltas": "sc.explore.study shows the deltas of a study and the cases behind them",
     "explore.drift": "sc.reliability.flipped lists the changed items, and sc.plots.flips draws "
     "their counts",

@@ -596,11 +596,14 @@ def save(
     target = Path(path)
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    pdf, png, svg = pictures = [target.parent / f"{stem}.{end}" for end in ("pdf", "png", "svg")]
+    kinds = ("pdf", "png", "svg", "tex", "txt", "json")
+    pdf, png, svg, snippet, caption_file, provenance_file = (
+        target.parent / f"{stem}.{kind}" for kind in kinds
+    )
     # dates and program names would differ between runs; each format has its own key for them
-    dates: Any = ({"CreationDate": None}, {"Software": None})
+    dates: Any = {pdf: {"CreationDate": None}, png: {"Software": None}}
     with use(), _layout_at_rest(fig):
-        for picture, metadata in zip(pictures, dates, strict=False):
+        for picture, metadata in dates.items():
             # draw in memory, because matplotlib leaves half a file on a full disk
             drawn = BytesIO()
             fig.savefig(drawn, format=picture.suffix[1:], metadata=metadata)
@@ -630,9 +633,6 @@ def save(
         "versions": {name: version(name) for name in _PACKAGES},
         "store": fingerprint,
     }
-    provenance_file, caption_file, snippet = (
-        target.parent / f"{stem}.{kind}" for kind in ("json", "txt", "tex")
-    )
     text = json.dumps(provenance, indent=2, ensure_ascii=False).encode()
     replace_file(provenance_file, text + b"\n")
     replace_file(caption_file, words.encode() + b"\n")

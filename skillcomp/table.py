@@ -56,12 +56,14 @@ _DETAILS: tuple[str, ...] = (
     "gold_drawn",
     "p_limit",
     "overturned",
+    "shown",
 )
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
 # columns that are hidden if all their values are 0
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
 _COMMON = "all rows: "
+_RIGHT = Markup(" class='n'")  # a cell that is aligned right
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ class Table:
             ("" if n.startswith(_COMMON) else _letters_of(i), n) for i, n in enumerate(self.notes)
         ]
 
+    @property
+    def _lines(self) -> list[Any]:
+        """The heads, then the cells of each row."""
+        return [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
+
     def linked(self, csv: str | PathLike[str]) -> Table:
         """Write the frame to a file and link to it, if the table has more than 30 rows."""
         if len(self.cells) <= MOST_ROWS:
@@ -113,8 +120,7 @@ class Table:
         With `most`, the notes are folded. The rows after the first `most` rows are folded, too, if
         there are at least three such rows.
         """
-        lines = self.cells.itertuples(index=False, name=None)
-        rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
+        rows = ["".join(map(_cell_as_html, line, self.numeric)) for line in self._lines[1:]]
         if not rows:
             return str(Markup("<p class='note'>No rows.</p>"))
         if self.csv:
@@ -139,7 +145,7 @@ class Table:
 
     def _rows_as_html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
         heads = Markup("").join(
-            Markup("<th scope='col'{}>{}</th>").format(Markup(" class='n'" if right else ""), head)
+            Markup("<th scope='col'{}>{}</th>").format(_RIGHT * right, head)
             for head, right in zip(self.cells.columns, self.numeric, strict=True)
         )
         text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
@@ -155,15 +161,10 @@ class Table:
         cells = max(map(len, self.cells.iloc[:, place]), default=0)
         return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
 
-    @staticmethod
-    def _cell_as_html(text: str, right: bool) -> str:
-        return f"<td class='n'>{escape(text)}</td>" if right else f"<td>{escape(text)}</td>"
-
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
-        head, *body = ["| " + " | ".join(map(_escape_markdown, row)) + " |" for row in rows]
-        rule = "| " + " | ".join("---:" if right else "---" for right in self.numeric) + " |"
+        head, *body = [f"| {' | '.join(map(_escape_markdown, row))} |" for row in self._lines]
+        rule = f"| {' | '.join('---' + ':' * right for right in self.numeric)} |"
         about = [_escape_markdown(self.about), ""] if self.about else []
         lines = [*about, head, rule, *body]
         lines += [""] if self.notes else []
@@ -176,9 +177,8 @@ class Table:
         With a `caption` or a `label`, the result is a table environment with the label
         ``tab:<label>``.
         """
-        align = "".join("r" if right else "l" for right in self.numeric)
-        rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
-        lines = [" & ".join(escape_latex(cell) for cell in row) + r" \\" for row in rows]
+        align = "".join("lr"[right] for right in self.numeric)
+        lines = [" & ".join(map(escape_latex, row)) + r" \\" for row in self._lines]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
         body += [r"\bottomrule", r"\end{tabular}"]
         notes = [rf"\par {escape_latex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
@@ -194,6 +194,10 @@ class Table:
 
     _repr_html_, _repr_latex_ = html, latex
     __str__ = _repr_markdown_ = markdown
+
+
+def _cell_as_html(text: str, right: bool) -> str:
+    return f"<td{_RIGHT * right}>{escape(text)}</td>"
 
 
 def table(

@@ -19,11 +19,11 @@ from skillcomp.contrast import (
     between,
     case_table,
     compared_outcomes,
+    contrasts_with,
     missing_note,
     within,
 )
 from skillcomp.deltas.condition_rates import contrasts_of_rates
-from skillcomp.deltas.paired_deltas import contrasts_with
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check

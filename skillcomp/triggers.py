@@ -7,15 +7,14 @@ applies to them, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp import deltas
+from skillcomp.contrast import Contrast, Units
+from skillcomp.deltas.condition_rates import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
@@ -24,17 +23,17 @@ from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
+    group_codes,
     grouped,
     groups,
     listed,
     ordered,
     prepared,
     row,
-    rows_of_group,
 )
 from skillcomp.frames.outcomes import outcomes
-from skillcomp.stats.bounded import DELTAS, RATES, bounded_means
-from skillcomp.stats.results import Interval, join_notes
+from skillcomp.stats.bounded import RATES, bounded_means
+from skillcomp.stats.results import join_notes
 
 __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
@@ -46,6 +45,11 @@ _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
 _ALARM = "{} fired at a prompt that no skill should answer, so recall may show only that it fires"
+_NOTHING = {
+    "recall": "no prompt that should fire it",
+    "specificity": "no prompt that should not fire it",
+    "exact": "of no attempt is it known of every skill on offer whether it should have fired",
+}
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
 FLOOR = "none right: a floor, which shows no more than the upper limit"
 
@@ -153,21 +157,23 @@ def detection(
     names = _grouping_columns(by)
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
-    sums: list[_Sample] = []
-    dead: list[str] = []  # for each entry of `sums`, a note on failed controls
-    exact = _exact_cases(checked, names)
-    prompts = _prompts_by_skill(checked, names)
-    for values, group in groups(prompts.assign(right=_share_right(prompts)), names):
-        sums += _detection_samples(group, values)
-        if "offered" not in names:
-            sums.append(_exact_sample(rows_of_group(exact, values), values))
-        dead += [_instrument_note(group)] * (len(sums) - len(dead))
-    intervals = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
-    rows = [
-        row(measure, _with_edge_note(interval, "" if note else nothing, note), **about)
-        for (measure, about, nothing, _), interval, note in zip(sums, intervals, dead, strict=True)
-    ]
-    return estimates(rows, by=[*names, "kind"], extra=["n_right", "n_asked", "n_missing"])
+    table = _prompts_by_measure(checked, names)
+    instruments = [_instrument_note(group) for _, group in groups(table, names)]
+    parts = list(groups(table, [*names, "measure", "kind"]))
+    known = (part[part["level"].notna()] for _, part in parts)
+    samples = [(part["level"], part["cluster"], part["weight"]) for part in known]
+    counts, rows = ["n_right", "n_asked", "n_missing"], []
+    intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    for (values, part), interval in zip(parts, intervals, strict=True):
+        note = instruments[part["order"].iloc[0]]
+        if interval.n:
+            edge = {0.0: FLOOR, 1.0: CEILING}.get(interval.estimate, "")
+            note = join_notes(note, interval.note, edge)
+        elif not note:
+            note = _NOTHING.get(values["measure"], "nothing fired")
+        noted = replace(interval, note=note)
+        rows.append(row(interval=noted, **values, **{n: part[n].sum() for n in counts}))
+    return estimates(rows, by=[*names, "kind"], extra=counts)
 
 
 def controls(
@@ -270,19 +276,18 @@ def confusion(
     rows, samples = [], []
     for values, group in groups(checked, names):
         attempts = _expected_skills(group)
+        hits = group[group["invoked"].astype(bool)].sort_values("offered", kind="stable")
+        silent = attempts[~attempts["attempt_id"].isin(hits["attempt_id"])]
+        hits = pd.concat([hits, silent.assign(offered=NOTHING)])
         words = sorted(attempts["expected"].unique(), key=lambda word: (word == NOTHING, word))
         for expected in words:
-            part = attempts[attempts["expected"].eq(expected)]
-            ids = part["attempt_id"]
-            hits = group[group["attempt_id"].isin(ids) & group["invoked"].astype(bool)]
-            fired = {name: set(hit["attempt_id"]) for name, hit in hits.groupby("offered")}
-            silent = set(ids) - set(hits["attempt_id"])
-            for name, inside in [*fired.items(), *([(NOTHING, silent)] if silent else [])]:
-                share = ids.isin(inside).groupby([part["skill"], part["case_id"]], sort=False)
-                cluster = part.groupby(CASE, sort=False)["cluster"].first()
-                samples.append((share.mean().to_numpy(dtype=float), cluster.to_numpy(), None))
-                about = {"expected": expected, "fired": name, "n_attempts": len(inside)}
-                rows.append(values | about | {"n_asked": len(part)})
+            asked = attempts[attempts["expected"].eq(expected)]
+            inside = hits[hits["attempt_id"].isin(asked["attempt_id"])]
+            for fired, hit in inside.groupby("offered", sort=False)["attempt_id"]:
+                of_case = grouped(asked.assign(hit=asked["attempt_id"].isin(hit)), CASE)
+                samples.append((of_case["hit"].mean(), of_case["cluster"].first(), None))
+                about = {"expected": expected, "fired": fired, "n_attempts": len(hit)}
+                rows.append(values | about | {"n_asked": len(asked)})
     intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
     shares = [row("fired_share", i, **about) for about, i in zip(rows, intervals, strict=True)]
     return estimates(shares, by=[*names, "expected", "fired"], extra=["n_attempts", "n_asked"])
@@ -336,33 +341,33 @@ def compare(
     names = _grouping_columns(by)[:-1]
     check_settings("triggers.compare", ci_level)
     checked = _checked_invocations(invocations, cases, [*names, "condition"], "triggers.compare")
-    require_known("triggers.compare: reference: found", reference, ordered(checked["condition"]))
-    tables = {"": _prompts_by_skill(checked, [*names, "condition"])}
-    if "offered" not in names:
-        tables["exact"] = _exact_cases(checked, [*names, "condition"])
-    rows, samples = [], []
-    for measure, table in tables.items():
-        keys = [*names, *CASE, "cluster", "should", "kind", *([] if measure else ["offered"])]
-        table = table.assign(right=_share_right(table))
-        wide = table.set_index(list(dict.fromkeys([*keys, "condition"])))["right"].unstack(
-            "condition"
+    conditions = ordered(checked["condition"])
+    require_known("triggers.compare: reference: found", reference, conditions)
+    # the groups of `by` in alphabetical order
+    table = _prompts_by_measure(checked.sort_values(names, kind="stable"), names)
+    table = table[table["measure"].isin(["recall", "specificity", "exact"])]
+    table["measure"] = "delta_" + table["measure"]
+    units = Units.of(
+        table,
+        ["order", *names, "measure", "kind"],
+        unit=[*CASE, "offered", "should"],
+        value="level",
+    )
+    contrasts = [
+        Contrast(
+            values | {"condition": condition, "reference": reference},
+            group,
+            {(condition,): 1.0, (reference,): -1.0},
+            sides=(condition, reference),
         )
-        # add an empty column for each condition without rows
-        wide = wide.reindex(columns=checked["condition"].unique())
-        for values, group in groups(wide.add_prefix("of ").reset_index(), names):
-            for condition in ordered(checked["condition"].unique(), reference):
-                for name, kind, which in _prompt_slices(group, measure):
-                    part = group[which]
-                    rate, base = part[f"of {condition}"], part[f"of {reference}"]
-                    both = rate.notna() & base.notna()
-                    samples.append(((rate - base)[both], part.loc[both, "cluster"], None))
-                    about = {"condition": condition, "kind": kind, "reference": reference}
-                    about |= {"rate": rate[both].mean(), "reference_rate": base[both].mean()}
-                    about |= {"n_dropped": int((rate.notna() ^ base.notna()).sum())}
-                    rows.append((f"delta_{name}", values | about))
-    intervals = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
+        for condition in ordered(conditions, reference)
+        for group, values in enumerate(units.groups)
+    ]
+    contrasts.sort(key=lambda each: (each.about["measure"] == "delta_exact", each.about["order"]))
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
+    rows = contrast_rows("delta_recall", units, contrasts, **how)
     return estimates(
-        [row(name, rate, **about) for (name, about), rate in zip(rows, intervals, strict=True)],
+        rows,
         by=[*names, "condition", "kind"],
         extra=["reference", "rate", "reference_rate", "n_dropped"],
     )
@@ -483,97 +488,60 @@ def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
     return controls["should_trigger"].eq(False).fillna(False).astype(bool)
 
 
-def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Count all attempts, and those that fired the skill, per group, case and skill on offer."""
-    facts = ("offered", "cluster", "should", "kind", "dead", "alarm")
-    keys = list(dict.fromkeys([*names, *CASE, *facts]))
-    return _counts_by(keys, invocations[invocations["should"].notna()], "did")
+def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return one row per group, measure, kind of prompts, condition, prompt and skill on offer.
 
-
-def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return per group the number of values (``size``), and number, sum and mean of known ones."""
-    counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
-    table: pd.DataFrame = counts.reset_index()
-    return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
-
-
-def _share_right(table: pd.DataFrame) -> pd.Series:
-    """Return the share of attempts in which the skill rightly fired or rightly did not fire."""
-    return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
-
-
-# The data for one row of estimates: the measure, the other columns of the row, the note for a row
-# without prompts, and three arrays with the value, cluster and weight of each prompt.
-_Sample = tuple[str, dict[str, Any], str, tuple[Any, Any, Any]]
-
-
-def _prompt_slices(
-    group: pd.DataFrame, measure: str = ""
-) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Yield measure, kind of prompt and a mask of the prompts; leave out kinds without prompts."""
-    if measure:
-        yield measure, "all", np.ones(len(group), dtype=bool)
-        return
-    kinds, should = group["kind"].to_numpy(dtype=object), group["should"].to_numpy()
-    for name, value in (("recall", 1.0), ("specificity", 0.0)):
-        for kind in _KINDS:
-            which = (should == value) if kind == "all" else (should == value) & (kinds == kind)
-            if kind == "all" or which.any():
-                yield name, kind, which
-
-
-def _detection_samples(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sample]:
-    names = ("should", "share", "right", "n", "size", "cluster")
-    should, share, right, n, size, cluster = (group[name].to_numpy() for name in names)
-    answered = n > 0
-    for measure, kind, which in _prompt_slices(group):
-        some = which & answered
-        counts = {"n_right": (right * n)[some].sum(), "n_asked": n[some].sum()}
-        counts["n_missing"] = (size - n)[which].sum()
-        about = values | {"kind": kind} | counts
-        nothing = "no prompt that should" + " not" * (measure != "recall") + " fire it"
-        yield measure, about, nothing, (right[some], cluster[some], None)
-    total = share + should
-    f1 = 2 * should * share / np.where(total > 0, total, np.nan)
-    for measure, value, weight in (("precision", should, share), ("f1", f1, total)):
-        some = answered & (weight > 0)
-        about = values | {"kind": "all", "n_missing": (size - n).sum()}
-        about |= {"n_right": (value * weight * n)[some].sum(), "n_asked": (weight * n)[some].sum()}
-        yield measure, about, "nothing fired", (value[some], cluster[some], weight[some])
-
-
-def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per attempt: its case, its cluster and the skills that should have fired."""
-    rows = []
-    for attempt, part in group.groupby("attempt_id", sort=False):
-        first = part.iloc[0]
-        right = sorted(part.loc[part["should"].eq(1.0), "offered"])
-        unknown = part["should"].isna().any()
-        word = ", ".join(right) or (f"not {first['skill']}" if unknown else NOTHING)
-        about = {name: first[name] for name in (*CASE, "cluster")}
-        rows.append({"attempt_id": attempt, "expected": word, **about})
-    return pd.DataFrame(rows, columns=["attempt_id", "expected", *CASE, "cluster"])
-
-
-def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """For each ``by`` and case, return the share of attempts with exactly the right skills."""
-    keys = [*names, *CASE, "cluster"]
+    ``level`` is the value of the prompt, NaN if it is unknown or the prompt does not count;
+    ``weight`` is its weight. ``n_right``, ``n_asked`` and ``n_missing`` count attempts, and
+    ``order`` is the number of the group. With kind ``all``, there are rows for all prompts.
+    """
+    keys = list(dict.fromkeys([*names, "condition", *CASE, "cluster"]))
     wrong = (invocations["did"] - invocations["should"]).abs()
-    each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])
-    attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
+    attempts = grouped(invocations.assign(did=1.0 - wrong), [*keys, "attempt_id"])
+    exact = attempts["did"].agg(did="min", n="count", size="size").reset_index()
     # Leave out every attempt in which it is unknown for some skill whether it fired, even if
     # another skill fired wrongly. Otherwise such an attempt could count as wrong but never as
     # right.
-    attempts["exact"] = (1.0 - attempts["worst"]).where(~attempts["open"])
-    return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
+    exact["did"] = exact["did"].where(exact["n"].eq(exact["size"]))
+    exact = exact.assign(should=1.0, kind="exact", dead=False, alarm=False)
+    rows = [invocations[invocations["should"].notna()], exact]
+    facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
+    sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
+    table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
+    table["order"] = group_codes(table, names)[0]
+    share, should, is_exact = table["share"], table["should"], table["kind"].eq("exact")
+    right, total = share.where(should.eq(1.0), 1.0 - share), share + should
+    measures: list[tuple[str, Any, Any, Any]] = [
+        ("recall", should.eq(1.0), right, 1.0),
+        ("specificity", should.eq(0.0), right, 1.0),
+        ("precision", True, should, share),
+        ("f1", True, 2.0 * should * share / total, total),
+        ("exact", True, share, 1.0),
+    ]
+    parts = []
+    for measure, which, level, weight in measures:
+        own = is_exact.eq(measure == "exact")
+        for kind in _KINDS if measure in ("recall", "specificity") else _KINDS[:1]:
+            some = which & (table["kind"].eq(kind) | (kind == "all"))
+            value = level.where(some & (weight > 0))
+            n_asked = (table["n"] * weight).where(value.notna())
+            n_missing = (table["n_attempts"] - table["n"]).where(some, 0)
+            part = table.assign(
+                measure=measure, kind=kind, level=value, weight=weight, n_asked=n_asked,
+                n_right=value * n_asked, n_missing=n_missing,
+            )  # fmt: skip
+            parts.append(part[own & (some | (kind == "all"))])
+    return pd.concat(parts).sort_values("order", kind="stable")
 
 
-def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
-    answered = table[table["n"] > 0]
-    about = values | {"kind": "all", "n_right": table["fired"].sum(), "n_asked": table["n"].sum()}
-    about["n_missing"] = (table["size"] - table["n"]).sum()
-    nothing = "of no attempt is it known of every skill on offer whether it should have fired"
-    return "exact", about, nothing, (answered["share"], answered["cluster"], None)
+def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
+    """Return the first row of each attempt; ``expected`` names the skills that should fire."""
+    right = group[group["should"].eq(1.0)].sort_values("offered")
+    names = grouped(right, ["attempt_id"])["offered"].agg(", ".join)
+    unknown = group.loc[group["should"].isna(), "attempt_id"]
+    attempts = group.drop_duplicates("attempt_id")
+    other = ("not " + attempts["skill"]).where(attempts["attempt_id"].isin(unknown), NOTHING)
+    return attempts.assign(expected=attempts["attempt_id"].map(names).fillna(other))
 
 
 def _instrument_note(group: pd.DataFrame) -> str:
@@ -581,12 +549,3 @@ def _instrument_note(group: pd.DataFrame) -> str:
     texts = {"dead": _DEAD, "alarm": _ALARM}
     skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
     return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))
-
-
-def _with_edge_note(interval: Interval, nothing: str, dead: str = "") -> Interval:
-    if not interval.n:
-        return replace(interval, note=join_notes(dead, nothing))
-    edge = CEILING if interval.estimate == 1 else FLOOR if interval.estimate == 0 else ""
-    return (
-        replace(interval, note=join_notes(dead, interval.note, edge)) if edge or dead else interval
-    )

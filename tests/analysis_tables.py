@@ -247,9 +247,9 @@ AMOUNTS: Mapping[str, Analysis] = {
     ),
 }
 DISTANCES: Mapping[str, Analysis] = {
-    "deltas.by_dimension": lambda s: sc.deltas.by_dimension(s.one),
-    "deltas.by_dimension shares": lambda s: sc.deltas.by_dimension(
-        s.outcomes, by=["grader"], value="share_passed"
+    "deltas.paired dimensions": lambda s: sc.deltas.paired(s.one, by=["comprehension_dimension"]),
+    "deltas.paired dimensions shares": lambda s: sc.deltas.paired(
+        s.outcomes, by=["grader", "comprehension_dimension"], value="share_passed"
     ),
     "deltas.rates dimensions": lambda s: sc.deltas.rates(s.one, by=["comprehension_dimension"]),
     "transfer.gap": lambda s: sc.transfer.gap(s.one),
@@ -470,7 +470,9 @@ BOTH_AGENTS: Mapping[str, Analysis] = {
     "deltas.rates planned": lambda s: sc.deltas.rates(s.planned, **TWO, value="share_passed"),
     "deltas.rates averaged": lambda s: sc.deltas.rates(s.one, average=["agent"]),
     "deltas.rates weighted": lambda s: sc.deltas.rates(s.one, weight="worth", by=["agent"]),
-    "deltas.by_dimension": lambda s: sc.deltas.by_dimension(s.one, by=["agent"], weight="worth"),
+    "deltas.paired dimensions": lambda s: sc.deltas.paired(
+        s.one, by=["agent", "comprehension_dimension"], weight="worth"
+    ),
     "deltas.price": lambda s: sc.deltas.price(s.one, s.attempts, by=["agent"]),
     "skillverdicts.decide": lambda s: sc.skillverdicts.decide(s.one, by=["skill", "agent"]),
     "skillverdicts.decide averaged": lambda s: sc.skillverdicts.decide(

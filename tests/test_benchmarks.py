@@ -204,7 +204,7 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     audits = analyses.study(2, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert {"drift", "drift and contrast", "planning.gold_needed", "perturbed",
             "structure.score_association", "audit: polish: sentences",
-            "deltas.by_dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
+            "deltas.paired by dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
     assert audits["length"].notna().eq(audits["analysis"].eq("planning.gold_needed")).all()
     exact = audits[audits["studies"].eq(0)].iloc[0]
     assert 0.931 <= exact["rate"] < 1 and exact["side"] <= 0.05 and not exact["fails"]

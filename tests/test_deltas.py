@@ -248,7 +248,7 @@ def test_frames_that_break_the_contract_are_refused() -> None:
 def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:
     frame = outcomes([[False]] * 8, [[True]] * 8)
     frame["comprehension_dimension"] = np.where(frame["case_id"] < "s/4", "C1", "C2")
-    rows = sc.deltas.by_dimension(frame)
+    rows = sc.deltas.paired(frame, by=["comprehension_dimension"])
     assert rows["comprehension_dimension"].tolist() == ["C1", "C2"]
     # Holm counts all nine: the smallest of two equal p-values is multiplied by 9, the next by 8
     assert (rows["p_adjusted"] >= np.minimum(1, 8 * rows["p_value"]) - 1e-12).all()
@@ -437,10 +437,9 @@ def test_cases_weigh_by_their_criticality_and_intervals_stay_inside_their_bounds
     assert row["method"].endswith("cases weighted by worth")
     levels = sc.deltas.rates(frame, weight="worth").set_index("condition")["estimate"]
     assert levels.to_dict() == pytest.approx({"skill": 13 / 21, "baseline": 3 / 21})
-    by_dimension = sc.deltas.by_dimension(
-        frame.assign(comprehension_dimension="C2"), weight="worth"
-    )
-    assert one(by_dimension)["estimate"] == pytest.approx(row["estimate"])
+    tagged = frame.assign(comprehension_dimension="C2")
+    of_dimension = sc.deltas.paired(tagged, by=["comprehension_dimension"], weight="worth")
+    assert one(of_dimension)["estimate"] == pytest.approx(row["estimate"])
 
 
 def test_weights_that_are_none_are_told() -> None:
@@ -457,7 +456,6 @@ def test_a_column_that_is_named_twice_or_kept_apart_anyway_is_taken_once() -> No
         sc.deltas.paired(frame, by=["skill", "skill"]), sc.deltas.paired(frame, by="skill")
     )
     for analysis, own in (
-        (sc.deltas.by_dimension, "comprehension_dimension"),
         (sc.skillverdicts.dimensions, "comprehension_dimension"),
         (sc.transfer.rates, "transfer"),
     ):

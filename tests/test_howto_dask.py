@@ -57,6 +57,7 @@ def test_the_rows_of_the_page_are_those_of_one_call_bit_by_bit(
     pd.testing.assert_frame_equal(rows, whole, check_exact=True)
 
 
+@pytest.mark.slow  # `make outputs` runs it
 def test_the_memory_of_a_worker_does_not_grow_with_the_number_of_answers(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

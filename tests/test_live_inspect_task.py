@@ -352,6 +352,7 @@ def test_the_commands_of_the_page_in_a_shell(tmp_path: Path) -> None:
     assert own.outcomes["repeat"].unique().tolist() == [1, 2, 3] and own.problems.empty
 
 
+@pytest.mark.slow  # `make outputs` runs it
 def test_the_commands_of_half_the_price_send_answers_and_gradings_in_batches(
     tmp_path: Path,
 ) -> None:

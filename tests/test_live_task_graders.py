@@ -482,7 +482,7 @@ def separate(suite):
 
 def test_a_program_of_a_test_cannot_forge_read_or_undo_its_failure(separate, mode):
     answers = [RIGHT, BAD_WORDS, *(HEAD + code for code in ATTACKS.values())]
-    grader, hasty = (sc.live.Pytest(separate, trust=True, timeout=s) for s in (60, 5))
+    grader, hasty = (sc.live.Pytest(separate, trust=True, timeout=s) for s in (60, 2))
     slow = re.compile(r"sleep\(60")
     graders = [hasty if slow.search(answer) else grader for answer in answers]
     right, bad_words, *attacks = verdicts(graders, separate, "run", answers)

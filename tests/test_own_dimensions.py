@@ -59,7 +59,7 @@ def test_beside_one_of_the_rubric_another_name_is_a_slip(store, tmp_path):
 
 def test_frames_deltas_and_verdicts_are_of_these_dimensions(store: sc.RunStore, outcomes) -> None:
     assert sorted(sc.frames.cases(store)["comprehension_dimension"].unique()) == NAMES
-    delta = sc.deltas.by_dimension(outcomes)
+    delta = sc.deltas.paired(outcomes, by=["comprehension_dimension"])
     assert delta["comprehension_dimension"].tolist() == NAMES
     assert delta["method"].str.endswith("; Holm over 3 dimensions").all()
     assert delta["p_adjusted"].between(delta["p_value"], 3 * delta["p_value"] + 1e-12).all()
@@ -83,7 +83,10 @@ def test_figure_table_and_answer_show_the_names(store: sc.RunStore, outcomes) ->
     ax = sc.plots.dimensions(rates, x="condition")
     rows = [label.get_text().partition("\n")[0] for label in ax.get_yticklabels()]
     assert sorted(rows) == NAMES
-    assert "| recall |" in sc.table(sc.deltas.by_dimension(outcomes)).markdown()
+    assert (
+        "| recall |"
+        in sc.table(sc.deltas.paired(outcomes, by=["comprehension_dimension"])).markdown()
+    )
     said = sc.report.answer(store)
     assert said.findings["sentence"].str.contains("Compared within").any()
     near = said.findings.loc[said.findings["topic"].eq("transfer"), "sentence"].str.cat()

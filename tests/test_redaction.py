@@ -9,6 +9,7 @@ import os
 import threading
 from urllib.parse import quote, quote_plus
 
+import numpy as np
 import pandas as pd
 import pytest
 from fake_openai import FakeOpenAI
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from live_study import ask, make_store, rows, script, skill_text
 
 import skillcomp as sc
+from skillcomp import cli as commands
 from skillcomp import export
 from skillcomp.errors import AgentError, StudyError
 from skillcomp.io import redaction
@@ -390,24 +392,141 @@ def test_the_reply_of_a_program_is_redacted_outside_the_event_loop(tmp_path, mon
     assert threads and threading.get_ident() not in threads
 
 
+@pytest.mark.parametrize(
+    ("secrets", "text"),
+    [
+        # two backslashes before u006e must not leave a line break behind
+        (
+            {NAME: "sk-nrt-0123456789"},
+            json.dumps("".join(f"\\u{ord(c):04x}" for c in "sk-nrt-0123456789")),
+        ),
+        ({NAME: "abc+}defgh1234"}, r"abc\u002b}defgh1234"),
+        # a path in which \n is no escape, and the same key in an escape
+        ({NAME: "n0123456789"}, r"C:\n0123456789 %6e0123456789"),
+        # a key of which little is left without separators, in other forms
+        ({NAME: "a+b/c1d2"}, "a+b/c1d2"[::-1]),
+        ({NAME: "a+b/c1d2"}, quote("a+b/c1d2", safe="")),
+        ({NAME: "a+b/c1d2"}, "a+b/c1d2".encode("utf-16-le").decode("latin-1")),
+        # bytes of UTF-16 of which the control characters were replaced
+        ({NAME: "sk-0123456789"}, "\ufffd".join("sk-0123456789")),
+        ({NAME: "sk-0123456789"}, "\u2400".join("sk-0123456789")),
+        # a short secret inside a long one
+        ({"A_PASS": "11-28-26", NAME: "key-11-28-26-zzzzzzzz"}, "key-11-28-26-zzzzzzzz"),
+        ({NAME: "10xy/z+1234567"}, "10xy%2Fz%2B1234567"),
+    ],
+)
+def test_a_key_that_other_escapes_separators_or_keys_resemble_is_replaced(secrets, text):
+    redacted = redact(f"It is {text}.", secrets)
+    assert f"[{NAME}]" in redacted
+    assert not any(len(part) > 9 for part in redacted.replace(NAME, "").split())
+
+
+@pytest.mark.parametrize(
+    ("url", "password"),
+    [
+        ("postgres://me:p@ssword1234@db/x", "p@ssword1234"),
+        ("http://me:pass/word1234@127.0.0.1/v1", "pass/word1234"),
+        ("redis://:hunter2hunter2@[::1]:6379/0", "hunter2hunter2"),
+    ],
+)
+def test_a_password_of_a_url_may_hold_an_at_sign_or_a_slash(url, password):
+    assert redact(f"x{password}y", {"OWN_URL": url}) == "x[OWN_URL]y"
+    assert redact("localhost:8080/packages", {"OWN_URL": "http://localhost:8080/packages/@me"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--db", "postgres://u:hunter2hunter2@h/x"],
+        ["--url=https://h/v1?api_key=hunter2hunter2"],
+        ["--pass", "hunter2hunter2"],
+        ["--dsn", "hunter2hunter2"],
+        ["MY_PAT=hunter2hunter2"],
+        ["--header=X-Api-Key: hunter2hunter2"],
+        ["--header", "Authorization: Basic hunter2hunter2"],
+    ],
+)
+def test_a_key_among_the_arguments_of_a_program_is_in_no_setting(tmp_path, arguments):
+    agent = CliAgent([*script(tmp_path, "print('yes')"), *arguments])
+    assert "hunter2" not in agent.settings
+    assert agent.settings.count("a key") == 1
+
+
+def test_headers_of_a_call_are_secrets_although_the_call_succeeds():
+    options = {"extra_headers": {"Authorization": "Bearer mine-0123456789", "X-Tag": "trial"}}
+    agent = OpenAIAgent("m", base_url="http://127.0.0.1:9/v1", options=options)
+    assert "mine-0123456789" not in redact(agent.settings)
+    assert redact("it is mine-0123456789") == "it is [Authorization]"
+
+
+def test_json_that_is_nested_deeply_is_redacted(key):
+    redacted = redact_json(b"[" * 600 + json.dumps(KEY).encode() + b"]" * 600)
+    assert redact(redacted.decode(), {NAME: KEY}) == redacted.decode()
+
+
+def test_escapes_of_any_length_take_no_quadratic_time():
+    text = KEY + ("&#" + "0" * 30_000 + "65;" + "&lt;" * 6_000) * 4
+    assert redact(html.escape(KEY) + text, {NAME: KEY}).startswith(f"[{NAME}][{NAME}]&#")
+
+
+def test_the_traceback_of_an_error_in_a_command_has_no_key(monkeypatch, capsys, key):
+    def broken():
+        raise RuntimeError(f"the key is {KEY}")
+
+    monkeypatch.setattr(commands, "app", broken)
+    with pytest.raises(SystemExit):
+        commands.main()
+    said = capsys.readouterr().err
+    assert f"the key is [{NAME}]" in said and "Traceback" in said
+
+
+def test_names_categories_and_arrays_of_a_table_are_exported_without_a_key(tmp_path, key):
+    frame = pd.DataFrame(
+        {KEY: pd.Categorical(["a", "b"], ["a", "b", KEY]), "x": [b"1", KEY.encode()]}
+    )
+    frame["lists"] = pd.Series([np.array([KEY, "b"], object), None], dtype=object)
+    frame.attrs = {"made": KEY}
+    export.write({"mine": frame}, tmp_path)
+    read = pd.read_parquet(tmp_path / "mine.parquet")
+    assert list(read) == [f"[{NAME}]", "x", "lists"]
+    assert KEY not in str(
+        [*read.iloc[:, 0].array.categories, *read["x"], *read["lists"], read.attrs]
+    )
+    assert_no_key(tmp_path)
+
+
 @pytest.mark.parametrize("form", ["plain", "JSON of codes"])
 def test_a_key_at_the_place_where_an_answer_is_cut_is_gone_whole(key, monkeypatch, form):
-    sizes = []
-
-    def counted(text):
-        sizes.append(len(text))
-        return redact(text)
-
-    monkeypatch.setattr(redaction, "redact", counted)
     secret = FORMS[form]
+    monkeypatch.setenv("OTHER_KEY", "x" * 40)
     for start in range(-len(secret) - 2, 3, 7 if form == "plain" else 29):
-        text = "x" * (1_000_000 + start) + secret + "y" * 1_000_000
+        text = "y" * (1_000_000 + start) + secret + "y" * 1_000_000
         reply = Reply(answer=text)
         assert reply.status == "truncated" and 990_000 < len(reply.answer) <= 1_000_000
-        left = redact(reply.answer).rstrip("y").lstrip("x")
-        assert left in ("", f"[{NAME}]", f"[{NAME}]"[: len(left)])
-    # the rest is redacted when it is stored, off the event loop
-    assert max(sizes) < 10_000
+        left = redact(reply.answer).strip("y")
+        assert left in ("", f"[{NAME}]")
+
+
+def test_only_the_place_of_the_cut_is_searched_for_keys(key, monkeypatch):
+    """The rest is redacted when it is stored, off the event loop."""
+    sizes = []
+    spans = redaction._Secrets.spans
+
+    def counted(secrets, data):
+        sizes.append(len(data))
+        return spans(secrets, data)
+
+    monkeypatch.setattr(redaction._Secrets, "spans", counted)
+    Reply(answer="y" * 30_000_000)
+    assert sizes and max(sizes) < 10_000
+
+
+def test_a_key_within_a_key_leaves_no_half_at_the_cut(monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "inner-0123456789")
+    monkeypatch.setenv(NAME, "head-of-secret-inner-0123456789")
+    for start in range(40):
+        text = "y" * (1_000_000 - start) + os.environ[NAME] + "y" * 100
+        assert set(redact(Reply(answer=text).answer)) <= set(f"y[{NAME}]")
 
 
 def test_tables_with_other_columns_are_exported_with_their_types(tmp_path, key):

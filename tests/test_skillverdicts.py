@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from analysis_tables import messy
 from build import lenient_judge
 from scipy.stats import multinomial
 
@@ -536,3 +537,11 @@ def test_the_note_names_another_verdict_by_another_interval() -> None:
     )
     assert (bounded["verdict"], t["verdict"]) == ("undetermined", "teaching")
     assert "by the t interval" not in bounded["note"]
+
+
+@pytest.mark.filterwarnings("ignore::skillcomp.frames.table_reader.FrameWarning")
+def test_graders_without_versions_can_be_grouped_by_version() -> None:
+    outcomes = messy().outcomes
+    assert outcomes["grader_version"].isna().all()
+    judged = sc.skillverdicts.decide(outcomes, by=["grader", "grader_version"])
+    assert judged["grader"].nunique() == 2 and judged["reference_low"].notna().all()

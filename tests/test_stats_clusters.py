@@ -138,15 +138,13 @@ def test_missing_values_are_left_out_and_counted():
 
 
 def test_sign_flips_say_their_floor_and_draw_at_random_beyond_twenty_clusters():
-    few = sign_flip([1.0, 2.0, 3.0])
+    few = sign_flip(np.array([1.0, 2.0, 3.0]))
     assert few.p_value == 2 / 8 and "cannot fall below 0.25" in few.note
     values = np.random.default_rng(5).normal(0.4, 1.0, 40)
-    drawn = sign_flip(values, n_resamples=4999, seed=2)
+    drawn = sign_flip(values)
     assert drawn.p_value == pytest.approx(ttest_1samp(values, 0.0).pvalue, abs=0.02)
-    assert "4999 random patterns, seed 2" in drawn.method
-    assert sign_flip([0.0, 0.0]).p_value == 1.0
-    assert sign_flip([0.1, 0.2, -0.3] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3]).p_value == 1.0
-    assert math.isnan(sign_flip([np.nan]).p_value)
+    assert "9999 random patterns, seed 0" in drawn.method
+    assert sign_flip(np.zeros(2)).p_value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,6 @@ def test_sign_flips_say_their_floor_and_draw_at_random_beyond_twenty_clusters():
     [
         (lambda: cr2([1.0, 2.0], [1.0, 1.0], [1, 2, 3]), "one row per case, found 2, 2 and 3"),
         (lambda: cr2([1.0] * 3, np.ones((3, 2)), [1, 2, 3]), "linearly independent over 3 rows"),
-        (lambda: cr2([1.0, 2.0], [1.0, 1.0], [1, 2], kind="CR9"), "must be one of .*found 'CR9'"),
         (lambda: cr2_mean([1.0, 2.0], ["u", None]), "have no cluster label"),
         (lambda: cr2_mean([1.0, 2.0], ["u"]), "one cluster label for each of 2 cases"),
     ],
@@ -164,24 +161,21 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-deltas = st.lists(st.tuples(st.integers(-6, 6), st.integers(0, 5)), min_size=2, max_size=12)
+deltas = st.lists(st.integers(-6, 6), min_size=2, max_size=12)
 
 
 @settings(max_examples=25, deadline=None)
 @given(deltas)
-def test_the_enumerated_sign_flip_agrees_with_brute_force(pairs):
-    d, groups = np.array(pairs).T / [[6], [1]]
-    totals = np.array([d[groups == g].sum() for g in np.unique(groups)])
-    sizes = np.array([(groups == g).sum() for g in np.unique(groups)])
-    assume(np.abs(totals).max() > 1e-9)
+def test_the_enumerated_sign_flip_agrees_with_brute_force(sixths):
+    d = np.array(sixths) / 6
+    assume(d.any())
 
     def squared_t(signs):
-        flipped = totals * signs
-        mean = flipped.sum() / sizes.sum()
-        square = ((flipped - sizes * mean) ** 2).sum()
+        flipped = d * signs
+        square = ((flipped - flipped.mean()) ** 2).sum()
         return np.inf if square < 1e-12 else flipped.sum() ** 2 / square
 
-    patterns = [squared_t(np.array(s)) for s in itertools.product([1, -1], repeat=len(totals))]
+    patterns = [squared_t(np.array(s)) for s in itertools.product([1, -1], repeat=len(d))]
     reached = np.mean([p >= patterns[0] * (1 - 1e-9) - 1e-12 for p in patterns])
-    assert sign_flip(d, groups).p_value == pytest.approx(reached)
-    assert sign_flip(-d, groups).p_value == pytest.approx(reached)
+    assert sign_flip(d).p_value == pytest.approx(reached)
+    assert sign_flip(-d).p_value == pytest.approx(reached)

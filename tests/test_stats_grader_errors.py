@@ -16,15 +16,16 @@ from skillcomp.stats.grader_errors import (
     youden,
     youden_difference,
 )
+from skillcomp.stats.results import Interval
 
 
 def test_youden_by_hand_and_its_difference():
     # 0.9 + 0.8 - 1 = 0.7; low 0.7 - sqrt(0.1^2 + 0.1^2), high 0.7 + sqrt(0.05^2 + 0.1^2).
-    first = youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9))
+    first = youden(Interval(0.9, 0.8, 0.95), Interval(0.8, 0.7, 0.9))
     assert [first.estimate, first.low, first.high] == pytest.approx(
         [0.7, 0.7 - 0.02**0.5, 0.7 + 0.0125**0.5]
     )
-    second = youden((0.8, 0.7, 0.9), (0.6, 0.5, 0.7))
+    second = youden(Interval(0.8, 0.7, 0.9), Interval(0.6, 0.5, 0.7))
     found, mirrored = youden_difference(first, second), youden_difference(second, first)
     assert found.estimate == pytest.approx(0.3)
     assert [mirrored.low, mirrored.high] == pytest.approx([-found.high, -found.low])
@@ -43,7 +44,9 @@ def test_youden_stays_in_range_and_keeps_a_width(right1, n1, right0, n0):
 def test_youden_without_gold_of_one_class_is_unknown():
     unknown = youden(sensitivity([1, 1], [1, 1]), specificity([1, 1], [1, 1]))
     assert np.isnan(unknown.estimate) and "no gold label fails" in unknown.note
-    assert np.isnan(youden_difference(unknown, youden((0.9, 0.8, 1), (0.9, 0.8, 1))).low)
+    assert np.isnan(
+        youden_difference(unknown, youden(Interval(0.9, 0.8, 1), Interval(0.9, 0.8, 1))).low
+    )
     with pytest.raises(ValueError, match="one level"):
         youden(sensitivity([1], [1], ci_level=0.9), specificity([1, 0], [0, 0]))
 

@@ -3,8 +3,8 @@
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
 with different cases. All else is simulated. ``perturbed``, ``drift``, ``contrast`` and
 ``agreement`` get verdicts, ``bias.position`` and ``bias.win_rates`` preferences. For
-``bias.audit``, ``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
-without an effect, the functions behind them compute the same intervals and p-values.
+``bias.audit``, ``structure.score_association``, ``deltas.paired`` by dimension and the verdicts of
+skills without an effect, the functions behind them compute the same intervals and p-values.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def cells(runs: int) -> list[Analysis]:
         numbers = (("place", place), ("upper", upper), ("tied", tied))
         made.append(Analysis("pairs", "pairwise judgements", design, numbers, 4 * few))
     made += [
-        Analysis("dimensions", "deltas.by_dimension, family-wise",
+        Analysis("dimensions", "deltas.paired by dimension, family-wise",
                  "nine dimensions of six cases without an effect", (), runs),
         Analysis("null_skills", "decide, family-wise",
                  "ten skills of twenty cases without an effect", (), runs),

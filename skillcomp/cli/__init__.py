@@ -11,6 +11,7 @@ import gc
 import json
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,7 +33,9 @@ from skillcomp.errors import (
     instead,
     problem_list,
     require_known,
+    without_control,
 )
+from skillcomp.io.redaction import redact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -428,10 +431,10 @@ def _tables_by_dimension(
     outcomes: pd.DataFrame, compared: dict[str, Any]
 ) -> dict[str, tuple[pd.DataFrame, list[str]]]:
     """Return the tables of ``--by dimension``, each with the names of its columns to print."""
-    from skillcomp import deltas as of
     from skillcomp import skillverdicts
+    from skillcomp.deltas import paired
 
-    changes = of.by_dimension(outcomes, by=["skill"], **compared)
+    changes = paired(outcomes, by=["skill", "comprehension_dimension"], **compared)
     card = skillverdicts.dimensions(outcomes)
     about = ["skill", "comprehension_dimension", "condition"]
     passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
@@ -499,3 +502,6 @@ def main() -> None:
         remedy = "count large tables by case first (docs/howto/million-rows.md)"
         say(f"skillcomp: the memory of this machine is not enough; {remedy}.", err=True)
         sys.exit(2)
+    except Exception:  # such as an error of the user's own agent, whose text may hold a secret
+        typer.echo(without_control(redact(traceback.format_exc())), err=True)
+        sys.exit(1)

@@ -72,14 +72,13 @@ def answer(
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names, [f"--reference '{n}'" for n in names])
-        how: dict[str, Any] = {"margin": margin, "reference": reference}
-        how["checks"] = checks or "all"
+        how = checks or "all"
         is_study = isinstance(source, Path) and is_store(source)
         study = sc.RunStore(path[0]) if is_study else frames
-        result = sc.report.answer(study, **how)
+        result = sc.report.answer(study, margin=margin, reference=reference, checks=how)
         for line in result.lines():
             say(line)
-        page = write_answer(result, study, out, reference, how["checks"])
+        page = write_answer(result, study, out, reference, how)
     say(f"page: {page}")
 
 

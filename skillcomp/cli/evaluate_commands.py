@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from typer import Option
 
-from skillcomp.cli.study_commands import warnings_as_notes
+from skillcomp.cli.study_commands import Quiet, warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, require_known
 
@@ -89,7 +89,7 @@ def evaluate(
         float | None, Option(help="Maximum dollars for the answers, and again for the scores.")
     ] = None,
     concurrency: Annotated[int, Option(min=1, help="Maximum questions at once.")] = 4,
-    quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure the pass rate of a skill on a task suite, and the change from the original skill."""
     from skillcomp.live import evaluate as evaluation
@@ -214,7 +214,7 @@ def trigger_run(
     resume: Annotated[
         bool, Option("--resume", help="Resume a run with its settings (needs --run-id).")
     ] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Send the prompts of trigger suites to a program with installed skills, and grade its work."""
     from skillcomp.io.files import checked_slug
@@ -245,7 +245,7 @@ def trigger_run(
         triggers.prepare_run(
             folder,
             root / "skills",
-            triggers.folder_of_prompts(root, root / "skills"),
+            triggers.folder_of_prompts(root),
             settings,
             only_skills=skill or (),
             only_cases=case or (),

@@ -34,7 +34,7 @@ _Width = Annotated[int | None, Option(min=1, help="Maximum number of questions a
 _Outside = Annotated[
     bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
-_Quiet = Annotated[bool, Option("--quiet", help="Show no progress bars.")]
+Quiet = Annotated[bool, Option("--quiet", help="Show no progress bars.")]
 _REASONS = 10  # print at most this many reasons for failures
 
 
@@ -43,7 +43,7 @@ def run(
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
     """Put the cases of a study to its agents; the same command resumes after an interruption."""
@@ -77,7 +77,7 @@ def grade(
         float | None, Option(metavar="SHARE", help="Minimum agreement with the gold answers.")
     ] = None,
     round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
     """Grade the gold answers, then the answers of a study; answers do not change."""
@@ -109,7 +109,7 @@ def compare(
     concurrency: _Width = None,
     condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
     reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
     """Compare answers under two conditions in pairs; graders do not see the conditions."""

@@ -1,6 +1,5 @@
 from .condition_rates import rates as rates
 from .contrasts import contrast as contrast
-from .deltas_by_dimension import by_dimension as by_dimension
 from .paired_deltas import paired as paired
 from .pass_k import pass_at_k as pass_at_k
 from .pass_k import pass_hat_k as pass_hat_k

@@ -11,20 +11,20 @@ import pandas as pd
 
 from skillcomp.contrast import (
     MISSING,
-    ONE_SKILL,
+    Contrast,
+    Units,
     attempt_cells,
     claim,
+    claimed,
     cluster_readings,
+    contrasts_with,
     covering,
-    means_of_cases,
     missing_note,
 )
 from skillcomp.errors import FrameError
+from skillcomp.frames.case_clusters import n_distinct
 from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
-    groups,
-    ordered,
     prepared,
     refuse_different_checks,
     require_reference,
@@ -34,7 +34,7 @@ from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import log_ratio
-from skillcomp.stats.results import Interval, is_number, join_notes, undefined
+from skillcomp.stats.results import Interval, is_number, join_notes
 
 NO_AMOUNTS = "no case has an amount in both conditions"
 
@@ -63,36 +63,20 @@ def amount_rows(
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     _check_limit(amount, value, limit)
-    wide = _amounts_by_condition(checked, amount, [*names, *average], cluster)
-    rows = []
-    for values, group in groups(wide, names):
-        for condition in ordered(checked["condition"].unique(), reference):
-            if group[f"size of {condition}"].isna().all():
-                continue
-            about = values | {"condition": condition, "reference": reference}
-            rows += _rows_of_group(group, value, about, cluster, average, limit, ci_level)
-    return rows
-
-
-def _amounts_by_condition(
-    checked: pd.DataFrame, amount: pd.Series, by: list[str], cluster: str
-) -> pd.DataFrame:
-    """Return one row per ``by`` and case, with three columns for each condition.
-
-    For the condition skill, ``amount of skill`` is the mean amount, ``n of skill`` the number of
-    attempts with an amount, and ``size of skill`` the number of expected attempts.
-    """
-    table, code = attempt_cells(checked, by, check_cluster(cluster, checked))
+    table, code = attempt_cells(checked, [*names, *average], check_cluster(cluster, checked))
     sums, n = (
         np.bincount(code, weights=weights, minlength=len(table))
         for weights in (amount.fillna(0.0), amount.notna())
     )
-    table = table.assign(amount=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
-    keys = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name"]))
-    wide = table.pivot(index=keys, columns="condition", values=["amount", "n", "size"])
-    # prefix the names, because a condition can have the name of a key column
-    wide.columns = pd.Index([" of ".join(map(str, names)) for names in wide.columns.to_list()])
-    return wide.reset_index()
+    table = table.assign(level=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
+    # the groups of `by` in alphabetical order
+    table = table.sort_values(names, kind="stable", na_position="first")
+    units = Units.of(table, names, average=average, value="level")
+    return [
+        each
+        for contrast in contrasts_with(units, reference)
+        for each in _rows_of_contrast(units, contrast, value, cluster, limit, ci_level)
+    ]
 
 
 def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
@@ -107,12 +91,11 @@ def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
         )
 
 
-def _rows_of_group(
-    group: pd.DataFrame,
+def _rows_of_contrast(
+    units: Units,
+    contrast: Contrast,
     value: str,
-    about: dict[str, Any],
     cluster: str,
-    average: list[str],
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
@@ -120,45 +103,36 @@ def _rows_of_group(
 
     An undefined estimate is NaN, with a note.
     """
-    sides = [about[name] for name in ("condition", "reference")]
-    amounts, base = (group[f"amount of {name}"] for name in sides)
-    entries = group.assign(amount=amounts, base=base)[amounts.notna() & base.notna()]
-    pairs, means = means_of_cases(entries, ["amount", "base"], average)
-    amounts, base = pairs["amount"], pairs["base"]
-    counts, missing = _missing_amounts(group, sides, value)
-    n_dropped = len(group.drop_duplicates(CASE)) - len(pairs)
-    about = about | counts | {"n_dropped": n_dropped}
-    notes = (claim(pairs["skill"], pairs["cluster"], cluster)[1], join_notes(means, missing))
+    part = units.part(contrast)
+    cases = part.means_of_cases()
+    amounts, base = (pd.Series(level) for level in cases.numbers["level"].T)
+    pairs = pd.DataFrame(cases.facts)
+    counts = part.missing(contrast.sides)[0]
+    missing, _ = missing_note(counts, contrast.sides, f"attempts without {value}")
+    if missing:
+        missing += f"; if their {value} is unlike that of the others, the result is biased; it has "
+        missing += "no bounds, so there is no worst case"
+    about = contrast.about | dict(zip(MISSING[:4], counts, strict=True))
+    about["n_dropped"] = n_distinct(units.cases_of_group(contrast.group)) - cases.n
+    note = claim(pairs["skill"], pairs["cluster"], cluster)[1]
     heavy = heavy_cases(amounts, base)
     readings = cluster_readings(pairs, cluster)
+
+    def noted(intervals: list[Interval], *more: str) -> Interval:
+        interval = reduce(covering, intervals)
+        nothing = join_notes(NO_AMOUNTS, missing)
+        result = claimed(interval, note, nothing, cases.note, missing, *more)
+        return replace(result, method=interval.method)
+
     differences = [_mean_difference(amounts, base, each, limit, ci_level) for each in readings]
-    delta = _interval_with_notes(differences, pairs, *notes, heavy if limit is None else "")
     about |= {"rate": amounts.mean(), "reference_rate": base.mean()}
-    rows = [row(f"delta_{value}", delta, **about)]
+    rows = [row(f"delta_{value}", noted(differences, heavy if limit is None else ""), **about)]
     if value != "score":
         ratios = [log_ratio(amounts, base, each, ci_level=ci_level) for each in readings]
-        ratio = _interval_with_notes(ratios, pairs, *notes, heavy)
         both = (amounts > 0) & (base > 0)
         about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
-        rows.append(row(f"ratio_{value}", ratio, **about))
+        rows.append(row(f"ratio_{value}", noted(ratios, heavy), **about))
     return rows
-
-
-def _interval_with_notes(
-    readings: list[Interval], pairs: pd.DataFrame, note: str, missing: str, heavy: str
-) -> Interval:
-    """Combine the intervals of one estimate under several clusterings; add the notes.
-
-    The result covers all these intervals. The estimate is NaN if there are no pairs, or if ``note``
-    is ``ONE_SKILL``: an estimate about skills in general is impossible with a single skill.
-    """
-    interval = reduce(covering, readings)
-    how: dict[str, Any] = {"ci_level": interval.ci_level}
-    if pairs.empty:
-        return undefined(interval.method, join_notes(NO_AMOUNTS, missing), **how, n=0.0)
-    if note == ONE_SKILL:
-        return undefined(interval.method, note, **how, n=interval.n)
-    return replace(interval, note=join_notes(interval.note, note, missing, heavy))
 
 
 def _mean_difference(
@@ -194,22 +168,3 @@ def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
                 "amount: a t interval covers too seldom; name the limit of an attempt by limit="
             )
     return ""
-
-
-def _missing_amounts(
-    group: pd.DataFrame, sides: list[str], value: str
-) -> tuple[dict[str, int], str]:
-    """Count the attempts without an amount; return the counts and a note.
-
-    Attempts count only if their case has attempts under both conditions.
-    """
-    both = group[group[[f"size of {name}" for name in sides]].notna().all(axis=1)]
-    counts: list[int] = []
-    for name in sides:
-        n_attempts = int(both[f"size of {name}"].sum())
-        counts += [n_attempts - int(both[f"n of {name}"].sum()), n_attempts]
-    note, _ = missing_note(counts, sides, f"attempts without {value}")
-    if note:
-        note += f"; if their {value} is unlike that of the others, the result is biased; it has no "
-        note += "bounds, so there is no worst case"
-    return dict(zip(MISSING[:4], counts, strict=True)), note

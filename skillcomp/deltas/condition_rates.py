@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import (
+    MISSING,
     Contrast,
     Units,
     Value,
@@ -32,8 +33,7 @@ from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
 OwnWords = Literal["passed_own_words"]
-_WORST = ["worst_low", "worst_high"]
-MISSING_OF_RATE = ["n_missing", "n_attempts", *_WORST]
+MISSING_OF_RATE = [*MISSING[:2], *MISSING[-2:]]
 
 
 def rates(
@@ -80,14 +80,27 @@ def rates(
     """
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
     if value == "passed_own_words":
-        how: dict[str, Any] = {"by": names, "cluster": cluster, "average": levels}
-        estimate = partial(rates, **how, weight=weight, ci_level=ci_level, interval=interval)
+        estimate = partial(
+            rates,
+            by=names,
+            cluster=cluster,
+            average=levels,
+            weight=weight,
+            ci_level=ci_level,
+            interval=interval,
+        )
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
     units = Units.of(with_weights(table, checked, weight), names, value=value, average=levels)
-    how = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-    rows = rate_rows(f"rate_{value}", units, contrasts_of_rates(units), **how)
+    rows = contrast_rows(
+        f"rate_{value}",
+        units,
+        contrasts_of_rates(units),
+        cluster=cluster,
+        ci_level=ci_level,
+        interval=interval,
+    )
     result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
     return with_method(result, cluster, None)
 
@@ -106,17 +119,24 @@ def contrasts_of_rates(units: Units) -> list[Contrast]:
     ]
 
 
-def rate_rows(
+def contrast_rows(
     measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
 ) -> list[dict[str, Any]]:
-    """Estimate rates; return one row of an estimates frame for each contrast.
+    """Estimate rates, deltas or differences of deltas; return one row for each contrast.
 
-    ``how`` contains arguments of :func:`skillcomp.contrast.within`.
+    ``how`` contains arguments of :func:`skillcomp.contrast.within`. Of a difference of deltas, the
+    columns ``rate`` and ``reference_rate`` hold the two deltas.
     """
     rows = []
     for contrast, mean in zip(contrasts, within(units, contrasts, **how), strict=True):
-        missing = dict(zip(MISSING_OF_RATE, (*mean.missing, *mean.worst), strict=True))
-        rows.append(row(measure, mean.interval, **contrast.about, **missing))
+        levels: Any = mean.levels
+        if len(levels) > 2:
+            levels = np.subtract(levels[:2], levels[2:])
+        about = dict(zip(("rate", "reference_rate"), levels, strict=False))
+        names = [*MISSING[: len(mean.missing)], *MISSING[-2:]]
+        about |= dict(zip(names, (*mean.missing, *mean.worst), strict=True))
+        about["n_dropped"] = mean.n_dropped
+        rows.append(row(measure, mean.interval, **about) | contrast.about)
     return rows
 
 

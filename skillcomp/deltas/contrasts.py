@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any, get_args
 
-import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import (
@@ -17,8 +16,8 @@ from skillcomp.contrast import (
     case_table,
     first_names,
     with_weights,
-    within,
 )
+from skillcomp.deltas.condition_rates import contrast_rows
 from skillcomp.deltas.runs_over_time import note_on_checks
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import as_list, check_cluster, require_frame
@@ -35,8 +34,8 @@ from skillcomp.frames.estimates import (
     refuse_different_checks,
     require_columns,
     require_reference,
-    row,
     rows_of_group,
+    with_adjusted_p,
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
@@ -185,13 +184,9 @@ def contrast(
                 )
             )
     measure = f"{'delta' if base is None else 'difference'}_{value}"
-    rows = []
-    estimated = within(units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval)
-    for each, mean in zip(contrasts, estimated, strict=True):
-        rate = mean.levels if base is None else np.subtract(mean.levels[:2], mean.levels[2:])
-        about = {"n_dropped": mean.n_dropped, "rate": rate[0], "reference_rate": rate[1]}
-        about |= dict(zip(MISSING, (*mean.missing, *mean.worst), strict=True))
-        rows.append(row(measure, mean.interval, **about) | each.about)
+    rows = contrast_rows(
+        measure, units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
+    )
     # `estimates` adds to a row the notes of the outcomes with the same keys. Drop the column of
     # levels, so that a row has the notes of all levels.
     noted = checked.drop(columns=between)
@@ -238,8 +233,10 @@ def _checked_outcomes(
             f"rows out: outcomes[outcomes['{between}'].notna()]."
         )
     outcomes = _with_ids_of_levels(outcomes, between)
-    how: dict[str, Any] = {"compared": ["condition", between], "average": averaged, "agents": True}
-    checked = prepared(outcomes, "outcomes", names, _WHAT, **how)
+    compared = ["condition", between]
+    checked = prepared(
+        outcomes, "outcomes", names, _WHAT, compared=compared, average=averaged, agents=True
+    )
     levels = checked[between].unique()
     if len(levels) == 1:
         raise FrameError(
@@ -309,9 +306,9 @@ def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.Data
     """Adjust p-values by Holm over the pairs of levels with the same values of ``family``."""
     parts = []
     for _, part in groups(result, family):
-        has_p = part["p_value"].notna()
-        p_values = part["p_value"].to_numpy(dtype=float)[has_p]
-        part.loc[has_p, "p_adjusted"] = holm(p_values)
+        p_values = part["p_value"].dropna()
+        adjusted = pd.Series(holm(p_values), p_values.index).reindex(part.index)
         over = f"; Holm over {plural(len(p_values), 'pair')} of {between}"
-        parts.append(part.assign(method=part["method"] + (over if len(p_values) else "")))
+        method = part["method"] + (over if len(p_values) else "")
+        parts.append(with_adjusted_p(part, adjusted).assign(method=method))
     return pd.concat(parts, ignore_index=True) if parts else result

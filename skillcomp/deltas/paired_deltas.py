@@ -15,11 +15,11 @@ from skillcomp.contrast import (
     Value,
     case_table,
     compared_outcomes,
+    contrasts_with,
     with_weights,
-    within,
 )
 from skillcomp.deltas.amounts import amount_rows
-from skillcomp.deltas.condition_rates import OwnWords, in_own_words
+from skillcomp.deltas.condition_rates import OwnWords, contrast_rows, in_own_words
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
@@ -27,15 +27,18 @@ from skillcomp.frames.estimates import (
     By,
     estimates,
     grouped,
+    groups,
     listed,
-    ordered,
     require_columns,
-    row,
+    with_adjusted_p,
     with_method,
 )
+from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.significance import holm
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+_DIMENSION = "comprehension_dimension"
 DELTA_COLUMNS = [*_EXTRA, *MISSING]
 AnyValue = Value | OwnWords | Amount
 
@@ -69,7 +72,8 @@ def paired(
         agent are used. Facts of a case that this frame lacks, such as ``contrast_of``, are taken
         from the outcomes.
     by : str or sequence of str
-        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
+        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``. With
+        ``comprehension_dimension``, p-values are also adjusted for the number of dimensions.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
@@ -127,6 +131,8 @@ def paired(
         ``n_attempts_reference`` count the attempts at cases asked under both conditions,
         ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
         ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
+        With ``by=["comprehension_dimension"]`` there is also ``p_adjusted``, and cases without a
+        dimension are left out.
 
     Raises
     ------
@@ -136,7 +142,7 @@ def paired(
 
     See Also
     --------
-    by_dimension : The same estimates by rubric dimension, adjusted for multiplicity.
+    rates : The rates of the conditions.
     skillcomp.plots.estimates : Draws the result.
 
     Notes
@@ -175,6 +181,11 @@ def paired(
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.
 
+    ``p_adjusted`` is adjusted by Holm within each of the other groups, condition and measure, for
+    all of C1 to C9, even if the data have fewer dimensions, so that the data do not choose the
+    number. If a study has its own dimensions, p-values are adjusted for all dimensions of its
+    cases. A dimension without paired cases has no p-value but counts towards this number.
+
     Examples
     --------
     Of twelve cases, 3 pass in the baseline and 11 with the skill.
@@ -189,50 +200,49 @@ def paired(
     ('skill', 0.667, 12)
     """
     names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"reference": reference, "cluster": cluster}
+    how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": levels}
+    rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     if attempts is not None or not isinstance(value, str):
-        how |= {"by": names, "average": levels, "weight": weight, "limit": limit}
-        how |= {"ci_level": ci_level, "interval": interval}
+        how |= {"by": names, "weight": weight, "limit": limit} | rules
         return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
-    how["value"] = value
+    if limit is not None and value not in AMOUNTS:
+        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        if limit is not None:
-            raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
-        how |= {"by": names, "average": levels, "weight": weight}
-        how |= {"ci_level": ci_level, "interval": interval}
-        estimate = partial(paired, **how | {"value": "passed"})
+        estimate = partial(paired, by=names, weight=weight, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
-    how["average"] = levels
+    how["value"] = value
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
-    elif limit is not None:
-        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
         units, contrasts = paired_units(outcomes, by=names, **how, weight=weight)
-        rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-        rows = delta_rows(f"delta_{value}", units, contrasts, **rules)
-        noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-        result = estimates(rows, by=[*names, "condition"], extra=[*DELTA_COLUMNS], **noted)
-    return with_method(result, cluster, weight)
+        rows = contrast_rows(f"delta_{value}", units, contrasts, cluster=cluster, **rules)
+        result = estimates(
+            rows,
+            by=[*names, "condition"],
+            extra=DELTA_COLUMNS,
+            outcomes=outcomes,
+            reference=reference,
+        )
+    result = with_method(result, cluster, weight)
+    return _adjusted_for_dimensions(result, names) if _DIMENSION in names else result
 
 
-def delta_rows(
-    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
-) -> list[dict[str, Any]]:
-    """Estimate deltas from :func:`paired_units`; return one row of an estimates frame for each.
-
-    ``how`` contains arguments of :func:`skillcomp.contrast.within`.
-    """
-    rows = []
-    for contrast, estimate in zip(contrasts, within(units, contrasts, **how), strict=True):
-        rate, base = estimate.levels
-        about = {"n_dropped": estimate.n_dropped, "rate": rate, "reference_rate": base}
-        about |= dict(zip(MISSING, (*estimate.missing, *estimate.worst), strict=True))
-        rows.append(row(measure, estimate.interval, **about) | contrast.about)
-    return rows
+def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Add p-values that are adjusted for the number of dimensions, which are sorted."""
+    deltas = deltas[deltas[_DIMENSION].notna()]
+    family = list(dimension_family(deltas[_DIMENSION]))
+    keys = [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
+    parts = [deltas]
+    for _, part in groups(deltas, keys):
+        p_values = part.set_index(_DIMENSION)["p_value"].reindex(family).astype(float)
+        adjusted = pd.Series(holm(p_values.to_numpy()), index=family)
+        method = part["method"] + f"; Holm over {len(family)} dimensions"
+        part = with_adjusted_p(part.assign(method=method), part[_DIMENSION].map(adjusted))
+        parts.append(part.sort_values(_DIMENSION, kind="stable"))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def _rows_of_values(
@@ -322,26 +332,10 @@ def paired_units(
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
-    how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
-    checked = compared_outcomes(outcomes, by, what, **how)
+    checked = compared_outcomes(
+        outcomes, by, what, value=value, reference=reference, average=average
+    )
     average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
     units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
     return units, contrasts_with(units, reference)
-
-
-def contrasts_with(units: Units, reference: str) -> list[Contrast]:
-    """Return the contrast of each condition with the reference, in each group."""
-    contrasts = []
-    for group, values in enumerate(units.groups):
-        for condition in ordered((key[0] for key in units.arms_of_group(group)), reference):
-            contrasts.append(
-                Contrast(
-                    about=values | {"condition": condition, "reference": reference},
-                    group=group,
-                    weights={(condition,): 1.0, (reference,): -1.0},
-                    sides=(condition, reference),
-                    nothing="no case has outcomes in both conditions",
-                )
-            )
-    return contrasts

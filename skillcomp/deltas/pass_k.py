@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
-from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates, rate_rows
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired_units
+from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrast_rows, contrasts_of_rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired_units
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes
@@ -96,29 +96,26 @@ def _pass_k(
     names, what = [name for name in listed(by) if name != "condition"], f"deltas.{measure}"
     of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
-    # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded"}
     if reference is None:
         checked = compared_outcomes(outcomes, names, what)
         units = Units.of(case_table(checked, by=names), names)
-        contrasts, extra = contrasts_of_rates(units), MISSING_OF_RATE
-        rows = rate_rows(
-            measure,
-            _units_at_k(units, k, of_case, is_paired=reference is not None),
-            contrasts,
-            **how,
-        )
+        contrasts = contrasts_of_rates(units)
+        name, extra = measure, MISSING_OF_RATE
     else:
-        paired: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case"}
-        paired |= {"by": names, "reference": reference, "average": None}
-        units, contrasts = paired_units(outcomes, **paired, what=what)
-        extra = DELTA_COLUMNS
-        rows = delta_rows(
-            f"delta_{measure}",
-            _units_at_k(units, k, of_case, is_paired=reference is not None),
-            contrasts,
-            **how,
+        units, contrasts = paired_units(
+            outcomes,
+            by=names,
+            value="passed",
+            reference=reference,
+            weight=None,
+            cluster="case",
+            average=None,
+            what=what,
         )
+        name, extra = f"delta_{measure}", DELTA_COLUMNS
+    at_k = _units_at_k(units, k, of_case, is_paired=reference is not None)
+    # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
+    rows = contrast_rows(name, at_k, contrasts, ci_level=ci_level, interval="bounded")
     for each, contrast in zip(rows, contrasts, strict=True):
         part = units.part(contrast)
         n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
@@ -127,8 +124,8 @@ def _pass_k(
         each["note"] = join_notes(note, _short_cases(n, label, k))
         each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
     columns = [*extra, "k", "n_short"]
-    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=columns, **noted)
+    keys = [*names, "condition"]
+    return estimates(rows, by=keys, extra=columns, outcomes=outcomes, reference=reference)
 
 
 def _units_at_k(units: Units, k: int, of_case: Callable[..., Any], *, is_paired: bool) -> Units:

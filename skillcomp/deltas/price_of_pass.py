@@ -158,10 +158,9 @@ def price(
                 reason = _reason_without_price(pairs, cluster, ci_level, interval)
                 place = about | {"condition": name, "reference": reference}
                 rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
-    noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
-    return with_method(
-        estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted), cluster, None
-    )
+    keys = [*names, "condition"]
+    prices = estimates(rows, by=keys, extra=_EXTRA, outcomes=checked, reference=reference)
+    return with_method(prices, cluster, None)
 
 
 def _with_amounts(
@@ -238,8 +237,9 @@ def _reason_without_price(
         claim(cases["skill"], cases[name], cluster)[0] for name in ("cluster", "cluster_by_name")
     )
     sample = Sample(cases["passes"].to_numpy(), labels, None, arms_of(sides, is_share=False))
-    how: dict[str, Any] = {"quantity": DELTAS, "ci_level": ci_level, "interval": interval}
-    (delta,) = covering_means([sample], [by_name], **how)
+    (delta,) = covering_means(
+        [sample], [by_name], quantity=DELTAS, ci_level=ci_level, interval=interval
+    )
     if delta.low > 0:
         return ""
     limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
@@ -266,8 +266,10 @@ def _price_row(
         reason = bias
     elif not is_paired and not part["passes"].any():
         reason = "no attempt passed"
-    how: dict[str, Any] = {"ci_level": ci_level, "n": float(len(part))}
-    result = undefined("", reason, **how) if reason else _price(part, cluster, ci_level, heavy)
+    if reason:
+        result = undefined("", reason, ci_level=ci_level, n=float(len(part)))
+    else:
+        result = _price(part, cluster, ci_level, heavy)
     n_dropped = len(cases) - len(part)
     dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
     dropped = dropped if n_dropped and len(part) else ""

@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import matplotlib as mpl
@@ -16,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known, suggest
-from skillcomp.report.escaped_text import render, visible
+from skillcomp.report.escaped_text import render, template_text, visible
 
 with extra_imports("lab", "an explorer"):
     import anywidget
@@ -24,7 +23,6 @@ with extra_imports("lab", "an explorer"):
     import traitlets
     from IPython.display import display
 
-_FILES = files("skillcomp") / "templates"
 EVERY = "all"
 _DPI = 160  # resolution at which pictures are sharp on screens with 2 device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
@@ -78,14 +76,15 @@ class Control:
 
     def position_of(self, value: Any, name: str) -> int:
         """Return the position of a value or caption; raise StudyError if there is no such value."""
-        options = self.values if value in self.values else self.captions
-        if value not in options and str(value) not in options:
+        if value in self.values:
+            return self.values.index(value)
+        if str(value) not in self.captions:
             allowed = ", ".join(self.captions[:12]) + (", …" if len(self.captions) > 12 else "")
             raise StudyError(
                 f"choose: {name}: found {value!r}; allowed: {allowed}."
                 + suggest(str(value), self.captions)
             )
-        return options.index(value if value in options else str(value))
+        return self.captions.index(str(value))
 
     def offer(self, values: Sequence[Any], captions: Sequence[str] | None = None) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
@@ -99,13 +98,11 @@ class Control:
             self.at = self.values.index(before) if before in self.values else 0
 
 
-def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
-    """Return a dropdown of the distinct values; with `every`, the first option means all values."""
+def dropdown(label: str, values: Iterable[Any], *, key: str = "") -> Control:
+    """Return a dropdown of the distinct values; the first option means all values."""
     options = list(dict.fromkeys(values))
-    captions = [str(option) for option in options]
-    if every:
-        options, captions = [None, *options], [EVERY, *captions]
-    return Control(label, options, captions, hint=f"key {key}" if key else "")
+    captions = [EVERY, *map(str, options)]
+    return Control(label, [None, *options], captions, hint=f"key {key}" if key else "")
 
 
 def next_position(at: int | None, by: Any, n: int) -> int:
@@ -123,8 +120,8 @@ def valid_position(value: Any, n: int) -> int | None:
 class View(anywidget.AnyWidget):
     """HTML with clickable rows and shortcut keys, which the widgets of ipywidgets do not offer."""
 
-    _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
-    _css = (_FILES / "explore.css").read_text(encoding="utf-8")
+    _esm = template_text("explore.js")
+    _css = template_text("explore.css")
     title = traitlets.Unicode("Explorer").tag(sync=True)
     shortcuts = traitlets.Dict().tag(sync=True)
     view = traitlets.Unicode().tag(sync=True)  # Every text in this HTML is escaped.
@@ -313,9 +310,8 @@ class Explorer(StaticCopy):
 
     def _refresh_view(self, problem: str = "") -> None:
         state = self._widget_state() | {"alarm": bool(problem)}
-        status = problem or state.pop("status")
-        state.pop("status", None)
-        self.page.draw(self._render_view(live=True), status, **state)
+        status = state.pop("status")
+        self.page.draw(self._render_view(live=True), problem or status, **state)
         place = self._step_position()
         for step in self.steps:
             step.layout.display = "none" if place is None else None

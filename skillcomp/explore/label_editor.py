@@ -179,8 +179,14 @@ class LabelEditor(ui.Explorer):
         gold = pd.DataFrame([label.model_dump() for label in labels])
         try:
             together = [name for name in ("agent",) if name in self._verdicts]
-            how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
-            rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
+            rows = agreement(
+                self._verdicts,
+                gold,
+                quantities=_SHOWN,
+                by=["grader"],
+                average=together,
+                n_resamples=1,
+            )
         except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:

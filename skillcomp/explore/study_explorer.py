@@ -26,7 +26,7 @@ from skillcomp.report.default_grader import default_grader
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
-from skillcomp.table import table
+from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
@@ -39,7 +39,8 @@ _NGRAM = 6  # the default of `ngram` in the other explorers
 _CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
 _CASES += ["verdict"]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
-_ESTIMATE = ["estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "method", "note"]
+_MEASURES = ["grader", "agent", "condition", "measure", "estimate", "ci_low", "ci_high"]
+_MEASURES += ["ci_level", "unit", "n", "method", "note"]
 _FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
 _FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
@@ -98,9 +99,10 @@ class StudyExplorer(ui.StaticCopy):
 
     def __init__(self, own: RunStore | Frames) -> None:
         self._study = own
-        frames_of_study = {name: _frame_of(own, name) for name in _FRAMES}
-        self._attempts, self._cases = frames_of_study["attempts"], frames_of_study["cases"]
-        self._gold, verdicts = frames_of_study["gold"], frames_of_study["verdicts"]
+        self._cases, self._attempts, self._gold, verdicts = (
+            getattr(own, name) if isinstance(own, Frames) else getattr(frames, name)(own)
+            for name in _FRAMES
+        )
         rounds = verdicts["round"].fillna(1)
         self._verdicts = verdicts[rounds.eq(rounds.min())]
         self.choices = self._make_controls()
@@ -195,8 +197,12 @@ class StudyExplorer(ui.StaticCopy):
 
     def _write_files(self, folder: Path) -> list[Path]:
         page = write_answer(self._current_answer(), self._study, folder, None, "all")
-        tables = {"answer": self._sentence_rows, "cases": self._case_rows}
-        tables |= {"graders": self._agreement_rows, "cost": self._cost_rows}
+        tables = {
+            "answer": self._sentence_rows,
+            "cases": self._case_rows,
+            "graders": self._agreement_rows,
+            "cost": self._cost_rows,
+        }
         written = [page]
         for name, compute in tables.items():
             try:
@@ -351,19 +357,14 @@ class StudyExplorer(ui.StaticCopy):
         figure = Markup(
             "<div class='scx-figure' style='max-width:{}px'><img alt='{}' src='{}'></div>"
         )
-        columns = [name for name in _FOREST if name in rows]
         parts = figure.format(drawn.width, caption, drawn.src), _html_paragraph(caption)
-        return Markup("").join((*parts, Markup(table(rows[columns]).html(most=_MOST_ROWS))))
+        return Markup("").join((*parts, Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))))
 
-    def _graders_html(self) -> Markup:
-        return Markup(
-            table(self._agreement_rows()[["grader", "measure", *_ESTIMATE]]).html(most=_MOST_ROWS)
-        )
+    def _graders_html(self) -> str:
+        return _table_of(self._agreement_rows(), _MEASURES).html(most=_MOST_ROWS)
 
-    def _cost_html(self) -> Markup:
-        rows = self._cost_rows()
-        columns = [name for name in ("agent", "condition", "measure", *_ESTIMATE) if name in rows]
-        return Markup(table(rows[columns]).html(most=_MOST_ROWS))
+    def _cost_html(self) -> str:
+        return _table_of(self._cost_rows(), _MEASURES).html(most=_MOST_ROWS)
 
     # The tab `cases`
 
@@ -438,7 +439,7 @@ class StudyExplorer(ui.StaticCopy):
                 page = self._answers.page(case["skill"], case["case_id"], self.repeat.value)
         return html.render(
             "explore-cases",
-            table=table(rows[[column for column in _FOREST if column in rows]]),
+            table=_table_of(rows, _FOREST),
             current=self._row,
             cases=shown,
             case=self._case,
@@ -467,18 +468,16 @@ class StudyExplorer(ui.StaticCopy):
         return "Study: " + ", ".join(f"{name}={value!r}" for name, value in chosen.items())
 
 
-def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
-    frame: pd.DataFrame = (
-        getattr(own, name) if isinstance(own, Frames) else getattr(frames, name)(own)
-    )
-    return frame
-
-
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
     try:
         return default_grader(own)
     except SkillcompError:  # the tab `graders` shows the error
         return graders[0]
+
+
+def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:
+    """Format those of the columns that the rows have."""
+    return table(rows[[name for name in columns if name in rows]])
 
 
 def _html_paragraph(text: str) -> Markup:

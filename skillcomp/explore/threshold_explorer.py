@@ -103,14 +103,14 @@ def threshold(
     label = name_of_tokenizer(tokenizer, tokenizer_name)
     frames = {"shared": shared} | ({} if cut is None else {"cut": cut})
     common_tokenizer(frames, what="explore.threshold", label=label)
-    how: dict[str, Any] = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
-    scored = score(passages, skills=skills, ngram=lengths, **how)
+    scored = score(
+        passages, skills=skills, ngram=lengths, tokenizer=tokenizer, tokenizer_name=tokenizer_name
+    )
     every = pd.concat([shared, scored], ignore_index=True)
     passages = check(passages, "passages")
     texts = dict(zip(passages["passage_id"], passages["text"], strict=True))
-    prompts: dict[Any, Any] = {}
-    if "question" in passages.columns:
-        prompts = dict(zip(passages["passage_id"], passages["question"], strict=True))
+    questions = passages.get("question", [None] * len(passages))
+    prompts: dict[Any, Any] = dict(zip(passages["passage_id"], questions, strict=True))
     if attempts is not None:
         attempts = check(attempts, "attempts")
         texts |= dict(zip(attempts["attempt_id"], attempts["answer"], strict=True))
@@ -174,10 +174,9 @@ class ThresholdExplorer(ui.Explorer):
         groups = scored.astype({"n": "int64"}).groupby("n")
         self._texts_by_n = {n: part.reset_index(drop=True) for n, part in groups}
         self._levels = list(dict.fromkeys(scored.loc[passage, "level"]))
-        lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
             "n": ui.Control(
-                "n", self._sample.lengths, lengths, kind=widgets.SelectionSlider, hint="keys ↓ ↑"
+                "n", self._sample.lengths, kind=widgets.SelectionSlider, hint="keys ↓ ↑"
             ),
             "cut": ui.Control("Cut", kind=widgets.SelectionSlider, hint="keys ← →"),
         }

@@ -59,7 +59,7 @@ _TYPED: Mapping[str, str] = {
     "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
     " n_words n_commands input_tokens cached_tokens output_tokens",
     "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
-    " should_invoke read_only in_subagent checks_differ made_up",
+    " should_invoke read_only in_subagent checks_differ made_up shown",
     "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
     " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
     TIME: "started_at graded_at",
@@ -189,6 +189,6 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "estimates": _contract_of(
         "measure unit estimate ci_low ci_high ci_level se df n n_clusters p_value p_adjusted"
-        " method note"
+        " shown method note"
     ),
 }

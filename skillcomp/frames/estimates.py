@@ -431,7 +431,7 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
     Returns
     -------
     dict
-        The columns of the contract ``"estimates"``; ``p_adjusted`` is NaN.
+        The columns of the contract ``"estimates"`` but ``shown``; ``p_adjusted`` is NaN.
 
     Raises
     ------
@@ -501,15 +501,30 @@ def estimates(
     -------
     pandas.DataFrame
         One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
-        ``extra``. A missing ``note`` is an empty text.
+        ``extra``. A missing ``note`` is an empty text. ``shown`` is True if a row shows a
+        difference: its adjusted p-value is below 1 - ``ci_level``, and its interval excludes 0
+        (for a ratio, 1). It is NA without an adjusted p-value or limits.
     """
     names = [*listed(by), *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
+    unknown = [name for name in listed(by) if len(frame) and frame[name].isna().all()]
+    frame = frame.astype(dict.fromkeys(unknown, "str"))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
+    checked = with_adjusted_p(checked, checked["p_adjusted"])
     if outcomes is not None:
         checked = with_notes_of(checked, outcomes, listed(by), reference)
     return checked[names]
+
+
+def with_adjusted_p(frame: pd.DataFrame, p_adjusted: Any) -> pd.DataFrame:
+    """Add adjusted p-values to an estimates frame, and ``shown``, see :func:`estimates`."""
+    adjusted = pd.Series(np.asarray(p_adjusted, dtype=np.float64), frame.index)
+    low, high = frame["ci_low"], frame["ci_high"]
+    null = np.where(frame["unit"].eq("ratio"), 1.0, 0.0)
+    shown = adjusted.lt(1.0 - frame["ci_level"]) & ((low > null) | (high < null))
+    known = adjusted.notna() & low.notna() & high.notna()
+    return frame.assign(p_adjusted=adjusted, shown=shown.astype("boolean").where(known))
 
 
 def with_notes_of(

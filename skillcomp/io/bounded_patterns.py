@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +39,7 @@ except (ImportError, ValueError, OSError):
     pass
 sys.path.insert(0, sys.argv[1])
 import regex
+from skillcomp.io.files import JsonObject
 try:
     job = json.load(sys.stdin)
     pattern = regex.compile(job["pattern"], job["flags"])
@@ -192,28 +193,28 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
 
 def _patterns_of(schema: Any) -> Iterator[str]:
     """Yield the patterns of a JSON Schema, also of its parts."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            if isinstance(part.get("pattern"), str):
-                yield part["pattern"]
-            if isinstance(part.get(_BY_PATTERN), dict):
-                yield from part[_BY_PATTERN]
-            waiting += [value for key, value in part.items() if key not in _VALUES]
-        elif isinstance(part, list):
-            waiting += part
+    for part in _objects_in(schema, without=_VALUES):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        if isinstance(part.get(_BY_PATTERN), dict):
+            yield from part[_BY_PATTERN]
 
 
 def _names_both(content: Any) -> bool:
-    names: set[str] = set()
+    names = {name for part in _objects_in(content) for name in part}
+    return {"unevaluatedProperties", _BY_PATTERN} <= names
+
+
+def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the objects in parsed JSON, except those below the keys in `without`."""
     waiting = [content]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            names |= part.keys()
-        waiting += part.values() if isinstance(part, dict) else part if type(part) is list else ()
-    return {"unevaluatedProperties", _BY_PATTERN} <= names
+            yield part
+            waiting += [value for key, value in part.items() if key not in without]
+        elif isinstance(part, list):
+            waiting += part
 
 
 def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> str | None:

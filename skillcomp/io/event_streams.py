@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.io.files import whole_content
+from skillcomp.io.files import JsonObject, as_number, as_object, object_at, whole_content
 from skillcomp.io.shell_commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus
 
-Event = Mapping[str, Any]
+Event = JsonObject
+_Fields = dict[str, Any]  # Fields of a `Trace` or a `Step`, by name.
 Kind = Literal["claude", "codex", "text"]
 _STOPPED: dict[str, AttemptStatus] = {
     "refusal": "refused",
@@ -153,9 +154,10 @@ class Trace:
 
 def whole_number(value: Any) -> int | None:
     """Return a reported count, or None if it is not a whole number from 0 to 2**63 - 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
+    number = as_number(value)
+    if number is None or not 0 <= number < _BEYOND:
         return None
-    return int(value) if value == int(value) else None
+    return int(number) if number == int(number) else None
 
 
 def kind_of(command: Sequence[str]) -> Kind | None:
@@ -217,12 +219,12 @@ def _parse_object(text: str) -> Event | None:
 
 def _kind_of_output(output: str) -> Kind:
     whole = _parse_object(output.strip()) or {}
-    if whole.get("type") == "result" and _text_or_none(whole.get("subtype")):
+    if whole.get("type") == "result" and _text_at(whole, "subtype"):
         return "claude"
     first = next(_parse_events(output.lstrip().partition("\n")[0]), {})
-    if first.get("type") == "system" and _text_or_none(first.get("session_id")):
+    if first.get("type") == "system" and _text_at(first, "session_id"):
         return "claude"
-    if first.get("type") == "thread.started" and _text_or_none(first.get("thread_id")):
+    if first.get("type") == "thread.started" and _text_at(first, "thread_id"):
         return "codex"
     return "text"
 
@@ -232,15 +234,12 @@ def _parse_events(output: str) -> Iterator[Event]:
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
-def _as_mapping(value: Any) -> Event:
-    return value if isinstance(value, dict) else {}
-
-
 def _as_mappings(value: Any) -> list[Event]:
-    return [_as_mapping(entry) for entry in value] if isinstance(value, list) else []
+    return [as_object(entry) for entry in value] if isinstance(value, list) else []
 
 
-def _text_or_none(value: Any) -> str | None:
+def _text_at(event: Event, key: str) -> str | None:
+    value = event.get(key)
     return value if isinstance(value, str) and value else None
 
 
@@ -250,7 +249,7 @@ def _count_or_nan(value: Any) -> float:
     return math.nan if count is None else count
 
 
-def _whole_counts(**counts: float) -> dict[str, Any]:
+def _whole_counts(**counts: float) -> _Fields:
     return {name: whole_number(value) for name, value in counts.items()}
 
 
@@ -261,7 +260,7 @@ def _claude_trace(events: list[Event]) -> Trace:
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
-    fields: dict[str, Any] = {"model": _text_or_none(init.get("model"))}
+    fields: _Fields = {"model": _text_at(init, "model")}
     if result:
         fields |= {**_claude_usage(result), **_claude_outcome(result)}
     else:
@@ -269,10 +268,10 @@ def _claude_trace(events: list[Event]) -> Trace:
         fields |= {**_usage_of_messages(events), "status": "error", "error": error}
     return Trace(
         kind="claude",
-        request_id=_text_or_none(init.get("session_id")),
+        request_id=_text_at(init, "session_id"),
         called=tuple(s.text.lstrip("/") for s in opened if s.text and s.tool == "Skill"),
         opened=tuple(s.text for s in opened if s.text and s.tool in ("Read", "Bash")),
-        skills=tuple(str(_as_mapping(s).get("name", s)) for s in skills)
+        skills=tuple(str(as_object(s).get("name", s)) for s in skills)
         if isinstance(skills, list)
         else None,
         **_step_counts(steps),
@@ -280,11 +279,11 @@ def _claude_trace(events: list[Event]) -> Trace:
     )
 
 
-def _claude_outcome(result: Event) -> dict[str, Any]:
-    text, stop = result.get("result"), _text_or_none(result.get("stop_reason"))
+def _claude_outcome(result: Event) -> _Fields:
+    text, stop = result.get("result"), _text_at(result, "stop_reason")
     # a wrapper script around Claude Code may omit the ``subtype`` of the result
     subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
-    out: dict[str, Any] = {"stop_reason": stop or subtype}
+    out: _Fields = {"stop_reason": stop or subtype}
     # "success" only means that the program ended normally; is_error shows an error of the API
     if result.get("is_error") or subtype != "success":
         errors = result.get("errors")
@@ -306,26 +305,27 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
     return out | {"status": status, "answer": answer, "error": None}
 
 
-def _claude_usage(result: Event) -> dict[str, Any]:
+def _claude_usage(result: Event) -> _Fields:
     """Return the tokens of all models together, also those of subagents, and the total cost."""
-    models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
+    models = {key: as_object(used) for key, used in object_at(result, "modelUsage").items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
-        return out | _whole_counts(**_token_counts(_as_mapping(result.get("usage"))))
+        return out | _whole_counts(**_token_counts(object_at(result, "usage")))
     main = max(models, key=lambda name: _count_or_nan(models[name].get("outputTokens")))
     name = str(models[main].get("canonicalModel") or main)
     rows = [_token_counts({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values()]
     return {**out, "model": name, **_summed_counts(rows)}
 
 
-def _claude_cost(cost: Any) -> dict[str, Any]:
+def _claude_cost(cost: Any) -> _Fields:
     if cost is None:
         return {"cost_usd": None}
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+    number = as_number(cost)
+    if number is None or not 0 <= number < math.inf:
         return {"cost_usd": None, "cost_note": f"the program reports a cost of {cost!r:.40}"}
-    return {"cost_usd": float(cost)}
+    return {"cost_usd": float(number)}
 
 
 # keys of four token counts: input without cache, input read from the cache, input written to the
@@ -336,7 +336,7 @@ _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", 
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
-def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
+def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> _Fields:
     if not used:
         return {}
     plain, read, write, written = (_count_or_nan(used.get(name)) for name in names)
@@ -348,14 +348,14 @@ def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
     }
 
 
-def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
+def _usage_of_messages(events: list[Event]) -> _Fields:
     """Sum the tokens of all messages, for a stream without a result; count each message once."""
-    messages = [_as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"]
-    spent = {str(m.get("id")): _token_counts(_as_mapping(m.get("usage"))) for m in messages}
+    messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
+    spent = {str(m.get("id")): _token_counts(object_at(m, "usage")) for m in messages}
     return _summed_counts([used for used in spent.values() if used])
 
 
-def _summed_counts(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def _summed_counts(rows: Sequence[Mapping[str, float]]) -> _Fields:
     names = list(rows[0]) if rows else []
     return _whole_counts(**{name: sum(row[name] for row in rows) for name in names})
 
@@ -378,18 +378,18 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
     steps: list[Step] = []
     at: dict[str, int] = {}  # Maps the id of a tool call to the index of its step.
     # Maps the id of a message to the index of its first step and to its usage.
-    spent: dict[str, tuple[int, dict[str, Any]]] = {}
+    spent: dict[str, tuple[int, _Fields]] = {}
     turn = 1
     for event in events:
         kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
-        message = _as_mapping(event.get("message"))
+        message = object_at(event, "message")
         if kind == "assistant":
             first = len(steps)
             for block in _as_mappings(message.get("content")) or [{"type": "text"}]:
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
-            if usage := _token_counts(_as_mapping(message.get("usage"))):
+            if usage := _token_counts(object_at(message, "usage")):
                 name = str(message.get("id"))
                 # several lines can report the usage of one message; keep the last report
                 spent[name] = (spent[name][0] if name in spent else first, usage)
@@ -399,10 +399,10 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 if place >= 0 and block.get("type") == "tool_result":
                     steps[place] = _with_result(steps[place], block)
         elif kind == "result":
-            steps.append(Step("result", turn, tool=_text_or_none(event.get("subtype"))))
+            steps.append(Step("result", turn, tool=_text_at(event, "subtype")))
             turn += 1
             if not spent:
-                spent["result"] = (len(steps) - 1, _token_counts(_as_mapping(event.get("usage"))))
+                spent["result"] = (len(steps) - 1, _token_counts(object_at(event, "usage")))
         elif kind != "stream_event":  # skip fragments of a message; the whole message follows
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
@@ -413,10 +413,10 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
 def _claude_block(block: Event, turn: int, below: bool, denied: Collection[str]) -> Step:
     kind = str(block.get("type"))
     if kind != "tool_use":
-        text = _text_or_none(block.get("text")) or _text_or_none(block.get("thinking"))
+        text = _text_at(block, "text") or _text_at(block, "thinking")
         mapped = _BLOCKS.get(kind)
         return Step(mapped or "other", turn, None if mapped else kind, text, in_subagent=below)
-    tool, arguments = str(block.get("name")), _as_mapping(block.get("input"))
+    tool, arguments = str(block.get("name")), object_at(block, "input")
     text = next((str(arguments[key]) for key in _NAMED_BY if arguments.get(key)), None)
     kind = _TOOLS.get(tool, "tool")
     reads = None if tool.startswith("mcp__") or kind == "subagent" else tool in _READING
@@ -440,20 +440,20 @@ def _with_result(step: Step, block: Event) -> Step:
 
 
 def _claude_other(event: Event, turn: int) -> Step:
-    kind, sub = str(event.get("type")), _text_or_none(event.get("subtype"))
+    kind, sub = str(event.get("type")), _text_at(event, "subtype")
     if kind == "system" and sub == "init":
-        return Step("session", turn, text=_text_or_none(event.get("session_id")))
+        return Step("session", turn, text=_text_at(event, "session_id"))
     if sub == "api_retry" or kind == "rate_limit_event":
-        return Step("retry", turn, sub or kind, _text_or_none(event.get("error")))
+        return Step("retry", turn, sub or kind, _text_at(event, "error"))
     return Step("other", turn, sub or kind)
 
 
-def _step_tokens(usage: Mapping[str, float]) -> dict[str, Any]:
+def _step_tokens(usage: Mapping[str, float]) -> _Fields:
     counts = _whole_counts(**usage)
     return {name: counts.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
 
 
-def _step_counts(steps: Sequence[Step]) -> dict[str, Any]:
+def _step_counts(steps: Sequence[Step]) -> _Fields:
     ran = [step for step in steps if step.kind == "command" and step.status != "declined"]
     retries = sum(s.kind == "retry" and s.tool != "rate_limit_event" for s in steps)
     return {"steps": tuple(steps), "n_commands": len(ran), "n_retries": retries}
@@ -462,11 +462,11 @@ def _step_counts(steps: Sequence[Step]) -> dict[str, Any]:
 def _codex_trace(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
     done = [e for e in turns if e.get("type") == "turn.completed"]
-    items = [_as_mapping(e.get("item")) for e in events if e.get("type") == "item.completed"]
+    items = [object_at(e, "item") for e in events if e.get("type") == "item.completed"]
     answers = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
     steps = _codex_steps(events)
     error = None if done and turns[-1] is done[-1] else _codex_error(events)
-    spent = [{"input_tokens": 0, **_as_mapping(e.get("usage"))} for e in done]
+    spent = [{"input_tokens": 0, **object_at(e, "usage")} for e in done]
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
         kind="codex",
@@ -474,7 +474,7 @@ def _codex_trace(events: list[Event]) -> Trace:
         answer=answers[-1] if answers else None if error else "",
         status="error" if error else "ok",
         error=error,
-        request_id=_text_or_none(started.get("thread_id")),
+        request_id=_text_at(started, "thread_id"),
         opened=tuple(s.text for s in steps if s.exit_code == 0 and s.text),
         **_step_counts(steps),
         **_summed_counts([_token_counts(used, _OF_CODEX) for used in spent]),
@@ -501,27 +501,27 @@ def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     at: dict[str, int] = {}
     turn = 0
     for event in events:
-        kind, item = str(event.get("type")), _as_mapping(event.get("item"))
+        kind, item = str(event.get("type")), object_at(event, "item")
         turn += kind == "turn.started"
         now = max(turn, 1)
         if item:
-            ident = _text_or_none(item.get("id")) or f"none, {len(steps)}"
+            ident = _text_at(item, "id") or f"none, {len(steps)}"
             place = at.setdefault(ident, len(steps))
             began = steps[place].turn if place < len(steps) else now
             steps[place : place + 1] = [_codex_item(item, began)]
             if kind == "item.completed":
                 del at[ident]
         elif kind == "thread.started":
-            steps.append(Step("session", now, text=_text_or_none(event.get("thread_id"))))
+            steps.append(Step("session", now, text=_text_at(event, "thread_id")))
         elif kind == "turn.completed":
-            used = _token_counts(_as_mapping(event.get("usage")), _OF_CODEX)
+            used = _token_counts(object_at(event, "usage"), _OF_CODEX)
             steps.append(Step("turn", now, status="completed", **_step_tokens(used)))
         elif kind == "turn.failed":
-            message = _text_or_none(_as_mapping(event.get("error")).get("message"))
+            message = _text_at(object_at(event, "error"), "message")
             steps.append(Step("turn", now, text=message, status="failed"))
         elif kind == "error":
             passing = str(event.get("message")).startswith("Reconnecting...")
-            message = _text_or_none(event.get("message"))
+            message = _text_at(event, "message")
             steps.append(Step("retry" if passing else "error", now, text=message))
         elif kind != "turn.started":
             steps.append(Step("other", now, kind))
@@ -530,8 +530,8 @@ def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
 
 def _codex_item(item: Event, turn: int) -> Step:
     kind = str(item.get("type"))
-    step_kind, status = _ITEMS.get(kind, "other"), _text_or_none(item.get("status"))
-    texts = (_text_or_none(item.get(key)) for key in ("command", "text", "query", "message"))
+    step_kind, status = _ITEMS.get(kind, "other"), _text_at(item, "status")
+    texts = (_text_at(item, key) for key in ("command", "text", "query", "message"))
     text = next(filter(None, texts), None)
     tool = None if step_kind != "other" else kind
     reads: bool | None = None
@@ -550,6 +550,6 @@ def _codex_item(item: Event, turn: int) -> Step:
 def _codex_error(events: list[Event]) -> str:
     # An "error" event may be temporary (a reconnection), so ignore it if the turn was completed.
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
-    messages = [_as_mapping(e.get("error")).get("message") or e.get("message") for e in ended]
+    messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
     last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")
     return str(last)

@@ -22,6 +22,7 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 from skillcomp.io.redaction import redact_bytes, redact_json
 
+JsonObject = dict[str, Any]  # An object of parsed JSON, or a row of a table, by key.
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
 # Maximum number of files and of bytes in the folder of a skill or suite.
@@ -254,6 +255,50 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
         raise ValueError(f"an object has the key {literal(repeated)} twice")
 
 
+def list_of_objects(value: Any) -> list[JsonObject]:
+    """Return the objects in a list; an empty list if the value is not a list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def as_object(value: Any) -> JsonObject:
+    """Return the value if it is a JSON object, else an empty object."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_number(value: Any) -> float | None:
+    """Return the value if it is a number, else None; a truth value is not a number."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def as_text(value: Any) -> str | None:
+    """Return a text that is not empty, or a whole number as text; None for any other value."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_truth(value: Any) -> bool | None:
+    """Return a truth value; None for any other value, so that a broken verdict is missing."""
+    return value if isinstance(value, bool) else None
+
+
+def text_at(row: JsonObject, key: str) -> str | None:
+    """Return the value of a key as `as_text` does; None without the key."""
+    return as_text(row.get(key))
+
+
+def number_at(row: JsonObject, key: str) -> float | None:
+    """Return the value of a key as `as_number` does; None without the key."""
+    return as_number(row.get(key))
+
+
+def object_at(row: JsonObject, *keys: str) -> JsonObject:
+    """Return the object that keys lead to, one inside the other; else an empty object."""
+    for key in keys:
+        row = as_object(row.get(key))
+    return row
+
+
 def json_or_none(path: Path) -> Any:
     """Return the content of a JSON file; None if it cannot be read."""
     try:
@@ -348,9 +393,7 @@ def shown(path: Path) -> str:
     """Return ``path`` with forward slashes; a path in the working folder becomes relative to it."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.as_posix()
-    except RuntimeError:  # raised if the path is a link to itself
+    except (ValueError, RuntimeError):  # RuntimeError: the path is a link to itself
         return path.as_posix()
 
 

@@ -17,7 +17,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_json
+from skillcomp.io.files import JsonObject, json_or_none, read_bytes, replace_file, write_json
 from skillcomp.io.redaction import redact_json
 
 MANIFEST = "manifest.json"
@@ -156,7 +156,7 @@ def is_store(root: Path) -> bool:
         return False
 
 
-def read_manifest(root: Path) -> dict[str, Any]:
+def read_manifest(root: Path) -> JsonObject:
     """Return the manifest of a folder; an empty one if the folder has none."""
     file = root / MANIFEST
     if not has_manifest(root):

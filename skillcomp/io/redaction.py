@@ -15,9 +15,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from html import escape
 from html.entities import html5
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import orjson
@@ -34,7 +35,8 @@ _ORDINARY_NAME = re.compile(
 # Match secrets inside a value: the password of a URL (or a long user name without a password), the
 # token of a header, and the value of a field such as ``api_key=``.
 _INSIDE = re.compile(
-    r"://[^/@\s:]*:([^/@\s]+)@|://([^/@\s:]{16,})@|\b(?:Bearer|Basic)\s+(\S+)"
+    # a raw password may contain @ and /; digits before a slash are a port
+    r"://[^/?#\s:@]*:(?!\d{1,5}/)([^\s?#]+)@[\w.\[-]|://([^/@\s:]{16,})@|\b(?:Bearer|Basic)\s+(\S+)"
     r"|(?:^|[;?&\s])[\w.-]*(?:pass\w*|pwd|key|token|secret|session\w*)=([^;&\s]+)",
     re.IGNORECASE,
 )
@@ -43,7 +45,7 @@ _UNSAFE = re.compile(r"[^\w ().,-]")  # Characters that a placeholder must not c
 
 BLOCK = 1 << 16  # Number of bytes that are searched at once; they fit into the processor's cache.
 # A form of a secret with its separators is at most this many times as long as the secret.
-_EXPANSION, _MARGIN = 16, 1024
+_EXPANSION, _MARGIN = 24, 1024
 _ANCHOR, _STEP = 8, 4  # Length of the parts of forms that are looked up, and their distance.
 _SHIFT = np.uint64(64 - 17)  # The lookup table has 2**17 entries.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, for multiplicative hashing
@@ -85,15 +87,22 @@ def _byte_of_entity(match: re.Match[bytes]) -> bytes:
 
 
 # Backslashes are left out, so the other escapes with a backslash need no rule, at any depth of JSON
-# inside JSON.
-_LINE_BREAKS = _Rule((b"\\n", b"\\r", b"\\t"), re.compile(rb"\\[nrt]"))
+# inside JSON. Signs that replace control characters stand for blanks, too.
+_LINE_BREAKS = _Rule(
+    (b"\\n", b"\\r", b"\\t", "\u2400".encode(), "\ufffd".encode()),
+    re.compile(rb"\\[nrt]|\xe2\x90\x80|\xef\xbf\xbd"),
+)
 _CODES = (
     _Rule(
         (b"\\u", b"\\U"),
-        re.compile(rb"\\(?:u00|U000000|u\{0*)([0-7][0-9A-Fa-f])\}?"),
+        # all backslashes belong to the escape: two of them before u006e must not leave \n behind
+        re.compile(
+            rb"(?<!\\)\\++(?:u00([0-7][0-9A-Fa-f])|U000000([0-7][0-9A-Fa-f])"
+            rb"|u\{0*([0-7]?[0-9A-Fa-f])\})"
+        ),
         _byte_of_hex,
     ),
-    _Rule((b"\\x",), re.compile(rb"\\x([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule((b"\\x",), re.compile(rb"(?<!\\)\\++x([0-9A-Fa-f]{2})"), _byte_of_hex),
     _Rule((b"%",), re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})"), _byte_of_hex),
     _Rule(
         (b"&",),
@@ -139,10 +148,10 @@ class _Mapped:
         array[first] = np.frombuffer(values, np.uint8)
         ends[first] = ends[last]
         # the first byte of each escape stands for the escape; the others are left out
-        is_kept = np.ones(len(array), bool)
-        for step in range(1, int((last - first).max()) + 1):
-            is_kept[first[first + step <= last] + step] = False
-        kept = np.flatnonzero(is_kept)
+        change = np.zeros(len(array) + 1, np.int8)
+        change[first + 1] += 1
+        change[last + 1] -= 1
+        kept = np.flatnonzero(np.cumsum(change[:-1], dtype=np.int8) == 0)
         return _Mapped(array[kept].tobytes(), self.starts[kept], ends[kept])
 
     def squeezed(self) -> _Mapped:
@@ -187,55 +196,54 @@ class _Secrets:
     def __init__(self, labels: Mapping[str, str]) -> None:
         secrets = {secret.encode("utf-8", "surrogatepass"): labels[secret] for secret in labels}
         self.overlap = _EXPANSION * max(map(len, secrets), default=0) + _MARGIN
-        # little is left of a secret such as "1 2 3 4 5", so only its plain form is replaced
-        self.plain = [
-            (secret, f"[{label}]".encode())
-            for secret, label in secrets.items()
-            if len(_squeezed(secret)) < _MIN_SECRET
-        ]
         forms: dict[bytes, str] = {}
+        # a form of which little is left without separators, such as "1-2-3-4-5", keeps them
+        self.plain: dict[bytes, str] = {}
         for secret, label in labels.items():
-            for form in map(_squeezed, _forms(secret)):
-                if len(form) >= _MIN_SECRET:
-                    forms.setdefault(form, label)
+            for form in (*_forms(secret), quote(secret, safe="").encode(), escape(secret).encode()):
+                squeezed = _squeezed(form)
+                if len(squeezed) >= _MIN_SECRET:
+                    forms.setdefault(squeezed, label)
+                elif len(form) >= _MIN_SECRET:
+                    self.plain.setdefault(form, label)
         self.needles = _Needles(forms)
 
     def replaced(self, data: bytes) -> bytes:
         """Return a text with placeholders for the secrets; the same object if it has none."""
-        if not (self.plain or self.needles.labels):
-            return data
-        for secret, placeholder in self.plain:
-            if secret in data:
-                data = data.replace(secret, placeholder)
-        spans = [span for at in range(0, len(data), BLOCK) for span in self._spans_from(data, at)]
-        if not spans:
-            return data
         pieces, end = [], 0
-        for start, stop, label in _merged(spans):
+        for start, stop, label in self.spans(data):
             pieces += [data[end:start], f"[{label}]".encode()]
             end = stop
-        return b"".join([*pieces, data[end:]])
+        return b"".join([*pieces, data[end:]]) if pieces else data
+
+    def spans(self, data: bytes) -> list[tuple[int, int, str]]:
+        """Return start, end and label of each place with secrets, in order."""
+        if not (self.plain or self.needles.labels):
+            return []
+        spans = [span for at in range(0, len(data), BLOCK) for span in self._spans_from(data, at)]
+        for form, label in self.plain.items():
+            if form in data:
+                found = re.finditer(re.escape(form), data)
+                spans += [(match.start(), match.end(), label) for match in found]
+        return list(_merged(spans))
 
     def _spans_from(self, data: bytes, at: int) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and label of the forms that begin in a block."""
         block = data[at : at + BLOCK + self.overlap]
-        decoded, rules = _decoded(block)
-        # The undecoded block is searched, too: in a path, \n may be no escape.
-        text = _squeezed(block)
-        counts = {form: text.count(form) for form in self.needles.present(text)}
-        found: list[tuple[Sequence[_Rule], set[bytes]]] = [([], set(counts))]
-        if rules:
-            text = _squeezed(decoded)
-            present = self.needles.present(text)
-            found.append(
-                (rules, {form for form in present if text.count(form) != counts.get(form)})
-            )
-        for chain, forms in found:
+        # The block is searched before and after each rule: in a path, \n may be no escape.
+        counts: dict[bytes, int] = {}
+        rules: list[_Rule] = []
+        for rule, text in _stages(block):
+            rules += [rule] if rule else []
+            text = _squeezed(text)
+            before = counts
+            counts = {form: text.count(form) for form in self.needles.present(text)}
+            forms = {form for form, count in counts.items() if count != before.get(form)}
             if not forms:
                 continue
             mapped = _Mapped(block)
-            for rule in chain:
-                mapped = mapped.decoded(rule)
+            for each in rules:
+                mapped = mapped.decoded(each)
             mapped = mapped.squeezed()
             for form in forms:
                 for match in re.finditer(re.escape(form), mapped.data):
@@ -247,21 +255,27 @@ class _Secrets:
                     yield at + start, at + end, self.needles.labels[form]
 
 
-def _decoded(block: bytes) -> tuple[bytes, Sequence[_Rule]]:
-    """Resolve the escapes of a block; return the result and the rules that changed it, in order."""
-    rules: list[_Rule] = []
+def _stages(block: bytes) -> Iterator[tuple[_Rule | None, bytes]]:
+    """Yield a block, then each rule that changes it and the result, until no code is left."""
+    yield None, block
     for _ in range(_ROUNDS):
         has_codes = False
-        for rule in (_LINE_BREAKS, *_CODES, _PREFIX):
+        for rule in (_LINE_BREAKS, *_CODES):
             decoded = rule.applied(block)
             if decoded != block:
                 has_codes |= rule in _CODES
                 block = decoded
-                rules.append(rule)
+                yield rule, block
         # a code can stand for a part of another escape
         if not has_codes:
             break
-    return block, rules
+    if (decoded := _PREFIX.applied(block)) != block:
+        yield _PREFIX, decoded
+
+
+def _decoded(block: bytes) -> bytes:
+    """Resolve the escapes of a block."""
+    return list(_stages(block))[-1][1]
 
 
 def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
@@ -295,13 +309,13 @@ def _forms(secret: str) -> Iterator[bytes]:
     for text in (secret, secret[::-1]):
         for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
             form = plain.encode("utf-8", "surrogatepass")
-            yield from (form, _decoded(form)[0])
+            yield from (form, _decoded(form))
     for data in _byte_forms(secret):
         yield from (data, data.hex().encode())
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
             for form in _cores(data, encode, size, bits):
                 # an encoded text can by chance contain an escape
-                yield from (form, _decoded(form)[0])
+                yield from (form, _decoded(form))
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], size: int, bits: int) -> Iterator[bytes]:
@@ -337,7 +351,7 @@ def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, value in items:
         label = _UNSAFE.sub("", name)
-        secrets = [text for groups in _INSIDE.findall(value) for text in groups]
+        secrets = secrets_inside(value)
         if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value)):
             secrets.append(value.strip())
         for secret in secrets:
@@ -345,6 +359,11 @@ def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
                 if len(text) >= _MIN_SECRET:
                     labels.setdefault(text, label)
     return labels
+
+
+def secrets_inside(value: str) -> list[str]:
+    """Return the secrets inside a value, such as the password of a URL."""
+    return [text for groups in _INSIDE.findall(value) for text in groups if text]
 
 
 @lru_cache(maxsize=1024)
@@ -399,37 +418,48 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 def redacted_start(text: str, most: int) -> str:
-    """Return the first characters of a text, with no part of a secret at the end.
+    """Return the first characters of a text, without a secret that is cut in two.
 
-    Half a secret is not recognised later, so the text around the cut is redacted before it is cut.
-    The rest is left to the store, which redacts everything that it writes.
+    Half a secret is not recognised later. Whole secrets are left to the store, which redacts
+    everything that it writes.
     """
     if len(text) <= most:
         return text
-    overlap = _secrets().overlap
-    start = max(most - overlap, 0)
-    end = redact(text[start : most + overlap])
-    if len(text) > most + overlap:
-        end = end[: max(len(end) - overlap, 0)]  # it may end within a secret, too
-    return (text[:start] + end)[:most]
+    secrets = _secrets()
+    begin = max(most - secrets.overlap, 0)
+    before = text[begin:most].encode("utf-8", "surrogatepass")
+    after = text[most : most + secrets.overlap].encode("utf-8", "surrogatepass")
+    cut = len(before)
+    for start, end, _ in secrets.spans(before + after):
+        if start < cut < end:
+            cut = start
+    return text[:begin] + before[:cut].decode("utf-8", "surrogatepass")
 
 
 def redacted_content(content: Any) -> Any:
-    """Return parsed JSON with secrets replaced in all texts, also in the keys of objects."""
+    """Return content with secrets replaced in all its texts, also in the keys of objects."""
     if isinstance(content, str):
         return redact(content)
     if isinstance(content, dict):
         return {redact(key): redacted_content(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return type(content)(redacted_content(entry) for entry in content)
+    if isinstance(content, bytes):
+        return redact_bytes(content)
+    if isinstance(content, np.ndarray):
+        return np.array(redacted_content(content.tolist()), content.dtype)
     return content
 
 
 def redact_json(data: bytes, option: int = 0) -> bytes:
     """Replace secrets in the texts of a JSON document; `option` is that of orjson."""
-    if redact_bytes(data) is data:
+    redacted = redact_bytes(data)
+    if redacted is data:
         return data
-    return orjson.dumps(redacted_content(orjson.loads(data)), option=option)
+    try:
+        return orjson.dumps(redacted_content(orjson.loads(data)), option=option)
+    except (RecursionError, TypeError):  # orjson writes at most 254 levels
+        return redacted
 
 
 def redact_lines(lines: Sequence[bytes]) -> Sequence[bytes]:

@@ -9,13 +9,22 @@ stays in the ``extra`` of its case and is listed in ``Suite.problems``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from skillcomp.errors import SuiteError, literal
-from skillcomp.io.files import MAX_FILES, id_problem, inside, is_below, json_or_none, leaves
-from skillcomp.io.trigger_suites import base_folders, kind_of_prompt
+from skillcomp.io.files import (
+    MAX_FILES,
+    JsonObject,
+    as_object,
+    id_problem,
+    inside,
+    is_below,
+    json_or_none,
+    leaves,
+)
+from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
 
 _MARKS = ("expectations", "assertions", "expected_output")
@@ -65,7 +74,7 @@ def suites_of_skill(folder: Path) -> list[Path]:
     return [file for file in files if file is not None and file.is_file()]
 
 
-def _rows_of(content: Any, key: str) -> list[dict[str, Any]]:
+def _rows_of(content: Any, key: str) -> list[JsonObject]:
     rows = content.get(key) if isinstance(content, dict) else content
     is_listed = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     return rows if is_listed and rows is not None else []
@@ -73,10 +82,10 @@ def _rows_of(content: Any, key: str) -> list[dict[str, Any]]:
 
 def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
     """Turn a parsed evals.json into a suite; see `skillcomp.read_suite`."""
-    top = content if isinstance(content, dict) else {}
+    top = as_object(content)
     skill = skill or _named_skill(top, file)
     slug = slug or skill
-    reader = _Reader(slug, base_folders(file, slug), [])
+    reader = _Reader(slug, base_folders(file, slug))
     others = [key for key in top if key not in ("skill_name", "evals")]
     reader.problems += [f"'{key}' {KEPT}." for key in others]
     rows = _rows_of(content, "evals")
@@ -94,9 +103,9 @@ def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) ->
 
 def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
     """Turn a parsed set of trigger queries into a suite; see `skillcomp.read_suite`."""
-    skill = skill or _named_skill(content if isinstance(content, dict) else {}, file)
+    skill = skill or _named_skill(as_object(content), file)
     slug = slug or f"{skill}-triggers"
-    reader = _Reader(slug, [], [])
+    reader = _Reader(slug, [])
     rows = _rows_of(content, "queries")
     cases = tuple(reader.query(row, number, skill) for number, row in enumerate(rows))
     reader.note_repeats("queries", [case.prompt for case in cases], "query")
@@ -105,7 +114,7 @@ def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | No
     return Suite(slug=slug, skill=skill, kind="trigger-set", cases=cases, problems=problems)
 
 
-def _named_skill(top: Mapping[str, Any], file: Path) -> str:
+def _named_skill(top: JsonObject, file: Path) -> str:
     """Return the name of the skill that a file tests.
 
     This is the file's ``skill_name``, else the folder above ``evals``, else the file's stem.
@@ -117,28 +126,45 @@ def _named_skill(top: Mapping[str, Any], file: Path) -> str:
     return folder.parent.name if folder.name == "evals" else file.stem
 
 
-class _Reader:
-    """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
+class SuiteReader:
+    """Base class of the readers of a suite, which collect deviations from the format."""
 
-    def __init__(self, slug: str, bases: list[Path], problems: list[str]) -> None:
-        self.slug, self.bases, self.problems = slug, bases, problems
+    def __init__(self, slug: str, problems: list[str]) -> None:
+        self.slug, self.problems = slug, problems
 
     def note(self, place: str, sentence: str) -> None:
-        self.problems.append(f"{place}: {sentence}")
+        """Add a problem; `place` is empty for a problem of the whole suite."""
+        self.problems.append(f"{place}: {sentence}" if place else sentence)
 
-    def note_repeats(self, place: str, names: Sequence[str], what: str = "id") -> None:
+    def note_repeats(self, place: str, names: Iterable[str], what: str = "id") -> None:
+        """Add a problem for each name that occurs more than once."""
         for name, n in Counter(names).items():
             if n > 1:
                 self.note(place, f"the {what} '{name:.60}' stands {n} times.")
 
-    def ident(self, row: Mapping[str, Any], fields: Sequence[str], otherwise: str) -> str:
+    def trigger(self, value: Any, place: str, key: str = "should_trigger") -> bool | None:
+        """Return whether the skill should trigger; None if it is unknown, or no truth value."""
+        if not isinstance(value, bool | None):
+            self.note(place, f"{key}: found {literal(value)}; allowed: true, false.")
+            return None
+        return value
+
+
+class _Reader(SuiteReader):
+    """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
+
+    def __init__(self, slug: str, bases: list[Path]) -> None:
+        super().__init__(slug, [])
+        self.bases = bases
+
+    def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:
         for field in fields:
             value = row.get(field)
             if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
                 return str(value).strip()
         return otherwise
 
-    def case(self, row: Mapping[str, Any], number: int) -> Case:
+    def case(self, row: JsonObject, number: int) -> Case:
         ident, otherwise = self.ident(row, ("id",), ""), f"case-{number + 1}"
         if not ident:
             ident = self.ident(row, ("eval_name", "name", "slug"), otherwise)
@@ -165,15 +191,7 @@ class _Reader:
             case_id=case_id, prompt=prompt, checks=checks, should_trigger=trigger, extra=extra
         )
 
-    def trigger(self, value: Any, place: str, key: str) -> bool | None:
-        if not isinstance(value, bool | None):
-            self.note(place, f"{key}: found {literal(value)}; allowed: true, false.")
-            return None
-        return value
-
-    def checks(
-        self, row: Mapping[str, Any], place: str
-    ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
+    def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], list[JsonObject]]:
         """Return the checks that a grader can judge, and the expectations that have no check."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
@@ -188,7 +206,7 @@ class _Reader:
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
         checks: list[Check] = []
-        unmapped: list[dict[str, Any]] = []
+        unmapped: list[JsonObject] = []
         if key == "expectations" and row.get("assertions"):
             unmapped.append({"assertions": row["assertions"]})
         for number, item in enumerate(listed or (), start=1):
@@ -238,13 +256,13 @@ class _Reader:
             raise SuiteError(f"{place}: {len(names):,} files; allowed are {MAX_FILES:,}.")
         return names
 
-    def query(self, row: Mapping[str, Any], number: int, skill: str) -> Case:
+    def query(self, row: JsonObject, number: int, skill: str) -> Case:
         ident = self.ident(row, ("id",), f"query-{number + 1}")
         place = f"queries[{number}] (id {ident})"
         prompt = row["query"] if isinstance(row["query"], str) else ""
         if not prompt.strip():
             self.note(place, f"query: found {literal(row['query'])}; there is nothing to ask.")
-        trigger = self.trigger(row.get("should_trigger"), place, "should_trigger")
+        trigger = self.trigger(row.get("should_trigger"), place)
         if row.get("should_trigger") is None:
             self.note(place, "should_trigger: missing; allowed: true, false.")
         others = {k: v for k, v in row.items() if k not in ("query", "should_trigger")}
@@ -261,11 +279,3 @@ class _Reader:
             right_skills=(right,) if isinstance(right, str) and right else None,
             extra=others,
         )
-
-
-def trigger_check(should_trigger: bool) -> Check:
-    """Return the check that the skill is invoked or, if it should not trigger, is not invoked."""
-    if should_trigger:
-        return Check(check_id="trigger", goal="process", description="the skill is invoked")
-    sentence = "the skill is not invoked"
-    return Check(check_id="trigger", goal="outcome", check_kind="negative", description=sentence)

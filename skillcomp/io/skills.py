@@ -12,6 +12,7 @@ import shutil
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from os import PathLike
@@ -19,7 +20,6 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 from yaml.constructor import SafeConstructor
@@ -29,11 +29,15 @@ from skillcomp.io.files import (
     MAX_FILES,
     MAX_TREE,
     YAML_FAILURES,
+    JsonObject,
+    as_object,
     as_path,
     decode,
     digest,
     entry_problem,
     is_long_number,
+    json_or_none,
+    object_at,
     read_bytes,
     read_own,
     shown,
@@ -174,16 +178,13 @@ def require_skills(what: str, skills: object, error: type[SkillcompError]) -> No
     wrong: list[object] = [skills]
     if isinstance(skills, Mapping):
         pairs = skills.items()
-        wrong = [v if isinstance(k, str) else k for k, v in pairs if not _is_document(k, v)]
+        wrong = [slug for slug, _ in pairs if not isinstance(slug, str)]
+        wrong += [skill for _, skill in pairs if not isinstance(skill, Skill | str)]
     if wrong:
         raise error(
             f"{what}: found {type(wrong[0]).__name__} {literal(wrong[0])}; allowed: a mapping of "
             "slug to Skill or to the text of a SKILL.md, such as store.skills."
         )
-
-
-def _is_document(slug: object, skill: object) -> bool:
-    return isinstance(slug, str) and isinstance(skill, Skill | str)
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:
@@ -221,7 +222,7 @@ def _split_front_matter(text: str, problems: list[str]) -> tuple[str, str]:
     return front, body.removeprefix("\n")
 
 
-def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
+def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObject:
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
@@ -315,7 +316,7 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
         yield f"front matter: 'description' has {size}; allowed: at most {_MAX_DESCRIPTION:,}."
 
 
-def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
+def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
     """Remove the concept fields from `metadata` and return them; other keys stay there."""
     block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
     if block is None:
@@ -346,15 +347,14 @@ def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, st
 _FLAT = {**{name: name for name in CONCEPT_FIELDS}, "concept_boundary": "boundary"}
 
 
-def _flat_concept(metadata: dict[str, Any]) -> dict[str, Any] | None:
+def _flat_concept(metadata: JsonObject) -> JsonObject | None:
     """Return concept fields outside a concept block: at the top level or under ``metadata``.
 
     Return None unless ``mental_model`` or ``concept_boundary`` (a newer name of ``boundary``) is
     present. Other schemas do not use these two fields, but they do use ``purpose`` and
     ``definition``.
     """
-    nested = metadata.get("metadata")
-    for place in (metadata, nested if isinstance(nested, dict) else {}):
+    for place in (metadata, object_at(metadata, "metadata")):
         if any(isinstance(place.get(key), str) for key in ("mental_model", "concept_boundary")):
             fields = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
             return {name: place.pop(key) for key, name in fields.items()}
@@ -413,13 +413,8 @@ def _is_shown(name: str) -> bool:
 def _is_suite(file: Path) -> bool:
     if is_task_suite(file):
         return True
-    if file.suffix != ".json" or file.stat().st_size > MAX_TREE:
-        return False
-    try:
-        content = orjson.loads(read_own(file, what="JSON file", error=SkillError))
-    except (SkillError, orjson.JSONDecodeError):
-        return False
-    return isinstance(content, dict) and any(key in content for key in _SUITE_KEYS)
+    content = json_or_none(file) if file.suffix == ".json" else None
+    return any(key in as_object(content) for key in _SUITE_KEYS)
 
 
 def skill_texts(path: Path) -> dict[str, str]:
@@ -433,12 +428,12 @@ def skill_texts(path: Path) -> dict[str, str]:
     SkillError
         If there is no text, a file is too large, or a link leads out of the folder.
     """
-    how: dict[str, Any] = {"max_bytes": MAX_TREE, "what": "text", "error": SkillError}
+    read = partial(read_bytes, max_bytes=MAX_TREE, what="text", error=SkillError)
     if not isdir(path):
-        return {path.name: decode(read_bytes(path, root=path.parent, **how), path, SkillError)}
+        return {path.name: decode(read(path, root=path.parent), path, SkillError)}
     texts = {}
     for name, file in skill_files(path):
-        data = read_bytes(file, root=path, **how)
+        data = read(file, root=path)
         is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
         try:
             text = data.decode("utf-16") if is_utf16 else decode(data, file, SkillError)
@@ -470,7 +465,7 @@ def skill_folders(folder: Path) -> dict[str, Path]:
     return folders
 
 
-def tree_of(folder: Path) -> dict[str, Any] | None:
+def tree_of(folder: Path) -> JsonObject | None:
     """Return hash, file count and size of a skill's folder; None if it has fewer than two files."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):

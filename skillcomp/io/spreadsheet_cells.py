@@ -18,9 +18,7 @@ def as_cell(value: Any) -> str:
     """Convert a value to the text of a cell that no spreadsheet reads as a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
-    text = _with_line_feeds(value).translate(_CONTROL)
-    # A spreadsheet may drop leading spaces before it looks for a formula, so match them, too.
-    return f"'{text}" if _ESCAPED.match(text) else text
+    return str(_without_formula(_with_line_feeds(value).translate(_CONTROL)))
 
 
 def from_cell(text: str) -> str:
@@ -42,6 +40,7 @@ def _without_formula(value: Any) -> Any:
         return value
     # replace carriage returns: the csv module does not quote them, so they would begin a new row
     text = _with_line_feeds(value)
+    # A spreadsheet may drop leading spaces before it looks for a formula, so match them, too.
     return f"'{text}" if _ESCAPED.match(text) else text
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import file_digest, sha256
 from os import PathLike
 from os.path import isdir
@@ -436,8 +436,10 @@ class RunStore:
         suite = read_suite(source, skill=skill)
         slug = checked_slug(slug or suite.slug, StoreError)
         files = suite_files(suite, source) if self._may_grow("suites", slug) else {}
-        read = partial(read_own, what="file of a suite", error=SuiteError)
-        hashes = {name: digest(read(file)) for name, file in files.items()}
+        hashes = {
+            name: digest(read_own(file, what="file of a suite", error=SuiteError))
+            for name, file in files.items()
+        }
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
             # csv files and files of other tools may lack the name of the skill

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from skillcomp.errors import plural
+from skillcomp.errors import plural, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,24 +39,14 @@ def overview_facts(
     ]
     agents = attempts["agent"].dropna().unique()
     return {
-        "Skills": _counted_names(skills),
+        "Skills": f"{len(skills)} ({shortened(skills, _SHOWN)})" if skills else "0",
         "Cases": f"{n_cases:,}",
         "Answers": _counts_by(attempts["condition"][~missing]),
-        "Agents": _names_in_short(agents) if len(agents) else "unknown",
+        "Agents": shortened(agents, _SHOWN) if len(agents) else "unknown",
         "Verdicts": _counts_by(verdicts["grader"]),
         "Gold labels": f"{n_gold:,}",
         "Missing": " and ".join(filter(None, parts)) or "nothing",
     }
-
-
-def _counted_names(names: Sequence[str]) -> str:
-    return f"{len(names)} ({_names_in_short(names)})" if len(names) else "0"
-
-
-def _names_in_short(names: Iterable[Any]) -> str:
-    texts = [str(name) for name in names]
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
 
 
 def _counts_by(values: pd.Series) -> str:
@@ -64,7 +54,8 @@ def _counts_by(values: pd.Series) -> str:
     counts = values.value_counts(sort=False)
     if not len(counts):
         return "0"
-    return f"{len(values):,} ({_names_in_short(f'{n:,} {name}' for name, n in counts.items())})"
+    listed = shortened((f"{n:,} {name}" for name, n in counts.items()), _SHOWN)
+    return f"{len(values):,} ({listed})"
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
@@ -83,9 +74,7 @@ def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
     lines = []
     in_order = sorted(changes, key=lambda change: bool(change["n"]))
     for place, group in groupby(in_order, key=itemgetter("place")):
-        texts = [_change_text(change) for change in group]
-        more = f" and {len(texts) - _MOST_TEXTS} more" if len(texts) > _MOST_TEXTS else ""
-        lines.append(f"{place}: {', '.join(texts[:_MOST_TEXTS])}{more}.")
+        lines.append(f"{place}: {shortened(map(_change_text, group), _MOST_TEXTS)}.")
     return lines
 
 

@@ -22,6 +22,7 @@ import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
+    JsonObject,
     as_path,
     decode,
     digest,
@@ -29,7 +30,13 @@ from skillcomp.io.files import (
     require_ids,
     shown,
 )
-from skillcomp.io.skill_creator_suites import is_evals, is_trigger_set, read_evals, read_trigger_set
+from skillcomp.io.skill_creator_suites import (
+    SuiteReader,
+    is_evals,
+    is_trigger_set,
+    read_evals,
+    read_trigger_set,
+)
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
@@ -213,8 +220,8 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
             raise SuiteError(f"{path}: {PLUGIN_EVAL}")
         path = file or path / FILE
     form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
-    options: dict[str, Any] = {"max_bytes": MAX_BYTES, "error": SuiteError}
-    return path, read_bytes(path, root=path.parent, what=f"suite ({form})", **options)
+    what, root = f"suite ({form})", path.parent
+    return path, read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=SuiteError)
 
 
 def holds_suite(folder: Path) -> bool:
@@ -240,7 +247,7 @@ def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> S
     return suite.model_copy(update={"problems": (*problems, *suite.problems)})
 
 
-def _recorded_plugin_cases(content: Mapping[str, Any], slug: str, skill: str | None) -> Suite:
+def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
     """Return the cases of ``claude plugin eval`` that an old store holds.
 
     The prompts and the names of the checks are read, so that recorded verdicts find their cases.
@@ -269,7 +276,7 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
         for key, n in Counter(key for key, _ in items).items():
             if n > 1:
                 problems.append(f"the key '{key}' stands {n} times in one object; the last counts.")
@@ -278,23 +285,15 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
     return json.loads(text, object_pairs_hook=pairs)
 
 
-class _Reader:
+class _Reader(SuiteReader):
     """Turn the parsed file into records, and collect deviations from the format."""
 
     def __init__(self, slug: str, problems: list[str], skill: str | None) -> None:
-        self.slug, self.skill = slug, skill
-        self.problems = problems
+        super().__init__(slug, problems)
+        self.skill = skill
         self.own: set[str] = set()
 
-    def note(self, place: str, sentence: str) -> None:
-        self.problems.append(f"{place}: {sentence}" if place else sentence)
-
-    def note_repeats(self, place: str, names: Iterable[str]) -> None:
-        for name, n in Counter(names).items():
-            if n > 1:
-                self.note(place, f"the id '{name}' stands {n} times.")
-
-    def suite(self, content: dict[str, Any], file: Path) -> Suite:
+    def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
         if not isinstance(rows, list):
             why = f"'evals' is {_json_kind(rows)}" if "evals" in content else "'evals' is missing"
@@ -345,14 +344,10 @@ class _Reader:
         prompt = self.text(row, "prompt", place)
         if not (prompt or "").strip():
             self.note(place, "prompt: missing or empty; there is nothing to ask.")
-        words: dict[str, Any] = {key: self.word(row, key, place) for key in VOCABULARY}
+        words: JsonObject = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
-        trigger = row.get("should_trigger")
-        if not isinstance(trigger, bool | None):
-            self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
-            trigger = None
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
@@ -364,14 +359,14 @@ class _Reader:
             truth_sources=self.texts(row, "truth_sources", place),
             expected_reasoning=self.text(row, "expected_reasoning", place),
             contrast_of=self.contrast(row.get("contrast_of"), place),
-            should_trigger=trigger,
+            should_trigger=self.trigger(row.get("should_trigger"), place),
             prompt_kind=kind,
             right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,
             **words,
         )
 
-    def object(self, value: Any, place: str) -> dict[str, Any]:
+    def object(self, value: Any, place: str) -> JsonObject:
         if isinstance(value, dict):
             return value
         self.note(place, f"{_json_kind(value)}; expected an object.")
@@ -402,7 +397,7 @@ class _Reader:
             elif other is not None and other not in ids:
                 self.note(place, f"contrast_of: '{other}' is no case of this suite.")
 
-    def word(self, row: dict[str, Any], key: str, place: str) -> str | None:
+    def word(self, row: JsonObject, key: str, place: str) -> str | None:
         value = self.text(row, key, place)
         if value is None or key in self.own or value in VOCABULARY[key]:
             return value
@@ -420,7 +415,7 @@ class _Reader:
         if field in CONCEPT_FIELDS and field != right:
             self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
 
-    def checks(self, row: dict[str, Any], place: str) -> tuple[tuple[Check, ...], dict[str, Any]]:
+    def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
         listed = row.get("expected_behaviors")
         if listed is None:
             return (), {}
@@ -433,7 +428,7 @@ class _Reader:
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 
-    def check(self, item: Any, place: str, index: int) -> tuple[Check, dict[str, Any]]:
+    def check(self, item: Any, place: str, index: int) -> tuple[Check, JsonObject]:
         if isinstance(item, str):
             self.note(place, "plain text; expected an object with id and kind.")
             return Check(check_id=f"behavior-{index + 1}", description=item), {}
@@ -444,8 +439,8 @@ class _Reader:
             self.note(place, f"id: found {ident!r}; expected text; '{taken}' is taken.")
             ident = taken
         place = f"{place} ({ident})"
-        words: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
-        bad: dict[str, Any] = {}
+        words: JsonObject = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
+        bad: JsonObject = {}
         for key, allowed in (("kind", get_args(CheckKind)), ("goal", get_args(Goal))):
             value = words[key]
             if value not in allowed:
@@ -458,14 +453,14 @@ class _Reader:
         kind, goal = words["kind"], words["goal"]
         return Check(check_id=ident, check_kind=kind, goal=goal, description=sentence), odd
 
-    def text(self, row: dict[str, Any], key: str, place: str) -> str | None:
+    def text(self, row: JsonObject, key: str, place: str) -> str | None:
         value = row.get(key)
         if value is None or isinstance(value, str):
             return value
         self.note(place, f"{key}: found {literal(value)}; expected text.")
         return str(value) if isinstance(value, int | float) else None
 
-    def texts(self, row: dict[str, Any], key: str, place: str) -> tuple[str, ...]:
+    def texts(self, row: JsonObject, key: str, place: str) -> tuple[str, ...]:
         value = row.get(key)
         if value is None:
             return ()
@@ -476,8 +471,8 @@ class _Reader:
         return texts
 
     def extra(
-        self, row: dict[str, Any], keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
-    ) -> dict[str, Any]:
+        self, row: JsonObject, keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
+    ) -> JsonObject:
         """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
         others = {key: value for key, value in row.items() if key not in keys}
         for key in (key for key in others if key not in unnoted):

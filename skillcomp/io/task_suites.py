@@ -14,6 +14,7 @@ import yaml
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
     MAX_YAML,
+    as_number,
     entry_problem,
     line_of,
     open_file,
@@ -111,9 +112,9 @@ class _Reader:
         value = row.get(key)
         if value is None:
             return None
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and 0 < value <= top and math.isfinite(value):
-            return float(value)
+        number = as_number(value)
+        if number is not None and 0 < number <= top and math.isfinite(number):
+            return float(number)
         self.fault([*place, key], value, "a number above 0" + f" up to {top:g}" * (top < math.inf))
         return None
 

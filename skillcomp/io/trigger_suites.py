@@ -31,6 +31,7 @@ from skillcomp.io.bounded_patterns import (
 from skillcomp.io.files import (
     INPUTS,
     MAX_FILES,
+    JsonObject,
     bases_of,
     checked_slug,
     entry_problem,
@@ -152,7 +153,7 @@ class _Row:
         if not prompt:
             self.note("prompt", "is empty; there is nothing to ask.")
         trigger = self.truth("should_trigger", needed=True)
-        extra: dict[str, Any] = {
+        extra: JsonObject = {
             **{name: text or None for name, text in self.row.items() if name not in COLUMNS},
             "sandbox": self.word("sandbox", ("read-only", "workspace-write")),
             **{name: self.number(name, least) for name, least in NUMBERS.items()},
@@ -237,7 +238,7 @@ class _Row:
                 patterns.append(pattern)
         return patterns
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         if not (name := self.row.get("output_schema", "")):
             return {}
         place = inside(name, self.bases)
@@ -245,8 +246,9 @@ class _Row:
             self.note("output_schema", f"there is no file '{name}' in {_base_names(self.bases)}.")
             return {}
         try:
-            what: Any = {"max_bytes": 1 << 20, "what": "JSON Schema", "error": SuiteError}
-            content = orjson.loads(read_bytes(place, root=place.parent, **what))
+            root, what = place.parent, "JSON Schema"
+            data = read_bytes(place, root=root, max_bytes=1 << 20, what=what, error=SuiteError)
+            content = orjson.loads(data)
         except (SkillcompError, orjson.JSONDecodeError) as cause:
             self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
             return {}
@@ -256,7 +258,7 @@ class _Row:
             return {}
         return {"output_schema": name, "schema": content}
 
-    def fixture(self) -> dict[str, Any]:
+    def fixture(self) -> JsonObject:
         if not (name := self.row.get("fixture", "")):
             return {}
         place = inside(name, self.bases[:1])
@@ -323,10 +325,8 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
         _as_check("final_message", "outcome", "there is a final message"),
         _as_check("thrashing", "efficiency", "no command three times running, and no loop of them"),
     ]
-    if trigger:
-        checks.append(_as_check("trigger", "process", "the skill is invoked"))
-    elif trigger is not None:
-        checks.append(_as_check("trigger", "outcome", "the skill is not invoked", "negative"))
+    if trigger is not None:
+        checks.append(trigger_check(trigger))
     for name in _LIMITS:
         if name in extra:
             checks.append(_as_check(name, "efficiency", f"{name} {extra[name]}"))
@@ -348,6 +348,13 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
         steps = " then ".join(extra["required_steps"])
         checks.append(_as_check("required_steps", "process", steps))
     return tuple(checks)
+
+
+def trigger_check(should_trigger: bool) -> Check:
+    """Return the check that the skill is invoked or, if it should not trigger, is not invoked."""
+    if should_trigger:
+        return _as_check("trigger", "process", "the skill is invoked")
+    return _as_check("trigger", "outcome", "the skill is not invoked", "negative")
 
 
 def _as_check(check_id: str, goal: Goal, description: str, kind: CheckKind = "positive") -> Check:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -150,7 +149,8 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
     """
     places, skills = ([path], []) if evals else _places_and_skills(path)
     suites = [] if evals else _readable_suites(places)
-    shared = shared_concepts(_readable_skills(skills)) if len(skills) > 1 else {}
+    several = skills if len(skills) > 1 else ()
+    shared = shared_concepts(skill for _, skill in _read_files(several, read_skill, []))
     for place in places:
         try:
             linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
@@ -159,7 +159,8 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
                 raise
             linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
         description, findings = linted
-        if place in skills and (entry := shared.get(_slug_of(place))):
+        folder = place.parent if place.name == FILE_NAME else place
+        if place in skills and (entry := shared.get(folder.resolve().name)):
             findings = [*findings, entry]
         frame = findings_frame(findings)
         yield LintedPlace(description, frame.fillna({"file": str(place)}))
@@ -207,22 +208,12 @@ def suites_at(path: Path) -> list[Suite]:
 
 def _readable_suites(places: Iterable[Path]) -> list[Suite]:
     """Return the suites at the given paths; skip other files and suites that cannot be read."""
-    suites = []
-    for place in places:
-        if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place)):
-            with suppress(SkillcompError):
-                suites.append(read_suite(place))
-    return suites
-
-
-def _readable_skills(places: Iterable[Path]) -> Iterator[Skill]:
-    for place in places:
-        with suppress(SkillcompError):
-            yield read_skill(place)
-
-
-def _slug_of(place: Path) -> str:
-    return (place.parent if place.name == FILE_NAME else place).resolve().name
+    files = (
+        place
+        for place in places
+        if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place))
+    )
+    return [suite for _, suite in _read_files(files, read_suite, [])]
 
 
 def _lint_place(
@@ -507,8 +498,17 @@ def store_problems(store: RunStore) -> list[str]:
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
-    for find in (_attempt_problems, _verdict_problems, _gold_problems, _pairwise_problems):
-        problems += find(tables)
+    finders: Sequence[tuple[Callable[..., Iterator[str]], tuple[str, ...]]] = (
+        (_attempt_problems, ("attempts", "cases")),
+        (_verdict_problems, ("verdicts", "attempts")),
+        (_unknown_checks, ("verdicts", "checks")),
+        (_gold_problems, ("gold", "attempts")),
+        (_unknown_checks_of_gold, ("gold", "attempts", "checks")),
+        (_pairwise_problems, ("pairwise", "attempts")),
+    )
+    for find, kinds in finders:
+        if tables.keys() >= {*kinds}:
+            problems += find(*map(tables.get, kinds))
     return problems
 
 
@@ -524,10 +524,7 @@ def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.S
     return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
 
 
-def _attempt_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
-    attempts, cases = tables.get("attempts"), tables.get("cases")
-    if attempts is None or cases is None:
-        return
+def _attempt_problems(attempts: pd.DataFrame, cases: pd.DataFrame) -> Iterator[str]:
     has_case = attempts["case_id"].isin(cases["case_id"])
     what = "attempts: rows that answer a case that no suite has"
     yield from _problem_if_any(attempts[~has_case], what, "attempt_id", "case_id")
@@ -540,10 +537,7 @@ def _attempt_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     yield from _problem_if_any(orphans, what, "attempt_id", "source_attempt_id")
 
 
-def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
-    verdicts, attempts = tables.get("verdicts"), tables.get("attempts")
-    if verdicts is None or attempts is None:
-        return
+def _verdict_problems(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
     status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
     judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
     what = "verdicts: rows that judge an attempt whose status is not ok"
@@ -553,31 +547,30 @@ def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
     what = "verdicts: rows without the grader_version that other rows of the grader have"
     yield from _problem_if_any(mixed, what, "attempt_id", "check_id", "grader")
-    if "checks" in tables:
-        has_check = _has_key_in(verdicts, tables["checks"], ["skill", "case_id", "check_id"])
-        what = "verdicts: rows that judge a check that their case does not have"
-        yield from _problem_if_any(verdicts[~has_check], what, "attempt_id", "check_id")
 
 
-def _gold_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
-    gold, attempts, checks = tables.get("gold"), tables.get("attempts"), tables.get("checks")
-    if gold is None or attempts is None:
-        return
+def _unknown_checks(
+    rows: pd.DataFrame, checks: pd.DataFrame, what: str = "verdicts: rows that judge"
+) -> Iterator[str]:
+    has_check = _has_key_in(rows, checks, ["skill", "case_id", "check_id"])
+    what += " a check that their case does not have"
+    yield from _problem_if_any(rows[~has_check], what, "attempt_id", "check_id")
+
+
+def _gold_problems(gold: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
     has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
     what = "gold: rows that label an attempt that is not there"
     yield from _problem_if_any(gold[~has_attempt], what, "attempt_id", "check_id")
-    if checks is None:
-        return
-    labels = gold[has_attempt].merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-    has_check = _has_key_in(labels, checks, ["skill", "case_id", "check_id"])
-    what = "gold: rows that label a check that their case does not have"
-    yield from _problem_if_any(labels[~has_check], what, "attempt_id", "check_id")
 
 
-def _pairwise_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
-    pairwise, attempts = tables.get("pairwise"), tables.get("attempts")
-    if pairwise is None or attempts is None:
-        return
+def _unknown_checks_of_gold(
+    gold: pd.DataFrame, attempts: pd.DataFrame, checks: pd.DataFrame
+) -> Iterator[str]:
+    labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+    yield from _unknown_checks(labels, checks, "gold: rows that label")
+
+
+def _pairwise_problems(pairwise: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
     what = "pairwise: rows that compare an attempt that is not there"
     for name in ("first", "second"):
         lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]

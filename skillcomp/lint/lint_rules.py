@@ -169,8 +169,9 @@ RULES: Mapping[str, tuple[Severity, str]] = {
 def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
     """Return a finding with the severity and reason of its rule; `where` sets further fields."""
     severity, reason = RULES[rule]
-    fields: dict[str, Any] = {"severity": severity, "reason": reason, **where}
-    return Finding(rule=rule, place=place, message=message, **fields)
+    return Finding(
+        rule=rule, place=place, message=message, severity=severity, reason=reason, **where
+    )
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import SkillError, plural, require_type, suggest
+from skillcomp.io.files import as_object
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
@@ -128,7 +129,7 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
 def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
     """Return the findings of `lint_skill` as records."""
     block = skill.metadata.get("concept")
-    entries = block if isinstance(block, dict) else {}
+    entries = as_object(block)
     expected = bool(skill.concept) or block is not None
     expected |= skill.metadata.get("comprehension_state") == "present"
     messages = [

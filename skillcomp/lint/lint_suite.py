@@ -14,7 +14,6 @@ from functools import cache, lru_cache
 from os import PathLike
 from os.path import exists, isfile
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pandas as pd
 
@@ -529,9 +528,11 @@ class Sources:
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text
-        options: Any = {"root": self.root, "max_bytes": MAX_BYTES, "what": "source"}
-        data = read_bytes(self.root / path, error=SuiteError, **options)
-        return decode(data, self.root / path, SuiteError)
+        file = self.root / path
+        data = read_bytes(
+            file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
+        )
+        return decode(data, file, SuiteError)
 
 
 def _line_fault(text: str, first: str | None, last: str | None) -> str | None:

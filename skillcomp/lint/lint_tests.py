@@ -6,7 +6,7 @@ import ast
 import posixpath
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from skillcomp.errors import SuiteError, literal
 from skillcomp.io.files import read_bytes
@@ -91,7 +91,7 @@ def executes_answer(files: Mapping[str, bytes], test: str) -> bool:
 
 def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, str]]:
     """Yield file, line and name of each call in a test file and in the files that it loads."""
-    folders = {posixpath.dirname(test), *_folders_above(test)}
+    folders = set(map(str, PurePosixPath(test).parents))
     conftests = [name for folder in folders if (name := f"{folder}/conftest.py") in files]
     names, seen = [test, *sorted(conftests)], set[str]()
     while names:
@@ -109,11 +109,6 @@ def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, s
             names += helpers
             if not helpers and _writes_module(tree, module):
                 yield name, line, f"import {module.partition('.')[0]}"
-
-
-def _folders_above(name: str) -> Iterator[str]:
-    while name := posixpath.dirname(name):
-        yield name
 
 
 def _parsed(data: bytes) -> ast.Module | None:

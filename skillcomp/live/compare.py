@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,14 @@ import pandas as pd
 
 from skillcomp.errors import StudyError, require_known
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Reply, whole_hash
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
-from skillcomp.live.grade import settle_graders
+from skillcomp.live.grade import settle_graders, warn_of_shared_family
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
-from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH, GraderWarning, family_warning
-from skillcomp.live.plan import require_distinct, require_unedited
+from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH
+from skillcomp.live.plan import cases_by_id, require_distinct, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case
 
@@ -93,10 +93,7 @@ def compare(
     """
     pairs = _ordered_pairs(as_store(store), graders, condition, reference)
     options = Options(concurrency, progress)
-    families = {pair.first.agent_family for pair in pairs}
-    for grader in graders:
-        if message := family_warning(grader, families):
-            warnings.warn(message, GraderWarning, stacklevel=2)
+    warn_of_shared_family(graders, [pair.first.agent_family for pair in pairs])
     pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
     study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
@@ -151,11 +148,11 @@ class Comparisons(Judging[OrderedPair]):
         super().__init__(store, grader, len(pairs), dict(study), options)
         self.pairs = pairs
 
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the values of the columns that identify a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of an ordered pair, from a row of the replies or of the judgements."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
@@ -196,7 +193,7 @@ def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
     unreadable, the list is empty, and the grader starts a new try.
     """
     each = ASKED_AGAIN + 1
-    last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
+    last = list(replies[(len(replies) - 1) // each * each :])
     over = len(last) == each and last[-1].status in ("ok", "truncated")
     return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
 
@@ -216,7 +213,7 @@ def _ordered_pairs(
         require_known(what, name, there, StudyError, label="there")
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
-    cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
+    cases = cases_by_id(store.suites.values())
     sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
     for attempt in attempts:
         if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:

@@ -16,6 +16,7 @@ from skillcomp.errors import AgentError, error_text
 
 _T = TypeVar("_T")
 _X = TypeVar("_X")
+_Main = Callable[["Stop"], Coroutine[Any, Any, _T]]
 
 
 class StoppedError(AgentError):
@@ -65,7 +66,7 @@ def interruption() -> Stop | None:
     return _INTERRUPTION.get()
 
 
-def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+def run_sync(main: _Main[_T]) -> _T:
     """Run a coroutine to its end from a plain function, even inside a running event loop.
 
     If a loop is running, as in a notebook, the coroutine runs in a loop of its own in a new thread.
@@ -94,7 +95,7 @@ def _on_sigterm(handler: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+def _run_in_this_thread(main: _Main[_T]) -> _T:
     async def entry() -> _T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
@@ -107,7 +108,7 @@ def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
         raise KeyboardInterrupt from None
 
 
-async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+async def _run_until_stopped(main: _Main[_T]) -> _T:
     """Run `main`; if cancelled, wait for the running items, then raise the cancellation."""
     stop, interrupted = Stop(), Stop()
     _INTERRUPTION.set(interrupted)
@@ -127,7 +128,7 @@ async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) ->
         raise
 
 
-def _run_in_new_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+def _run_in_new_thread(main: _Main[_T]) -> _T:
     running: dict[str, Any] = {}
 
     async def entry() -> _T:

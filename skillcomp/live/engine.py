@@ -19,7 +19,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 
 from tqdm.auto import tqdm
 
-from skillcomp.errors import AgentError, StoreError, error_text, plural
+from skillcomp.errors import AgentError, StoreError, error_text, plural, shortened
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
@@ -181,7 +182,7 @@ class Engine(ABC, Generic[J]):
         """Return a receipt per agent or grader, to be written before any prompt is sent."""
 
     @abstractmethod
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return fields that the final receipt adds to the first one, such as n_open."""
 
     @asynccontextmanager
@@ -192,33 +193,28 @@ class Engine(ABC, Generic[J]):
         self.tallies = {receipt.name: Tally() for receipt in receipts}
         await self.ledger.write("receipts", receipts)
         try:
-            async with self._with_receipts_at_end(receipts, budget, stop):
+            try:
                 yield
+            finally:
+                await self._close_with_receipts(receipts)
         except Exception as error:
             if not self.lost:
                 raise
             raise StoreError(f"{str(error) or error_text(error)}\n{self._lost_text()}") from error
 
-    @asynccontextmanager
-    async def _with_receipts_at_end(
-        self, receipts: Sequence[RunRecord], budget: Budget, stop: Stop
-    ) -> AsyncIterator[None]:
+    async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
+        await self.ledger.close()
+        finals = [(receipt, self.final_fields(receipt)) for receipt in receipts]
+        n_open = sum(fields["n_open"] for _, fields in finals)
+        self.stopped = self.stop.reason or (self.budget.exhausted if n_open else None)
+        rows = [
+            receipt_at_end(r, self.tallies[r.name], stopped=self.stopped, **f) for r, f in finals
+        ]
         try:
-            yield
+            await self.ledger.write("receipts", rows)
         finally:
-            await self.ledger.close()
-            finals = [(receipt, self.final_fields(receipt)) for receipt in receipts]
-            n_open = sum(fields["n_open"] for _, fields in finals)
-            self.stopped = stop.reason or (budget.exhausted if n_open else None)
-            rows = [
-                receipt_at_end(r, self.tallies[r.name], stopped=self.stopped, **f)
-                for r, f in finals
-            ]
-            try:
-                await self.ledger.write("receipts", rows)
-            finally:
-                for participant in self.participants:
-                    await participant.aclose()
+            for participant in self.participants:
+                await participant.aclose()
 
     def reporting_loss(self, job: str, book: Book) -> Book:
         """Return a function that calls `book` and notes each paid reply that cannot be stored."""
@@ -236,10 +232,9 @@ class Engine(ABC, Generic[J]):
     def _lost_text(self) -> str:
         costs = [usd for _, usd in self.lost if usd is not None]
         cost = f" ({sum(costs):.4f} USD)" if costs else ""
-        jobs = ", ".join(job for job, _ in self.lost[:_SHOWN])
-        more = f" and {len(self.lost) - _SHOWN} more" if len(self.lost) > _SHOWN else ""
+        jobs = shortened((job for job, _ in self.lost), _SHOWN)
         return (
-            f"{plural(len(self.lost), 'paid answer')} lost{cost}: {jobs}{more}. Solve the problem "
+            f"{plural(len(self.lost), 'paid answer')} lost{cost}: {jobs}. Solve the problem "
             "above; the same call asks again."
         )
 
@@ -303,7 +298,7 @@ class Judging(Engine[J]):
     warning_parts: tuple[str, str, str, str]
 
     def __init__(
-        self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
+        self, store: RunStore, grader: Any, n_wanted: int, study: JsonObject, options: Options
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
@@ -317,18 +312,18 @@ class Judging(Engine[J]):
         self.n_unreadable = 0  # Number of consecutive unreadable replies.
 
     @abstractmethod
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the columns that identify a job in the table of replies, with their values."""
 
     @abstractmethod
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of the job that a row of a table belongs to."""
 
     @abstractmethod
     async def judge(self) -> None:
         """Do all open jobs."""
 
-    def own_rows(self, table: str) -> Iterable[dict[str, Any]]:
+    def own_rows(self, table: str) -> Iterable[JsonObject]:
         """Return the rows of this grader in a table."""
         results, *columns = self.result_columns
         rows = self.store.records(table)
@@ -346,12 +341,20 @@ class Judging(Engine[J]):
     def first_receipts(self) -> list[RunRecord]:
         """Return the first receipt of the grader, to be written before any prompt is sent."""
         self.n_open = self.n_wanted
-        who = {"model": self.grader.model, "prompt_version": self.grader.version}
-        who["settings"] = getattr(self.agent, "settings", None)
-        more = {"study": self.study, "n_wanted": self.n_wanted, "n_open": self.n_open}
-        return [receipt_at_start(self.store, self.stage, self.grader.name, **who, **more)]
+        receipt = receipt_at_start(
+            self.store,
+            self.stage,
+            self.grader.name,
+            model=self.grader.model,
+            prompt_version=self.grader.version,
+            settings=getattr(self.agent, "settings", None),
+            study=self.study,
+            n_wanted=self.n_wanted,
+            n_open=self.n_open,
+        )
+        return [receipt]
 
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return fields that the final receipt adds to the first one."""
         return {"n_open": self.n_open}
 

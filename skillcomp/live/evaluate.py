@@ -21,11 +21,26 @@ from typing import Any
 import orjson
 
 from skillcomp.errors import StudyError, SuiteError, literal, plural, require_known
-from skillcomp.io.files import checked_slug, digest, read_bytes, write_json
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    as_object,
+    checked_slug,
+    digest,
+    read_bytes,
+    write_json,
+)
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.live.agents.agent import Agent, Reply, agent_version, settings_json, whole_hash
+from skillcomp.live.agents.agent import (
+    Agent,
+    BaseAgent,
+    Reply,
+    agent_version,
+    settings_json,
+    whole_hash,
+)
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.task_graders import SuiteGrader
 from skillcomp.live.run import run
@@ -44,7 +59,7 @@ AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than 
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
 _MAIN = ("skill", "previous")  # The conditions of the candidate and of the baseline.
-Results = Mapping[str, Mapping[str, Any]]  # The result of each task, by task id.
+Results = Mapping[str, JsonObject]  # The result of each task, by task id.
 
 
 @dataclass(frozen=True)
@@ -69,7 +84,7 @@ class Candidate:
     run_id: str
     skill: Skill | Path
     original: Skill | None
-    fields: dict[str, Any]
+    fields: JsonObject
     score: float | None = None
 
 
@@ -117,14 +132,14 @@ def read_ranking(
         ranking = orjson.loads(data)
     except orjson.JSONDecodeError as cause:
         raise StudyError(f"{path}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
-    rows = ranking.get("scored_candidates") if isinstance(ranking, dict) else None
+    rows = as_object(ranking).get("scored_candidates")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")
     ids = [str(row.get("id")) for row in rows]
     require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, label="there")
     row = rows[ids.index(candidate_id)]
     place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float):
+    if as_number(score) is None:
         raise StudyError(f"{place}: score: found {score!r}; expected a number.")
     text = row.get("content")
     if not isinstance(text, str) or not text.strip():
@@ -169,21 +184,16 @@ def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
     return Candidate(run_id, skill, before, {"lane": "standalone", "skill_path": str(skill)})
 
 
-class MockAgent:
+class MockAgent(BaseAgent):
     """An agent with a fixed answer, to test a setup without asking a model."""
 
-    name: str = "mock"
-    model: str | None = "mock"
-    family: str | None = "mock"
-    settings: str = settings_json(mock=True)
+    name = model = family = "mock"
+    settings = settings_json(mock=True)
     is_recording = True  # no budget counts fixed answers, because they are free
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
         return Reply(answer="mock: nothing was asked", model="mock", cost_usd=0.0, seconds=0.0)
-
-    async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
 
 
 class Evaluation:
@@ -281,14 +291,14 @@ class Evaluation:
         cost = f"about {usd:.2f} USD" if math.isfinite(usd) else f"at a cost not known ({why})"
         return f"{counts} by rubric, {cost}"
 
-    def skipped(self, threshold: float) -> dict[str, Any] | None:
+    def skipped(self, threshold: float) -> JsonObject | None:
         """Return the artefact if the candidate's score is below the threshold, else None."""
         score = self.candidate.score
         if score is None or score >= threshold:
             return None
         return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
 
-    def evaluate(self) -> dict[str, Any]:
+    def evaluate(self) -> JsonObject:
         """Get and grade answers to the tasks, first for the baseline; return the artefact.
 
         The ``duration_ms`` of a result is the time that its answers and their judges took. Judging
@@ -297,7 +307,7 @@ class Evaluation:
         """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
-        extra: dict[str, Any] = {"store": str(self.store.path)}
+        extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
             if stored is None:
@@ -346,13 +356,13 @@ class Evaluation:
         )
         grade(self.store, graders=[self.grader], **self.options)
 
-    def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
+    def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
         """Return the result of each task; a task passes if one of its attempts does."""
         rows = self.store.table("verdicts").to_pylist()
         who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
         verdicts = {row["attempt_id"]: row for row in own}
-        tries: defaultdict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+        tries: defaultdict[str, dict[int, JsonObject]] = defaultdict(dict)
         for row in self.store.table("attempts").to_pylist():
             last = tries[row["case_id"]].get(row["repeat"])
             if row["condition"] == condition and (last is None or last["status"] != "ok"):
@@ -363,13 +373,13 @@ class Evaluation:
     def _task_result(
         self,
         task: str,
-        tries: Mapping[int, Mapping[str, Any]],
-        verdicts: Mapping[str, Mapping[str, Any]],
-    ) -> dict[str, Any]:
+        tries: Mapping[int, JsonObject],
+        verdicts: Mapping[str, JsonObject],
+    ) -> JsonObject:
         attempts: list[bool | None] = []
         scores, rationales, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
-            row: Mapping[str, Any] = tries.get(repeat, {"attempt_id": None, "status": None})
+            row: JsonObject = tries.get(repeat, {"attempt_id": None, "status": None})
             verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
             attempts.append(verdict["passed"])
             seconds += row.get("seconds") or 0.0
@@ -402,15 +412,15 @@ class Evaluation:
         verdict: str,
         reason: str | None,
         under: Mapping[str, Results],
-        extra: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        extra: JsonObject | None = None,
+    ) -> JsonObject:
         compared = [name for name in _MAIN if name in under]
         tasks, missing = self._tasks_with_verdicts(under, compared)
         main = _main_fields(verdict, reason, under, tasks, self.min_pass_rate)
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
-        artefact: dict[str, Any] = {
+        artefact: JsonObject = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,
             "stage": "evaluated",
@@ -459,7 +469,7 @@ class Evaluation:
         complete = [task for task in self.tasks if task not in unknown]
         return complete, [task for task in self.tasks if task in unknown]
 
-    def _read_baseline(self) -> dict[str, Any] | None:
+    def _read_baseline(self) -> JsonObject | None:
         """Return the cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
@@ -489,7 +499,7 @@ class Evaluation:
         write_json(self.cache / self._baseline_name, entry)
 
 
-def write_artefact(artefact: dict[str, Any], path: Path) -> None:
+def write_artefact(artefact: JsonObject, path: Path) -> None:
     """Write an artefact to a file, with the path of the file in the field ``truth_anchor``."""
     place = path.expanduser().resolve()
     write_json(place, {**artefact, "truth_anchor": str(place)})
@@ -499,7 +509,7 @@ def _text_of(skill: Skill | Path) -> str:
     return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
-def _hash_of(body: Mapping[str, Any]) -> str:
+def _hash_of(body: JsonObject) -> str:
     return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS))
 
 
@@ -509,7 +519,7 @@ def _main_fields(
     under: Mapping[str, Results],
     tasks: Sequence[str],
     min_pass_rate: float,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return rates, delta and verdict. If `verdict` is empty, the delta or the rate decides it."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
@@ -537,7 +547,7 @@ def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
 
-def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, Any]:
+def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject:
     """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
 
     Any-of-k is 1 for a task if one of its k attempts passed, else 0. The interval of its mean over
@@ -557,7 +567,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the interval of the change in pass rate from condition `other`.
 
     If `other` is empty, return the interval of the pass rate itself.
@@ -579,7 +589,7 @@ def _interval_fields(
     return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}
 
 
-def _estimate_fields(interval: Interval) -> dict[str, Any]:
+def _estimate_fields(interval: Interval) -> JsonObject:
     return {
         "estimate": round(interval.estimate, _DIGITS),
         "ci_low": round(interval.low, _DIGITS),

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
@@ -38,7 +39,7 @@ from skillcomp.live.graders.grader import (
     family_warning,
 )
 from skillcomp.live.ledger import RunRecord
-from skillcomp.live.plan import changed_error, require_distinct, require_unedited
+from skillcomp.live.plan import cases_by_id, require_distinct, require_unchanged, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 
@@ -134,7 +135,7 @@ def grade(
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
     options = Options(concurrency, progress)
-    _warn_of_shared_family(store, graders)
+    warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         items = _items_to_grade(store)
         items_by_grader = [_items_of_grader(items, grader) for grader in graders]
@@ -151,8 +152,9 @@ def grade(
     return status(store)
 
 
-def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
-    families = store.table("attempts").column("agent_family").unique().to_pylist()
+def warn_of_shared_family(graders: Sequence[Judge], families: Iterable[str | None]) -> None:
+    """Warn about each grader with a model of a family that an agent has, too."""
+    families = set(families)
     for grader in graders:
         # graders that apply rules, and suite graders without a rubric, have no model, so their
         # family does not matter
@@ -228,11 +230,11 @@ class Gradings(Judging[Item]):
         self.table = "verdicts"
         self.agreement: Agreement | None = None
 
-    def row_of(self, key: str) -> dict[str, Any]:
+    def row_of(self, key: str) -> JsonObject:
         """Return the values of the columns that identify a grading in the table of replies."""
         return {"attempt_id": key}
 
-    def key_of(self, row: Mapping[str, Any]) -> str:
+    def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
         return str(row["attempt_id"])
 
@@ -247,7 +249,7 @@ class Gradings(Judging[Item]):
             self.n_open = await self._grade_all(self.items, "verdicts", title)
             self.n_open += len(self.malformed)
 
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> JsonObject:
         """Return the fields that are added to a receipt at the end of the grading."""
         return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
 
@@ -330,7 +332,7 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
     because some graders count them as a fail.
     """
     skills = store.skills
-    cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
+    cases = cases_by_id(store.suites.values())
     items = {}
     for attempt in store.records("attempts"):
         answered = attempt.status == "ok" and attempt.answer is not None
@@ -405,11 +407,6 @@ class PlannedGrader(Record):
     family: str | None = None
     settings: str | None = None
 
-    def is_same(self, other: PlannedGrader) -> bool:
-        """Return whether name, version and round are equal; a round of None equals every round."""
-        same_round = None in (self.round, other.round) or self.round == other.round
-        return same_round and (self.grader, self.version) == (other.grader, other.version)
-
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
@@ -426,11 +423,16 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
             settings=redacted_content(getattr(agent or grader, "settings", None)),
             **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
         )
-        before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
+        who = (planned.grader, planned.version)
+        before = [
+            earlier
+            for earlier in (*recorded, *new)
+            if (earlier.grader, earlier.version) == who
+            and (earlier.round == planned.round or None in (earlier.round, planned.round))
+        ]
         for earlier in before:
-            for name in ("model", "family", "settings"):
-                if (was := getattr(earlier, name)) != (now := getattr(planned, name)):
-                    raise changed_error("grader", planned.grader, name, was, now)
+            names = ("model", "family", "settings")
+            require_unchanged("grader", planned.grader, earlier, planned, names)
         if planned not in before:
             new.append(planned)
     store.append("graders", new)

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from pydantic import ValidationError
 
 from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.io.skills import read_skill
 from skillcomp.io.suite_files import names_of_files, suite_files
@@ -116,7 +117,7 @@ def inspect_task(
     _require_askable(cases, own)
     loaded = _loaded_skill(own, condition, text)
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
-    about: dict[str, Any] = {"skill": own.slug, "condition": condition}
+    about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
     setup = load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader))
     tools: list[Tool] = []
@@ -291,7 +292,7 @@ def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
     )
 
 
-def _sample_of(case: Case, about: dict[str, Any], files: dict[str, Path]) -> Sample:
+def _sample_of(case: Case, about: JsonObject, files: dict[str, Path]) -> Sample:
     facts = {name: getattr(case, name) for name in _FACTS} | about
     facts["dimension"] = case.comprehension_dimension or case.dimension
     if case.right_skills is not None:
@@ -324,7 +325,7 @@ def _attempt_of(state: TaskState) -> Attempt:
     )
 
 
-def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
+def _skill_use(state: TaskState, about: JsonObject) -> JsonObject:
     """Return ``offered``, ``invoked`` and ``triggered`` of an attempt; {} if nothing is offered."""
     if not (offered := about.get("offered")):
         return {}

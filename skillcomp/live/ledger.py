@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from skillcomp.errors import StudyError, plural
+from skillcomp.io.files import JsonObject
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribute_of
@@ -295,7 +296,7 @@ def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
     return reply if math.isnan(usd) else reply.model_copy(update={"cost_upper_usd": usd})
 
 
-def charged_usd(row: Mapping[str, Any]) -> float:
+def charged_usd(row: JsonObject) -> float:
     """Return the dollars of a stored reply: its cost, else its highest possible cost, else 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
@@ -315,7 +316,7 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     float
         Dollars, including batches that were given up. Batches of unknown cost count as 0.
     """
-    under_way: dict[str, dict[str, Any]] = {}
+    under_way: dict[str, JsonObject] = {}
     usd = 0.0
     for row in store.records("batches"):
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):

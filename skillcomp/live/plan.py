@@ -11,7 +11,7 @@ from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillcomp.errors import StudyError, literal, require_known, suggest
+from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
 from skillcomp.io.files import INPUTS, digest, inside, is_below, leaves, read_own
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
@@ -21,6 +21,7 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
+Texts = Text | Mapping[str, Text] | None  # One text for all skills, or one for each.
 _ALIKE = 1.25  # a note is added if placebo and skill differ in length by more than this factor
 
 
@@ -131,8 +132,8 @@ def make_plan(
     conditions: Sequence[str],
     repeats: int,
     seed: int,
-    placebo: Text | Mapping[str, Text] | None = None,
-    previous: Text | Mapping[str, Text] | None = None,
+    placebo: Texts = None,
+    previous: Texts = None,
 ) -> Plan:
     """Make the plan of a study and write it into the store, before any prompt is sent.
 
@@ -165,8 +166,12 @@ def make_plan(
     store.append("agents", agents_to_add)
     store.append("plan", fresh)
     cells = [cell for key, cell in planned.items() if key in skill_by_key] + fresh
-    cases = {case.case_id: case for suite in suites for case in suite.cases}
-    return Plan(tuple(cells), cases, texts)
+    return Plan(tuple(cells), cases_by_id(suites), texts)
+
+
+def cases_by_id(suites: Iterable[Suite]) -> dict[str, Case]:
+    """Return the cases of suites by case_id."""
+    return {case.case_id: case for suite in suites for case in suite.cases}
 
 
 def _require_complete(
@@ -175,8 +180,7 @@ def _require_complete(
     if not suites or not any(suite.cases for suite in suites):
         raise StudyError(f"{store.path}: there are no cases to ask; add a suite first.")
     require_distinct("agent", agents, lambda agent: agent.name)
-    if not isinstance(repeats, int) or repeats < 1:
-        raise StudyError(f"repeats is {repeats!r}; allowed: a whole number from 1.")
+    require_whole("repeats", repeats, StudyError)
     for suite in suites:
         if suite.skill not in store.skills:
             raise StudyError(
@@ -231,9 +235,7 @@ def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
         if before is None:
             new.append(row)
             continue
-        for name in ("model", "settings", "prompt_version"):
-            if (was := getattr(before, name)) != (now := getattr(row, name)):
-                raise changed_error("agent", agent.name, name, was, now)
+        require_unchanged("agent", agent.name, before, row, ("model", "settings", "prompt_version"))
     return new
 
 
@@ -297,13 +299,17 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     return tried_by_key
 
 
-def changed_error(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
-    """Return the error for an agent or grader that has changed but still has its old name."""
+def require_unchanged(
+    kind: str, who: str, before: Record, present: Record, names: Iterable[str]
+) -> None:
+    """Raise if an agent or grader has changed but still has its old name."""
     what = "Answers" if kind == "agent" else "Verdicts"
-    return StudyError(
-        f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
-        f"settings are two {kind}s: give this one another name=."
-    )
+    for name in names:
+        if (was := getattr(before, name)) != (now := getattr(present, name)):
+            raise StudyError(
+                f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of "
+                f"two settings are two {kind}s: give this one another name=."
+            )
 
 
 def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
@@ -424,7 +430,7 @@ def _settled_texts(
     store: RunStore,
     skills: Sequence[str],
     conditions: Collection[str],
-    arguments: Mapping[str, Text | Mapping[str, Text] | None],
+    arguments: Mapping[str, Texts],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
     """Return the text for each skill and condition; raise if one differs from the recorded text."""
@@ -461,7 +467,7 @@ def _condition_text(
     store: RunStore,
     slug: str,
     condition: str,
-    argument: Text | Mapping[str, Text] | None,
+    argument: Texts,
     before: ConditionText | None,
     is_only_skill: bool,
 ) -> ConditionText:

@@ -71,8 +71,12 @@ def build_from_target(
             f"{where}: module '{module_name}' is already {file or 'part of Python'}, not {own}; "
             "give the file another name."
         )
-    names = [key for key, value in vars(module).items() if _is_own_callable(value, module_name)]
     if not hasattr(module, name):
+        names = [
+            key
+            for key, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", None) == module_name
+        ]
         names = [key for key in names if not key.startswith("_")]
         require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
     maker = getattr(module, name)
@@ -96,10 +100,6 @@ def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, pl
 
 def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
     return StudyError(f"{where}: importing {module} failed: {error_text(cause)}")
-
-
-def _is_own_callable(value: Any, module: str) -> bool:
-    return callable(value) and getattr(value, "__module__", None) == module
 
 
 def _checked_call(

@@ -43,6 +43,9 @@ _RULES |= {f"max_{what}" for what in ("commands", *usage(Reply()))}
 _PROHIBITION = re.compile(r"(?:\^|\\A)\(\?!")
 
 
+_Result = tuple[bool | None, str]  # whether an answer passes (None if unknown), and why
+
+
 @dataclass
 class _Probed:
     """A case with its five answers (None if an answer does not exist) and the results so far."""
@@ -53,7 +56,7 @@ class _Probed:
     refuses: bool  # whether a refusal is the right answer
 
     # results by check_id and grader, then by answer
-    results: dict[tuple[str, str], dict[str, tuple[bool | None, str]]]
+    results: dict[tuple[str, str], dict[str, _Result]]
 
     def attempt(self, name: str, answer: str) -> Attempt:
         return Attempt(
@@ -224,11 +227,6 @@ def _program_for(check: Check, case: Case) -> str | None:
     return "overlap" if forbids_copying(check) else None
 
 
-def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
-    """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
-    return bool(passed["empty"] and _PROHIBITION.match(check.description))
-
-
 async def _decide_by_program(
     probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
 ) -> None:
@@ -237,7 +235,7 @@ async def _decide_by_program(
         program = _program_for(check, case)
         if program is None:
             continue
-        result: tuple[bool | None, str] = (None, "")
+        result: _Result = (None, "")
         if answer is None:
             pass
         elif program == "trace":
@@ -264,7 +262,7 @@ async def _decide_by_program(
 
 async def _decide_by_grader(probed: _Probed, name: str, grader: LiveGrader) -> None:
     answer = probed.answers[name]
-    results: dict[str, tuple[bool | None, str]]
+    results: dict[str, _Result]
     checks = [c for c in probed.case.checks if _program_for(c, probed.case) in (None, "overlap")]
     if answer is None or not checks:
         return
@@ -296,9 +294,16 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
             notes += [f"{NO_VERDICT}{why[:200]}" for why in sorted(missing)]
             if grader is None:
                 notes.append("no program decides this check; ask a grader (graders=, --ask)")
-            place = [probed.skill.slug, probed.case.case_id, check.check_id, grader]
-            row = dict(zip(("skill", "case_id", "check_id", "grader"), place, strict=True))
-            rows.append({**row, **passed, "finding": ", ".join(faults), "note": "; ".join(notes)})
+            row = {
+                "skill": probed.skill.slug,
+                "case_id": probed.case.case_id,
+                "check_id": check.check_id,
+                "grader": grader,
+                **passed,
+                "finding": ", ".join(faults),
+                "note": "; ".join(notes),
+            }
+            rows.append(row)
     return rows
 
 
@@ -306,7 +311,9 @@ def _faults(
     check: Check, passed: Mapping[str, bool | None], probed: _Probed
 ) -> dict[str, list[str]]:
     """Return the faults of a check, each with the answers that show it."""
-    is_positive = check.check_kind == "positive" and not _forbids_only(check, passed)
+    # a pattern that only forbids a text passes the empty answer
+    forbids_only = passed["empty"] and _PROHIBITION.match(check.description)
+    is_positive = check.check_kind == "positive" and not forbids_only
     empty = ["empty", "skill_text", "other_reference"] if is_positive else []
     if forbids_copying(check):
         empty = ["skill_text"]
@@ -326,8 +333,14 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
     asked = [grader for grader in graders if agent_of(grader) is not None]
     if not asked:
         return "the graders ask no model, so they cost nothing."
-    how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
-    costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
+    costs = cost_estimate(
+        store.suites,
+        store.skills,
+        agents="any",
+        graders=asked,
+        conditions=["baseline"],
+        repeats=len(ANSWERS),
+    )
     total = cost_total(costs[costs["role"].eq("grader")])
     # the price of calls without caching
     row = total[total["mode"].eq("plain")].iloc[0]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, plural, suggest
+from skillcomp.errors import StudyError, plural, require_whole, suggest
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
@@ -122,8 +122,7 @@ def run(
     those under way. After the second, it does not wait for them any longer.
     """
     chosen = _listed_suites(as_store(store), suites)
-    if not isinstance(concurrency, int) or concurrency < 1:
-        raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
+    require_whole("concurrency", concurrency, StudyError)
     options = Options(concurrency, progress)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)

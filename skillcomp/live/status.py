@@ -15,6 +15,7 @@ from skillcomp.errors import plural, without_control
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io import journal
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
 from skillcomp.live.ledger import uncollected_batches
@@ -100,7 +101,7 @@ class _RowTotals:
         if model:
             self.models.add(model)
 
-    def row(self, stage: str, name: str, **more: Any) -> dict[str, Any]:
+    def row(self, stage: str, name: str, **more: Any) -> JsonObject:
         """Return a row of `status`; columns that are not passed are None."""
         totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
         return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **totals, **more}
@@ -117,7 +118,7 @@ class _RowTotals:
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 
 
-def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
+def _run_rows(store: RunStore) -> Iterable[JsonObject]:
     done = tries(store)
     planned: Counter[tuple[str, str]] = Counter()
     for row in store.records("plan"):
@@ -162,7 +163,7 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         )
 
 
-def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
+def _grade_rows(store: RunStore) -> Iterable[JsonObject]:
     table = store.table("attempts").select(["attempt_id", "case_id", "status"]).to_pylist()
     n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
@@ -201,7 +202,7 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         )
 
 
-def _comparison_rows(store: RunStore) -> Iterable[dict[str, Any]]:
+def _comparison_rows(store: RunStore) -> Iterable[JsonObject]:
     receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
     if not receipts:
         return
@@ -240,11 +241,11 @@ def _comparison_rows(store: RunStore) -> Iterable[dict[str, Any]]:
 _PairOrder = tuple[int, str, str]
 
 
-def _pair_order(row: Mapping[str, Any]) -> _PairOrder:
+def _pair_order(row: JsonObject) -> _PairOrder:
     return row["order"], row["first"], row["second"]
 
 
-def _comparison_key(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
+def _comparison_key(row: JsonObject, condition: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the grader, its version and the two conditions of a judgement or a reply."""
     two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
     return row["grader"], row.get("grader_version"), two

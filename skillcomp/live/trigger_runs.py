@@ -26,6 +26,8 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import (
+    JsonObject,
+    as_object,
     checked_slug,
     folder_below,
     json_or_none,
@@ -58,7 +60,7 @@ from skillcomp.live.graders.traces import (
     usage,
 )
 from skillcomp.live.ledger import Budget
-from skillcomp.live.plan import make_plan
+from skillcomp.live.plan import cases_by_id, make_plan
 from skillcomp.live.run import AnswerWork
 from skillcomp.live.status import writer
 from skillcomp.records import Case, Skill, Suite
@@ -105,7 +107,7 @@ class TriggerSettings:
     judge_timeout_s: float = 180.0
     concurrency: int = 2
     write_progress: bool = False
-    rubric_schema: dict[str, Any] | None = None
+    rubric_schema: JsonObject | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,12 +259,12 @@ def _write_controls(
     return controls
 
 
-def folder_of_prompts(root: Path, skills: Path) -> Path:
+def folder_of_prompts(root: Path) -> Path:
     """Return the first of three folders that contains prompts, or evals/skills if none does.
 
-    The folders are evals/skills in `root`, evals in `root`, and `skills`, in this order.
+    The folders in `root` are evals/skills, evals and skills, in this order.
     """
-    places = (root / "evals" / "skills", root / "evals", skills)
+    places = (root / "evals" / "skills", root / "evals", root / "skills")
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
 
@@ -366,7 +368,7 @@ def read_run(folder: Path) -> TriggerPlan:
     return plan
 
 
-def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
+def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
     """Ask, grade and judge the open cases of a run; write and return the summary.
 
     After an error, Ctrl-C or a crash, the same call resumes the run. It does not repeat
@@ -389,7 +391,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     options = Options(plan.concurrency, progress)
     try:
         with store.writer():
-            settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
+            settings: JsonObject = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
             work = AnswerWork(store, cells, [agent], settings, options)
             run_sync(partial(work.main, Budget(None)))
@@ -401,8 +403,10 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
                 who = plan.judge_program or plan.program
                 model = plan.judge_model or (plan.model if who == plan.program else None)
                 judge, seconds = _program_agent(who, model), plan.judge_timeout_s
-                shape = {"rubric_schema": plan.rubric_schema}
-                graders.append(TraceJudge(judge, place, plan.judged, timeout=seconds, **shape))
+                schema = plan.rubric_schema
+                graders.append(
+                    TraceJudge(judge, place, plan.judged, timeout=seconds, rubric_schema=schema)
+                )
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)
@@ -436,7 +440,7 @@ class _CaseAgent:
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore, progress: bool) -> None:
         self._run, self._plan, self._progress = run, plan, progress
         self._agent = agent = _program_agent(plan.program, plan.model)
-        self._cases = {c.case_id: c for suite in store.suites.values() for c in suite.cases}
+        self._cases = cases_by_id(store.suites.values())
         self.name, self.model, self.family = agent.name, agent.model, agent.family
         limits = {"neighbours": list(plan.neighbours), "timeout_s": plan.timeout_s}
         self.settings = settings_json(**json.loads(agent.settings), **limits)
@@ -508,7 +512,7 @@ def write_case(
     """Grade a reply by rules; write ``final.txt``, ``meta.json`` and ``grade.json`` of its case."""
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
-    results = grade_trace(reply, case, name, files_left(folder), folder)
+    results = grade_trace(reply, case, name, files_left(folder))
     meta = {
         "skill": {"name": name, "slug": skill.slug},
         "case": {
@@ -544,7 +548,7 @@ def write_case(
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
-def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
+def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     """Summarise a run from its artefacts; the fields are those of trigger-evals.md.
 
     The field ``pass`` of a case is False if a check or the judgement failed, and None (unknown) if
@@ -595,7 +599,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
     }
 
 
-def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
+def _control_row(folder: Path, slug: str, case_id: str) -> JsonObject:
     """Return the row of a control prompt; ``fired`` and ``works`` are None if they are unknown."""
     meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
@@ -605,17 +609,13 @@ def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
     return about | {"notes": done.get("error") or ("" if meta else NOT_ASKED)}
 
 
-def dead_line(slug: str) -> str:
-    """Return a message about a skill that did not fire although a prompt called it by name."""
-    return (
-        f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases "
-        "say nothing about it"
-    )
-
-
-def control_lines(summary: Mapping[str, Any]) -> list[str]:
+def control_lines(summary: JsonObject) -> list[str]:
     """Return a line for each control that did not work or may not have worked."""
-    lines = [dead_line(slug) for slug in summary["dead"]]
+    lines = [
+        f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases say "
+        "nothing about it"
+        for slug in summary["dead"]
+    ]
     for row in summary["controls"]:
         if row["works"] is False and not row["called"]:
             fired = ", ".join(row["fired"])
@@ -626,7 +626,7 @@ def control_lines(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _summary_markdown(summary: Mapping[str, Any]) -> str:
+def _summary_markdown(summary: JsonObject) -> str:
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
         "",
@@ -649,7 +649,7 @@ def _escaped(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def run_state(folder: Path) -> dict[str, Any]:
+def run_state(folder: Path) -> JsonObject:
     """Return the progress of a run, even while it is running; write nothing.
 
     Returns
@@ -722,6 +722,5 @@ def _own_file(file: Path) -> Path:
     return file
 
 
-def _read_object(file: Path) -> dict[str, Any]:
-    content = json_or_none(file)
-    return content if isinstance(content, dict) else {}
+def _read_object(file: Path) -> JsonObject:
+    return as_object(json_or_none(file))

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import product
-from numbers import Integral
 from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
 from skillcomp.contrast import Value, few_skills
-from skillcomp.errors import StudyError, plural, require_known, suggest
+from skillcomp.errors import StudyError, plural, require_known, require_whole, suggest
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
 from skillcomp.stats.bounded import IntervalRule
@@ -245,17 +244,8 @@ def level(ci_level: Any) -> float:
     return number("ci_level", ci_level, least=0, most=1, open_=True)
 
 
-def whole(name: str, value: Any, *, least: int = 1) -> int:
-    """Check a whole number (of Python or numpy) and return it as int.
-
-    Raises
-    ------
-    StudyError
-        If the value is not whole, or below ``least``.
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise StudyError(f"{name}: found {value!r}; allowed: a whole number of at least {least}.")
-    return int(value)
+# read a whole number of at least 1, or of at least ``least``
+whole = partial(require_whole, error=StudyError)
 
 
 def effects(name: str, values: Any) -> list[float]:

@@ -150,8 +150,8 @@ def variance_components(
                     note = join_notes(intervals[measure].note, lost)
                     noted = replace(intervals[measure], note=note)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
-    how: dict[str, Any] = {"outcomes": prepared, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
+    by = [*names, "condition"]
+    return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
 
 
 def _missing_attempts(part: pd.DataFrame, value: str, names: tuple[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -250,10 +251,8 @@ _ASSUMED_MINIMUM = 1024
 
 def minimum_prefix(model: str | None) -> int:
     """Return the length in tokens of the shortest prompt prefix that the service caches."""
-    name = model or ""
-    dated = name.rpartition("-")
-    name = dated[0] if dated[2].isdigit() and len(dated[2]) == 8 else name
-    return _MINIMUM.get(name, _ASSUMED_MINIMUM)
+    undated = re.sub(r"-\d{8}$", "", model or "")
+    return _MINIMUM.get(undated, _ASSUMED_MINIMUM)
 
 
 @dataclass(frozen=True)

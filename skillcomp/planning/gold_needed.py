@@ -255,7 +255,10 @@ def gold_needed(
     [['agreement', 820.0]]
     """
     require_known("measure: found", measure, ("delta", *get_args(Quality)), StudyError)
-    widths = _checked_widths(width, ci_level)
+    level(ci_level)
+    widths = effects("width", width)
+    if not 0 < min(widths) <= max(widths) <= 2:
+        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
     require_known("value: found", value, get_args(Value), StudyError)
     names = listed(by)
     if measure != "delta":
@@ -286,8 +289,14 @@ def _label_rows(
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES[quality], "raw_agreement"
     quantities = list(dict.fromkeys([whole_rate, measure]))
-    how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": _N_RESAMPLES}
-    frame = agreement(verdicts, gold, quantities=quantities, by=by, **how)
+    frame = agreement(
+        verdicts,
+        gold,
+        quantities=quantities,
+        by=by,
+        ci_level=ci_level,
+        n_resamples=_N_RESAMPLES,
+    )
     for values, part in groups(frame, by):
         intervals = {row["measure"]: interval_of(row) for _, row in part.iterrows()}
         if measure not in intervals:
@@ -308,14 +317,6 @@ def _label_rows(
                 count = undefined(method, reason, ci_level=ci_level)
             about = {"width": width, "target": quality, "rate": rate, "n_pilot": interval.n}
             yield row("gold_labels", count, **about) | values
-
-
-def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[float]:
-    level(ci_level)
-    widths = effects("width", width)
-    if not 0 < min(widths) <= max(widths) <= 2:
-        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
-    return widths
 
 
 def _pilot_differences(values: Floats, n_checks: float) -> Pilots:

@@ -406,10 +406,16 @@ class _PlannedStudy:
         else:
             samples = _skill_samples(values, arms, drawn, plan.sides)
         quantity = DELTAS if settings.effect == "delta" else GAPS
-        how: dict[str, Any] = {"ci_level": settings.ci_level, "interval": settings.interval}
         right = np.ones(settings.n_studies, dtype=bool)
         for null, side in _excluded_effects(size, settings.margin):
-            right &= sides_of_null(samples, quantity=quantity, null=null, **how) == side
+            sides = sides_of_null(
+                samples,
+                quantity=quantity,
+                null=null,
+                ci_level=settings.ci_level,
+                interval=settings.interval,
+            )
+            right &= sides == side
         share = bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)

@@ -6,7 +6,7 @@ import itertools
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,7 +58,8 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     converted = _converted_column(frame, column, "Float64", "numbers", where)
-    return np.asarray(converted.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    floats: Floats = converted.to_numpy(dtype=np.float64, na_value=np.nan)
+    return floats
 
 
 def estimates(frame: pd.DataFrame, where: str) -> Estimates:
@@ -72,7 +73,8 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
     converted = _converted_column(frame, column, "boolean", "truth values", where)
-    return np.asarray(converted.fillna(False).to_numpy(dtype=bool))
+    mask: Bools = converted.fillna(False).to_numpy(dtype=bool)
+    return mask
 
 
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
@@ -119,12 +121,34 @@ def levels(column: pd.Series) -> list[Any]:
     return unique
 
 
-def hue_looks(frame: pd.DataFrame, hue: str | None) -> tuple[list[Any], dict[Any, Look], list[Any]]:
-    """Return the hue level of each row, the `Look` of each level, and the levels in order."""
+def names_of(y: str | Sequence[str]) -> list[str]:
+    """Return the columns that identify a row as a list."""
+    return [y] if isinstance(y, str) else list(y)
+
+
+def hue_looks(
+    frame: pd.DataFrame, hue: str | None, fixed: Mapping[Any, Look] | None = None
+) -> tuple[list[Any], dict[Any, Look], list[Any]]:
+    """Return the hue level of each row, the `Look` of each level, and the levels in order.
+
+    If `fixed` has a look for every level, the levels have these looks.
+    """
     if hue is None:
         return [None] * len(frame), {None: Look(INK, "o")}, [None]
-    order = levels(frame[hue])
+    order, fixed = levels(frame[hue]), fixed or {}
+    if all(level in fixed for level in order):
+        return values(frame[hue]), {level: fixed[level] for level in order}, order
     return values(frame[hue]), looks(order), order
+
+
+def sizes_by_level(
+    frame: pd.DataFrame, of_row: Sequence[Any], levels: Iterable[Any], where: str
+) -> list[str]:
+    """Return the different n of the rows of each level, such as "14, 12"; empty if unknown."""
+    n = numbers(frame, "n", where)
+    sizes = [n[where_equal(of_row, level) & np.isfinite(n)] for level in levels]
+    texts = [[number_text(size, percent=False) for size in own] for own in sizes]
+    return [", ".join(dict.fromkeys(own)) for own in texts]
 
 
 def where_equal(cells: Sequence[Any], level: Any) -> Bools:
@@ -142,10 +166,8 @@ def words(name: object) -> str:
 
 def each(*names: str | Sequence[str] | None) -> str:
     """Return a phrase about grouping columns, such as "for each skill and condition"."""
-    flat: list[str] = []
-    for name in names:
-        flat += [name] if isinstance(name, str) else name or []
-    phrases = [f"number of {name}" if name in _COUNTS else called(name) for name in flat if name]
+    flat = [name for part in names if part for name in names_of(part)]
+    phrases = [f"number of {name}" if name in _COUNTS else called(name) for name in flat]
     return f"for each {' and '.join(dict.fromkeys(phrases))}"
 
 
@@ -226,18 +248,19 @@ _RATE_NAMES = {"rate_passed": "Pass rate", "rate_share_passed": "Share of checks
 
 def difference_of(frame: pd.DataFrame) -> str:
     """Return a name such as "Change in pass rate"; "Difference" for unknown or mixed measures."""
-    what = _CHANGES.get(_only_measure(frame))
+    what = _CHANGES.get(only_level(frame, "measure"))
     return f"Change in {what}" if what else "Difference"
 
 
 def rate_of(frame: pd.DataFrame, otherwise: str = "Rate") -> str:
     """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
-    return _RATE_NAMES.get(_only_measure(frame), otherwise)
+    return _RATE_NAMES.get(only_level(frame, "measure"), otherwise)
 
 
-def _only_measure(frame: pd.DataFrame) -> str:
-    measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
-    return str(measures[0]) if len(measures) == 1 else ""
+def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
+    """Return the value in a column if there is exactly one, otherwise return `otherwise`."""
+    names = list(frame[column].dropna().unique()) if column in frame.columns else []
+    return str(names[0]) if len(names) == 1 else otherwise
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
@@ -310,6 +333,11 @@ def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
     ax.spines["left"].set_visible(False)
     for i in range(len(texts) - 1) if separated else ():
         ax.axhline(i + 0.5, color=LINE_GREY, marker="", linewidth=0.4, zorder=0, gid="separator")
+    return longest_line(texts)
+
+
+def longest_line(texts: Iterable[str]) -> int:
+    """Return the length of the longest line of several texts."""
     return max((len(line) for text in texts for line in text.split("\n")), default=0)
 
 
@@ -367,8 +395,9 @@ def points(
     ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
 ) -> Line2D:
     """Draw the points of one level; join them if `line` is a line style."""
-    how: dict[str, Any] = {"color": look.color, "linestyle": line, "label": plain(label)}
-    (drawn,) = ax.plot(x, y, marker=look.marker, **how)
+    (drawn,) = ax.plot(
+        x, y, marker=look.marker, color=look.color, linestyle=line, label=plain(label)
+    )
     drawn.set(zorder=3, gid="estimate")
     return drawn
 
@@ -407,10 +436,10 @@ def dashed_mark() -> Line2D:
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
 
 
-def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
-    """Draw a dashed line at a proportion; return its legend entry, such as "limit (5 %)"."""
+def limit_line(ax: Axes, at: float, what: str, *, upright: bool, percent: bool = True) -> Entry:
+    """Draw a dashed line; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
+    return f"{what} ({number_text(at, percent=percent)}{' %' * percent})", dashed_mark()
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
-from skillcomp.style import CATEGORIES, INK, Look, called, looks
+from skillcomp.style import CATEGORIES, INK, Look, called
 
 # A measure has the same look in every panel.
 _MEASURES: dict[Any, Look] = {
@@ -31,6 +31,12 @@ _NAMES = {
 }
 _STROKES: tuple[draw.Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _ROC = ("false_positive_rate", "true_positive_rate")
+# scores for several values of these columns are not drawn together
+_NOT_MIXED = {
+    "n": "n ({}), one text would be drawn more than once. Select one n, name y='n', or facet by it "
+    "(skillcomp.plots.facet).",
+    "tokenizer": "tokenizers ({}), which cannot be compared. Select one, or name y='tokenizer'.",
+}
 _SCORES = {
     "share": "N-grams shared with the skill (%)",
     "longest_run": "Longest shared run (content tokens)",
@@ -92,19 +98,11 @@ def overlap(
     """
     where = "plots.overlap"
     draw.require(frame, [x, y, hue], where)
-    if "n" in frame.columns and "n" not in (y, hue) and frame["n"].nunique() > 1:
-        several = ", ".join(str(n) for n in frame["n"].unique()[:12])
-        raise FrameError(
-            f"{where}: the frame holds scores of several n ({several}), one text would be drawn "
-            "more than once. Select one n, name y='n', or facet by it (skillcomp.plots.facet)."
-        )
-    if "tokenizer" in frame.columns and "tokenizer" not in (y, hue):
-        names = frame["tokenizer"].dropna().unique()
-        if len(names) > 1:
-            raise FrameError(
-                f"{where}: the frame holds scores of several tokenizers ({', '.join(names)}), "
-                "which cannot be compared. Select one, or name y='tokenizer'."
-            )
+    for name, problem in _NOT_MIXED.items():
+        levels = [] if name in (y, hue) or name not in frame else frame[name].dropna().unique()
+        if len(levels) > 1:
+            several = problem.format(", ".join(map(str, levels[:12])))
+            raise FrameError(f"{where}: the frame holds scores of several {several}")
     if hue is None and y == "condition":
         hue = y
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
@@ -116,9 +114,7 @@ def overlap(
     look_of = {} if hue in (None, y) else draw.hue_looks(frame, hue)[1]
     entries = draw.marked(look_of, line="")
     if limit is not None:
-        draw.reference(ax, limit, upright=True, dashed=True)
-        size = draw.number_text(limit, percent=percent) + " %" * percent
-        entries.append((f"limit ({size})", draw.dashed_mark()))
+        entries.append(draw.limit_line(ax, limit, "limit", upright=True, percent=percent))
     draw.legend(ax, entries)
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
@@ -170,18 +166,32 @@ def threshold(
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
-    measures, at = draw.levels(frame["measure"]), draw.numbers(frame, "n", where)
-    standard = all(measure in _MEASURES for measure in measures)
-    look_of = {m: _MEASURES[m] for m in measures} if standard else looks(measures)
+    at, look_of = draw.numbers(frame, "n", where), draw.hue_looks(frame, "measure", _MEASURES)[1]
+    rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
+    if len(rules) > len(_STROKES):
+        raise FrameError(
+            f"{where}: found {len(rules)} rules; allowed: at most {len(_STROKES)} in one axes. "
+            "Facet by rule instead (skillcomp.plots.facet)."
+        )
+    stroke_of = dict(zip(rules, _STROKES, strict=False))
     ax = draw.axes(ax)
-    entries: list[draw.Entry] = [
-        (_NAMES.get(m, m), draw.marker(look_of[m], line="-")) for m in measures
-    ]
-    entries += _threshold_curves(ax, frame, at, look_of, where)
+    entries: list[draw.Entry] = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
+    of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
+    curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
+    steps = np.diff(np.unique(at[np.isfinite(at)]))
+    spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
+    shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread_of_marks))
+    for (measure, look), rule in product(look_of.items(), rules):
+        rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
+        shifted = at + next(shift)
+        draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
+        draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
+    if len(rules) > 1:
+        entries += [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(draw.limit_line(ax, share, "limit", upright=False))
-    places = np.unique(at[draw.truth(frame, "chosen", where)])
+    places = np.unique(at[chosen])
     if len(places):
         text = ", ".join(draw.number_text(place, percent=False) for place in places)
         entries.append((f"chosen (n = {text})", draw.ring()))
@@ -189,7 +199,7 @@ def threshold(
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
     draw.scale(ax.yaxis, percent=True)
-    draw.label_y(ax, "Rate (%)" if standard else "Copies found (%)")
+    draw.label_y(ax, "Rate (%)" if _MEASURES.keys() >= look_of.keys() else "Copies found (%)")
     draw.label_x(ax, "Length of n-gram (content tokens)")
     draw.legend(ax, entries)
     about = "Texts found and texts flagged wrongly at each threshold"
@@ -229,31 +239,6 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
 
-def _threshold_curves(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look_of: dict[Any, Look], where: str
-) -> list[draw.Entry]:
-    """Draw a curve per measure and rule; return legend entries if there are several rules."""
-    of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
-    rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
-    if len(rules) > len(_STROKES):
-        raise FrameError(
-            f"{where}: found {len(rules)} rules; allowed: at most {len(_STROKES)} in one axes. "
-            "Facet by rule instead (skillcomp.plots.facet)."
-        )
-    stroke_of = dict(zip(rules, _STROKES, strict=False))
-    curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
-    steps = np.diff(np.unique(at[np.isfinite(at)]))
-    spread = 0.4 * float(steps.min()) if len(steps) else 0.4
-    shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread))
-    for (measure, look), rule in product(look_of.items(), rules):
-        rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
-        shifted = at + next(shift)
-        draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
-        draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
-    strokes = [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
-    return list(strokes) if len(rules) > 1 else []
-
-
 def roc(
     frame: pd.DataFrame,
     *,
@@ -287,45 +272,15 @@ def roc(
     Points are joined by straight lines, so the area under the curve equals ``roc_auc_score`` of
     scikit-learn, even if texts are tied.
     """
-    ax, entries = _draw_curves(frame, hue, ax)
-    ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
-    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=_key_title(hue))
-    _describe_curves(ax, frame, hue)
-    return ax
-
-
-def _key_title(hue: str | None) -> str | None:
-    return "length of n-gram" if hue == "n" else called(hue) if hue else None
-
-
-def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
-    """Describe the axes for the caption, with the true positive rates at 0 false positives."""
-    hues, _, order = draw.hue_looks(frame, hue)
-    across, up = (draw.numbers(frame, column, "plots.roc") for column in _ROC)
-    heights = []
-    for level in order:
-        here = up[draw.where_equal(hues, level) & (across == 0)]
-        if np.isfinite(here).any():
-            best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
-            name = f"{_key_title(hue)} {level}: " if hue else ""
-            heights.append(f"{name}true positive rate {best} % at no false positive")
-    what = "True positives against false positives along the thresholds"
-    about = f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what
-    draw.describe_axes(ax, about, "; ".join(heights))
-
-
-def _draw_curves(
-    frame: pd.DataFrame, hue: str | None, ax: Axes | None
-) -> tuple[Axes, list[draw.Entry]]:
-    """Draw the ROC curves; return axes and legend entries, which show the AUC if known."""
     where = "plots.roc"
     draw.require(frame, [*_ROC, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
     across, up, areas = (draw.numbers(frame, column, where) for column in (*_ROC, "auc"))
     chosen = draw.truth(frame, "chosen", where)
+    key = "length of n-gram" if hue == "n" else called(hue) if hue else None
     entries: list[draw.Entry] = []
-    far = up - across
+    heights: list[str] = []
     corners: list[tuple[float, float]] = []
     # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
     for level in reversed(order):
@@ -336,17 +291,31 @@ def _draw_curves(
         # Each curve has a mark where its true positive rate exceeds the false positive rate most.
         # If several curves have this mark in the same place, each further mark is larger, so that
         # all of them are visible.
-        best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
+        far = (up - across)[rows]
+        best = int(np.nanargmax(far)) if np.isfinite(far).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
-        mark: Any = {"color": look.color, "marker": look.marker, "markeredgecolor": "white"}
-        mark |= {"markeredgewidth": 0.5, "markersize": 4.5 * 2**above, "linestyle": ""}
-        ax.plot(*here, zorder=3.5 - 0.01 * len(corners), gid="corner", **mark)
+        ax.plot(
+            *here,
+            color=look.color,
+            marker=look.marker,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            markersize=4.5 * 2**above,
+            linestyle="",
+            zorder=3.5 - 0.01 * len(corners),
+            gid="corner",
+        )
         corners.append(here)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         unique_areas = np.unique(areas[rows & np.isfinite(areas)])
         text = f"{name} (AUC {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
         entries.insert(0, (text, draw.marker(look, line="-")))
+        at_zero = up[rows & (across == 0)]
+        if np.isfinite(at_zero).any():
+            most = draw.number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
+            start = f"{key} {level}: " if hue else ""
+            heights.insert(0, f"{start}true positive rate {most} % at no false positive")
     if chosen.any():
         entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")
@@ -356,4 +325,9 @@ def _draw_curves(
         draw.scale(axis, percent=True)
     draw.label_x(ax, "False positive rate (%)")
     draw.label_y(ax, "True positive rate (%)")
-    return ax, entries
+    ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
+    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=key)
+    about = "True positives against false positives along the thresholds"
+    about += f", a curve {draw.each(key)}" if hue else ""
+    draw.describe_axes(ax, about, "; ".join(heights))
+    return ax

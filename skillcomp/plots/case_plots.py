@@ -80,15 +80,24 @@ def cases(
     A case without a delta, because no attempt has an outcome under one of the conditions, is not
     drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
     """
-    names = [y] if isinstance(y, str) else list(y)
+    names = draw.names_of(y)
     draw.require(frame, [*names, *_COLUMNS], _WHERE)
-    draw.require(estimates, [*names, "condition"], _WHERE)
     if group is not None:
         draw.require(estimates, [group], _WHERE)
         order = draw.levels(estimates[group])
         estimates = estimates.sort_values(group, key=lambda g: g.map(order.index), kind="stable")
-    how: dict[str, Any] = {"group": None, "label": label, "width": width, "where": _WHERE}
-    forest = draw_estimates(estimates, names, "condition", ax=ax, null=0, lane=_LANE, **how)
+    forest = draw_estimates(
+        estimates,
+        names,
+        "condition",
+        ax=ax,
+        null=0,
+        lane=_LANE,
+        group=None,
+        label=label,
+        width=width,
+        where=_WHERE,
+    )
     ax = forest.ax
     if group is not None:
         _write_group_names(ax, estimates[group], forest.at)
@@ -156,7 +165,7 @@ def case_map(
     FrameError
         If a column is missing, the map has no row or more than 40, or no case has an outcome.
     """
-    names = [y] if isinstance(y, str) else list(y)
+    names = draw.names_of(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
     groups: Any = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
@@ -208,7 +217,7 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
         conditions = draw.levels(part["condition"])
         first = part[part["condition"].eq(conditions[0])].sort_values("delta", kind="stable")
         order, base = list(first["case_id"]), first.set_index("case_id")["reference_rate"]
-        named = [(f"{heads[group]} · {_reference_name(part)}", base)]
+        named = [(f"{heads[group]} · {draw.only_level(part, 'reference', 'reference')}", base)]
         for condition in conditions:
             own = part[part["condition"].eq(condition)].set_index("case_id")["rate"]
             named.append((str(condition), own))
@@ -218,11 +227,6 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
             texts = [f"{case}, {name}: {_rate_text(rate)}" for case, rate in values.items()]
             rows.append(list(zip(values, texts, strict=True)))
     return labels, rows
-
-
-def _reference_name(frame: pd.DataFrame) -> str:
-    names: list[Any] = list(frame["reference"].unique()) if "reference" in frame.columns else []
-    return str(names[0]) if len(names) == 1 else "reference"
 
 
 def _rate_text(rate: float) -> str:
@@ -247,17 +251,14 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
     wide = -(-counts // _STACK)
     x = ranked["delta"].to_numpy() + (number // _STACK - (wide - 1) / 2) * step
     y = top + (number % _STACK) * (size + 0.6) / 72 * inch
-    for i, row in enumerate(ranked.to_dict("records")) if named else ():
-        mark = _mark_of_case(row["change"], size)
-        mark.set_data([x[i]], [y[i]])
-        mark.set(clip_on=False, zorder=2.5)
-        ax.add_line(mark)
-        name_artist(mark, "case", _text_of_case(row))
-    for change, some in ranked.reset_index(drop=True).groupby("change") if not named else ():
-        mark = _mark_of_case(str(change), size)
+    ranked = ranked.reset_index(drop=True)
+    for _, some in ranked.groupby(ranked.index if named else "change"):
+        mark = _mark_of_case(some["change"].iloc[0], size)
         mark.set_data(x[some.index], y[some.index])
         mark.set(clip_on=False, zorder=2.5, gid="case")
         ax.add_line(mark)
+        if named:
+            name_artist(mark, "case", _text_of_case(some.iloc[0]))
 
 
 def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -274,7 +275,7 @@ def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
     return mark
 
 
-def _text_of_case(row: Mapping[Any, Any]) -> str:
+def _text_of_case(row: pd.Series) -> str:
     rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
     note = f"; {row['note']}" if row.get("note") else ""
     before = f"{base} under {row.get('reference', 'reference')}"

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from skillcomp.errors import FrameError
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
-from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
 
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
 _MARGIN = 0.85  # Height in inches of the axis, the axis label and the legend together.
@@ -116,9 +116,10 @@ def estimates(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['a (n = 14)', 'b (n = 0)']
     """
-    names = [y] if isinstance(y, str) else list(y)
-    how: dict[str, Any] = {"null": null, "percent": percent, "label": label, "width": width}
-    drawn = draw_estimates(frame, names, hue, group=group, ax=ax, **how)
+    names = draw.names_of(y)
+    drawn = draw_estimates(
+        frame, names, hue, group=group, ax=ax, null=null, percent=percent, label=label, width=width
+    )
     draw.legend(drawn.ax, drawn.entries, legend)
     draw.describe_axes(drawn.ax, drawn.text)
     return drawn.ax
@@ -146,30 +147,73 @@ def draw_estimates(
     percent: bool | None = None,
     lane: float = _LINE,
     where: str = "plots.estimates",
+    fixed: Mapping[Any, Look] | None = None,
+    filled: draw.Bools | None = None,
 ) -> Forest:
-    """Draw a forest without its legend; `lane` is the height in inches per interval."""
+    """Draw a forest without its legend.
+
+    `lane` is the height in inches per interval. `fixed` has the looks of levels that are the same
+    in every figure. Points for which `filled` is False are hollow; if it is None, those without an
+    interval.
+    """
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
     # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, where, together=together)
-    hues, look_of, _ = draw.hue_looks(frame, hue)
+    hues, look_of, order = draw.hue_looks(frame, hue, fixed)
     percent = unit in ("rate", "points") if percent is None else percent
-    how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
-    how |= {"where": where, "width": width, "group": group, "line": lane}
-    ax, text, bare, at = _draw_forest(frame, names, hue, look_of, **how)
+    price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
+    null = None if price and null == "auto" else _no_effect(null, unit)
+    categories, places = _places_of_rows(frame, names, group)
+    collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
+    spots = list(zip(places, hues, strict=True))
+    _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
+    offset, n_lanes = _lanes_of_rows(places, [order.index(level) for level in hues], len(order))
+    at = places + offset
+    height = max(len(categories) * (n_lanes * lane + 0.06) + _MARGIN, 1.3)
+    ax = draw.axes(ax, width=width, height=height)
+    grow(ax.figure.get_figure(root=True), height)
+    value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)
+    if null is not None:
+        draw.reference(ax, null, upright=True)
+    bare = np.isnan(low) | np.isnan(high)
+    without_interval = bare & np.isfinite(value)
+    outlined = without_interval if filled is None else ~filled
+    hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
+    thick = np.full(len(frame), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
     entries: list[draw.Entry] = []
-    for level, look in look_of.items() if len(look_of) > 1 else ():
+    for level, look in look_of.items():
         rows = draw.where_equal(hues, level)
-        hollow = bool(rows.any() and bare[rows].all())
-        entries.append((level, draw.marker(look, line="" if hollow else "-", hollow=hollow)))
-    if bare.any():
+        for size in np.unique(thick[rows]):
+            some = rows & (thick == size)
+            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
+        if rows.any():
+            draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
+        draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
+        if len(look_of) > 1 or filled is not None:
+            only_outlined = bool(rows.any() and outlined[rows].all())
+            line = "" if only_outlined and filled is None else "-"
+            entries.append((level, draw.marker(look, line=line, hollow=only_outlined)))
+    if filled is not None and filled.any():
+        entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
+    elif filled is None and without_interval.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
+    longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
+    space = draw.characters(ax) - longest - 8
+    _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
+    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
+    what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
+    what = draw.difference_of(frame) if null == 0 else what
+    text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
+    text = label if label is not None else text
+    draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
     signs = _draw_verdicts(ax, frame, at) if with_signs else []
     verdicts = ", with the sign of its verdict" if signs else ""
-    return Forest(ax, at, [*entries, *signs], f"{text} {draw.each(names, hue)}{verdicts}")
+    about = f"{_without_level(text)} {draw.each(names, hue)}{verdicts}"
+    return Forest(ax, at, [*entries, *signs], about)
 
 
 def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
@@ -178,8 +222,13 @@ def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.
     present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
     for word, look in present.items():
         rows = at[draw.where_equal(cells, word)]
-        how: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
-        (signs,) = ax.plot(np.full(len(rows), 1.02), rows, **_sign_style(look), **how)
+        (signs,) = ax.plot(
+            np.full(len(rows), 1.02),
+            rows,
+            **_sign_style(look),
+            transform=ax.get_yaxis_transform(),
+            clip_on=False,
+        )
         signs.set(gid="verdict", label=word)
     return [(word, Line2D([], [], **_sign_style(look))) for word, look in present.items()]
 
@@ -238,7 +287,7 @@ def ranks(
     --------
     skillcomp.reliability.contrast
     """
-    names = [y] if isinstance(y, str) else list(y)
+    names = draw.names_of(y)
     draw.require(frame, [*names, group, "measure", "rate"], "plots.ranks")
     rows = frame[frame["measure"].eq("agreement_rank")]
     if rows.empty:
@@ -246,16 +295,17 @@ def ranks(
             "plots.ranks: the frame has no rows with the measure 'agreement_rank'; draw the result "
             "of sc.reliability.contrast or contrast_counts."
         )
-    shares = ["n/a" if pd.isna(rate) else f"{100 * rate:.0f} %" for rate in rows["rate"]]
-    texts = [f"{name}: {share}" for name, share in zip(rows[names[-1]], shares, strict=True)]
+    shares = zip(rows[names[-1]], rows["rate"], strict=True)
+    texts = [f"{name}: {quantity(rate, 'rate', digits=0)}" for name, rate in shares]
     named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
     level = draw.level_text(rows).replace(" CI", " sets, all graders together")
     text = f"Rank by agreement with gold{level}"
-    how: dict[str, Any] = {"null": None, "percent": False, "label": text, "width": width}
-    drawn = draw_estimates(named, names, None, group=group, ax=ax, **how)
-    last = rows["ci_high"].max()
-    drawn.ax.set_xlim(0.5, (1.0 if pd.isna(last) else last) + 0.5)
-    draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, (1.0 if pd.isna(last) else last) + 1.0))
+    drawn = draw_estimates(
+        named, names, None, group=group, ax=ax, null=None, percent=False, label=text, width=width
+    )
+    last = rows["ci_high"].fillna(1.0).max()
+    drawn.ax.set_xlim(0.5, last + 0.5)
+    draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, last + 1.0))
     draw.describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
     return drawn.ax
 
@@ -297,90 +347,25 @@ def corrected(
     --------
     skillcomp.correction.delta, skillcomp.correction.rate
     """
-    where = "plots.corrected"
-    names = [y] if isinstance(y, str) else list(y)
-    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
-    unit = draw.unit(frame, where)
-    order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
-    standard = all(level in _ESTIMATORS for level in order)
-    look_of = {n: _ESTIMATORS[n] for n in order} if standard else draw.hue_looks(frame, hue)[1]
-    filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
-    percent = unit in ("rate", "points")
-    how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
-    ax, text, *_ = _draw_forest(frame, names, hue, look_of, **how, where=where, filled=filled)
-    entries: list[draw.Entry] = []
-    for level in order:
-        chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
-        entries.append((level, draw.marker(look_of[level], line="-", hollow=not chosen)))
-    if filled is not None and filled.any():
-        entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
-    draw.legend(ax, entries if len(entries) > 1 else [])
-    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
-    return ax
-
-
-def _draw_forest(
-    frame: pd.DataFrame,
-    names: list[str],
-    hue: str | None,
-    look_of: Mapping[Any, Look],
-    *,
-    unit: str | None,
-    null: float | str | None,
-    percent: bool,
-    label: str | None,
-    ax: Axes | None,
-    where: str,
-    width: str = "text",
-    filled: draw.Bools | None = None,
-    group: str | None = None,
-    line: float = _LINE,
-) -> tuple[Axes, str, draw.Bools, draw.Floats]:
-    """Draw points, intervals and notes of a forest.
-
-    Return the axes, the label, a mask of the estimates without an interval, and the position of
-    each row. Points for which `filled` is False are hollow; if `filled` is None, points without an
-    interval are hollow.
-    """
-    price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
-    null = None if price and null == "auto" else _no_effect(null, unit)
-    hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
-    categories, places = _places_of_rows(frame, names, group)
-    collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
-    spots = list(zip(places, hues, strict=True))
-    _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
-    lane, n_lanes = _lanes_of_rows(places, [order.index(level) for level in hues], len(order))
-    at = places + lane
-    lines = len(categories) * (n_lanes * line + 0.06)
-    height = max(lines + _MARGIN, 1.3)
-    ax = draw.axes(ax, width=width, height=height)
-    grow(ax.figure.get_figure(root=True), height)
-    value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)
-    if null is not None:
-        draw.reference(ax, null, upright=True)
-    bare = np.isnan(low) | np.isnan(high)
-    for level, look in look_of.items():
-        rows = draw.where_equal(hues, level)
-        if not rows.any():
-            continue
-        thick = np.full(len(rows), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
-        for size in np.unique(thick[rows]):
-            some = rows & (thick == size)
-            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
-        hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
-        name = "estimate" if hue is None else level
-        draw.points(ax, value[rows], at[rows], look, name)
-        draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
-    longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
-    space = draw.characters(ax) - longest - 8
-    _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
-    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
-    what = draw.difference_of(frame) if null == 0 else what
-    text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
-    text = label if label is not None else text
-    draw.label_x(ax, text, taken=longest)
-    return ax, _without_level(text), bare & np.isfinite(value), at
+    where, filled = "plots.corrected", None
+    if "recommended" in frame.columns:
+        filled = draw.truth(frame, "recommended", where)
+    drawn = draw_estimates(
+        frame,
+        draw.names_of(y),
+        hue,
+        group=None,
+        null=null,
+        label=label,
+        width="text",
+        ax=ax,
+        where=where,
+        fixed=_ESTIMATORS,
+        filled=filled,
+    )
+    draw.legend(drawn.ax, drawn.entries if len(drawn.entries) > 1 else [])
+    draw.describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
+    return drawn.ax
 
 
 def _places_of_rows(
@@ -454,8 +439,15 @@ def _end_at_edge(
     for side, end, arrow in ((low, least, "<"), (high, most, ">")):
         infinite = at[np.isinf(side)]
         if len(infinite):
-            how: Any = {"color": INK, "marker": arrow, "linestyle": "", "clip_on": False}
-            ax.plot(np.full(len(infinite), end), infinite, gid="goes on", **how)
+            ax.plot(
+                np.full(len(infinite), end),
+                infinite,
+                gid="goes on",
+                color=INK,
+                marker=arrow,
+                linestyle="",
+                clip_on=False,
+            )
     return value, np.clip(low, least, None), np.clip(high, None, most)
 
 
@@ -644,14 +636,10 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[
 
     Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
     """
-    counts = draw.numbers(frame, "n", _WHERE)
-    texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
-    for place in places:
-        here = counts[draw.where_equal(of_row, place) & np.isfinite(counts)]
-        several = ", ".join(draw.number_text(n, percent=False) for n in dict.fromkeys(here))
-        count = textwrap.fill(f"n = {several}", wide) if several else ""
-        texts.append("\n".join(part for part in (_PLACES[place], count) if part))
+    sizes = draw.sizes_by_level(frame, of_row, places, _WHERE)
+    counts = ["\n" + textwrap.fill(f"n = {size}", wide) if size else "" for size in sizes]
+    texts = [_PLACES[place] + count for place, count in zip(places, counts, strict=True)]
     ax.set_xlim(-0.5, max(len(places), 1) - 0.5)
     ax.set_xticks(range(len(places)), texts)
     rates, grey = sum(place in _RATES for place in places), draw.LINE_GREY

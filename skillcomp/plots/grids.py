@@ -19,6 +19,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
+_FLIP: Any = {"fill": False, "linewidth": 1.2, "edgecolor": "#D55E00"}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
@@ -75,7 +76,7 @@ def dimensions(
 
     See Also
     --------
-    skillcomp.deltas.by_dimension, skillcomp.deltas.rates
+    skillcomp.deltas.rates, skillcomp.deltas.paired
     """
     where = "plots.dimensions"
     draw.require(frame, [value, x, y], where)
@@ -88,7 +89,8 @@ def dimensions(
     with_interval = np.isfinite(limits).all(axis=0) & (value == "estimate")
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, null, percent)
-    for i, j in np.argwhere(there & np.isnan(cells)):
+    undefined = there & np.isnan(cells)
+    for i, j in np.argwhere(undefined):
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
     form = partial(draw.number_text, percent=percent, signed=null == 0, digits=3)
     texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
@@ -97,25 +99,31 @@ def dimensions(
         texts[i][j] += f"\n[{low}, {high}]"
     text = label if label is not None else _value_label(frame, value, null, percent)
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
-    how: Any = {"cmap": RATES if null is None else DIFFERENCES, "cbar_kws": bar}
-    sizes = draw.numbers(frame, "n", where)
-    sizes = _grid_of_cells(frame.assign(n=sizes), "n", x, y, where)[0]
+    sizes = _grid_of_cells(frame, "n", x, y, where)[0]
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
             texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j], percent=False)})"
-    _heat_map(ax, cells, texts, norm, TICK_SIZE, pale=few, **how)
+    _heat_map(
+        ax,
+        cells,
+        texts,
+        norm,
+        TICK_SIZE,
+        pale=few,
+        cmap=RATES if null is None else DIFFERENCES,
+        cbar_kws=bar,
+    )
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
         drawn.outline.set_linewidth(0.4)
-    _name_grid(ax, columns, rows, _size_texts(frame, y, rows, where))
-    hatched = bool((there & np.isnan(cells)).any())
-    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if hatched else []
+    counts = draw.sizes_by_level(frame, draw.values(frame[y]), rows, where)
+    _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
+    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if undefined.any() else []
     if few.any():
-        entries += [
-            (f"pale: fewer than {_FEW} cases", Patch(facecolor=draw.LINE_GREY, alpha=_PALE))
-        ]
+        mark = Patch(facecolor=draw.LINE_GREY, alpha=_PALE)
+        entries.append((f"pale: fewer than {_FEW} cases", mark))
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
@@ -175,14 +183,12 @@ def flips(
     _heat_map(ax, cells, texts, norm, LABEL_SIZE, cmap="Greys", cbar=False)
     flipped = np.argwhere(np.isfinite(cells) & ~np.eye(len(cells), dtype=bool))
     for i, j in flipped:
-        frame_of = Rectangle((j + 0.03, i + 0.03), 0.94, 0.94, fill=False, gid="flip")
-        frame_of.set(linewidth=1.2, edgecolor="#D55E00")
-        ax.add_patch(frame_of)
+        ax.add_patch(Rectangle((j + 0.03, i + 0.03), 0.94, 0.94, gid="flip", **_FLIP))
     _name_grid(ax, order, order)
-    mark = Rectangle((0, 0), 1, 1, fill=False, linewidth=1.2, edgecolor="#D55E00")
+    mark = Rectangle((0, 0), 1, 1, **_FLIP)
 
-    ax.set(xlabel=_only_name(frame, "grader", "New"), aspect="equal")
-    ax.set(ylabel=_only_name(frame, "reference", "Old"))
+    ax.set(xlabel=plain(draw.only_level(frame, "grader", "New")), aspect="equal")
+    ax.set(ylabel=plain(draw.only_level(frame, "reference", "Old")))
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
     draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [], legend)
     pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
@@ -244,8 +250,14 @@ def facet(
             + (" The frame has no rows." if frame.empty else "")
         )
     columns = min(_PANELS_PER_ROW, len(panels))
-    size: dict[str, Any] = {"nrows": -(-len(panels) // columns), "ncols": columns}
-    fig, grid = figure(width, height=height, sharex=True, sharey=True, **size)
+    fig, grid = figure(
+        width,
+        height=height,
+        sharex=True,
+        sharey=True,
+        nrows=-(-len(panels) // columns),
+        ncols=columns,
+    )
     flat = np.atleast_1d(grid).ravel()
     whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
     names = draw.level_names(panels, width=40)
@@ -302,9 +314,9 @@ def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Norma
     if null is not None:
         reach = float(np.abs(finite - null).max()) if len(finite) else 1.0
         return TwoSlopeNorm(null, null - (reach or 1.0), null + (reach or 1.0))
-    if percent and (not len(finite) or (finite.min() >= 0 and finite.max() <= 1)):
+    if not len(finite) or (percent and finite.min() >= 0 and finite.max() <= 1):
         return Normalize(0, 1)
-    return Normalize(float(finite.min()), float(finite.max())) if len(finite) else Normalize(0, 1)
+    return Normalize(float(finite.min()), float(finite.max()))
 
 
 def _grid_of_cells(
@@ -326,17 +338,6 @@ def _grid_of_cells(
     return cells, there, columns, rows
 
 
-def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
-    """Return a text such as "(n = 14)" for each row of the grid; empty if n is unknown."""
-    n, of_row = draw.numbers(frame, "n", where), draw.values(frame[y])
-    texts = []
-    for level in rows:
-        here = n[draw.where_equal(of_row, level) & np.isfinite(n)]
-        several = dict.fromkeys(draw.number_text(size, percent=False) for size in here)
-        texts.append(f"\n(n = {', '.join(several)})" if several else "")
-    return texts
-
-
 def _name_grid(
     ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
 ) -> None:
@@ -344,10 +345,8 @@ def _name_grid(
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     heads = list(draw.level_names(columns, width=28).values())
     texts = [textwrap.fill(head, max(wide, 6), break_long_words=False) for head in heads]
-    slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide + 2
-    if slanted:
-        texts = heads
-    ax.set_xticks(np.arange(len(columns)) + 0.5, texts)
+    slanted = draw.longest_line(texts) > wide + 2
+    ax.set_xticks(np.arange(len(columns)) + 0.5, heads if slanted else texts)
     if slanted:
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
@@ -358,12 +357,6 @@ def _name_grid(
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
-    """Return the name in a column if there is exactly one, otherwise return `otherwise`."""
-    names = list(frame[column].dropna().unique()) if column in frame.columns else []
-    return plain(names[0]) if len(names) == 1 else otherwise
 
 
 def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: bool) -> str:

@@ -9,16 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_number,
-    as_text,
-    as_truth,
-    json_object,
-    list_of_objects,
-    read_json,
-)
+from skillcomp.io.files import JsonObject, as_object, as_truth, list_of_objects, number_at, text_at
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 # name that deepeval makes from the position of a test case without a name
 _POSITION = re.compile(r"test_case_\d+")
@@ -40,7 +32,7 @@ class DeepevalReader(Reader):
         """Return one row per test case and metric; a judge that crashed has no verdict."""
         cases = _cases_of(read_json(path))
         models = {
-            as_text(metric.get("evaluationModel"))
+            text_at(metric, "evaluationModel")
             for case in cases
             for metric in list_of_objects(case.get("metricsData"))
         } - {None}
@@ -48,52 +40,50 @@ class DeepevalReader(Reader):
             names = ", ".join(sorted(map(str, models)))
             problems.add("evaluationModel", names, "several models judged; the model is unknown", 0)
         model = models.pop() if len(models) == 1 else None
-        rows: list[dict[str, Any]] = []
-        for case in sorted(cases, key=lambda case: as_number(case.get("order")) or 0):
+        rows: list[JsonObject] = []
+        for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
             about = _facts_of_case(case, problems)
             rows += _rows_of_case(case, {**about, "grader_model": model}, problems)
         return pd.DataFrame(rows)
 
 
-def _cases_of(content: Any) -> list[dict[str, Any]]:
-    data = content.get("testRunData", content) if isinstance(content, dict) else {}
-    return list_of_objects(data.get("testCases")) if isinstance(data, dict) else []
+def _cases_of(content: Any) -> list[JsonObject]:
+    run = as_object(content)
+    return list_of_objects(as_object(run.get("testRunData", run)).get("testCases"))
 
 
-def _facts_of_case(case: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def _facts_of_case(case: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of an attempt; a case without a real name gets its input as name."""
-    name, prompt = as_text(case.get("name")), as_text(case.get("input"))
+    name, prompt = text_at(case, "name"), text_at(case, "input")
     if prompt and (name is None or _POSITION.fullmatch(name)):
         problems.add("name", "positions such as test_case_0", "the case is the input")
         name = prompt
     return {
         "case": name,
         "prompt": prompt,
-        "answer": as_text(case.get("actualOutput")),
-        "seconds": as_number(case.get("runDuration")),
+        "answer": text_at(case, "actualOutput"),
+        "seconds": number_at(case, "runDuration"),
     }
 
 
-def _rows_of_case(
-    case: dict[str, Any], about: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+def _rows_of_case(case: JsonObject, about: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield a row per metric, or one row without a check if there is no metric."""
     metrics = list_of_objects(case.get("metricsData"))
     if not metrics:
         problems.add("metricsData", "no metric", "missing verdicts, not fails")
         yield {**about, "verdict_status": "error"}
     for metric in metrics:
-        error = as_text(metric.get("error"))
+        error = text_at(metric, "error")
         if error:
             done = "a judge that crashed: a missing verdict, although the file has a fail"
             problems.add("error", error[:80], done)
         yield {
             **about,
-            "check": as_text(metric.get("name")),
+            "check": text_at(metric, "name"),
             "passed": None if error else as_truth(metric.get("success")),
-            "score": None if error else as_number(metric.get("score")),
+            "score": None if error else number_at(metric, "score"),
             "verdict_status": "error",
             "grader": "deepeval",
             "grader_kind": "llm" if metric.get("evaluationModel") else None,
-            "rationale": as_text(metric.get("reason")),
+            "rationale": text_at(metric, "reason"),
         }

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_number,
-    as_object,
-    as_text,
-    json_object,
-    objects_below,
-)
+from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
+from skillcomp.readers.reader import Problems, Reader, json_object, objects_below
 
 FILE = "result.json"
+_FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
 _TIMEOUT = "timeout"
 _CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
 
@@ -31,11 +26,12 @@ class HarborReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         """Return whether the file, or a result.json below the folder, is a trial of Harbor."""
-        return any(_is_trial(json_object(file)) for file in first_files(path))
+        files = [path] if path.is_file() else islice(path.rglob(FILE), _FIRST)
+        return any(_is_trial(json_object(file)) for file in files)
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
                 continue  # a result.json that is not about a trial describes a whole job
@@ -45,28 +41,19 @@ class HarborReader(Reader):
         return pd.DataFrame(rows)
 
 
-def first_files(path: Path) -> Iterator[Path]:
-    """Yield a file itself, or up to 20 files called result.json below a folder."""
-    if path.is_file():
-        yield path
-        return
-    for _, file in zip(range(20), path.rglob(FILE), strict=False):
-        yield file
-
-
-def _is_trial(content: dict[str, Any]) -> bool:
+def _is_trial(content: JsonObject) -> bool:
     return {"trial_name", "task_name", "verifier_result"} <= content.keys()
 
 
-def _rewards_of(content: dict[str, Any]) -> Any:
-    return as_object(content.get("verifier_result")).get("rewards")
+def _rewards_of(content: JsonObject) -> Any:
+    return object_at(content, "verifier_result").get("rewards")
 
 
-def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    config = as_object(as_object(content.get("config")).get("agent"))
-    info, spent = (as_object(content.get(key)) for key in ("agent_info", "agent_result"))
-    error = as_object(content.get("exception_info"))
-    kind = as_text(error.get("exception_type"))
+def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
+    config = object_at(content, "config", "agent")
+    info, spent = (object_at(content, key) for key in ("agent_info", "agent_result"))
+    error = object_at(content, "exception_info")
+    kind = text_at(error, "exception_type")
     status = "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
         status = "timeout"
@@ -75,18 +62,18 @@ def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, An
         status = "error"
     skills = config.get("skills")
     return {
-        "case": as_text(content.get("task_name")),
+        "case": text_at(content, "task_name"),
         "skills": ", ".join(map(str, skills)) or "none" if isinstance(skills, list) else None,
-        "agent": as_text(info.get("name")) or as_text(config.get("name")),
-        "agent_model": as_text(config.get("model_name"))
-        or as_text(as_object(info.get("model_info")).get("name")),
+        "agent": text_at(info, "name") or text_at(config, "name"),
+        "agent_model": text_at(config, "model_name")
+        or text_at(object_at(info, "model_info"), "name"),
         "status": status,
         "stop_reason": kind,
-        "started_at": as_text(content.get("started_at")),
+        "started_at": text_at(content, "started_at"),
         "seconds": _seconds_between(content.get("started_at"), content.get("finished_at")),
-        "input_tokens": as_number(spent.get("n_input_tokens")),
-        "cached_tokens": as_number(spent.get("n_cache_tokens")),
-        "output_tokens": as_number(spent.get("n_output_tokens")),
+        "input_tokens": number_at(spent, "n_input_tokens"),
+        "cached_tokens": number_at(spent, "n_cache_tokens"),
+        "output_tokens": number_at(spent, "n_output_tokens"),
         "cost_usd": _cost_of(spent, problems),
     }
 
@@ -99,11 +86,10 @@ def _seconds_between(start: Any, end: Any) -> float | None:
         return None
 
 
-def _cost_of(spent: dict[str, Any], problems: Problems) -> float | None:
+def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
     """Return the cost of a trial; None if its two records of the cost disagree."""
-    cost, models = as_number(spent.get("cost_usd")), spent.get("model_usage")
-    models = list(models.values()) if isinstance(models, dict) else models
-    rows = [row for row in models if isinstance(row, dict)] if isinstance(models, list) else []
+    cost, models = number_at(spent, "cost_usd"), spent.get("model_usage")
+    rows = list_of_objects(list(models.values()) if isinstance(models, dict) else models)
     parts = [as_number(row.get("cost_usd", row.get("costUSD"))) for row in rows]
     numbers = [part for part in parts if part is not None]
     total = sum(numbers) if numbers and len(numbers) == len(parts) else None
@@ -114,17 +100,14 @@ def _cost_of(spent: dict[str, Any], problems: Problems) -> float | None:
     return cost if cost is not None else total
 
 
-def rows_of_rewards(
-    rewards: Any, about: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+def rows_of_rewards(rewards: Any, about: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield a row per reward, or one row without a check if there is no reward."""
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
+        done = "a missing verdict, not a fail"
         if about["status"] == "error":
             done = "never started or broke off: the attempt is missing, not failed"
-            problems.add("rewards", "null", done)
-        else:
-            problems.add("rewards", "null", "a missing verdict, not a fail")
+        problems.add("rewards", "null", done)
         yield {**about, "verdict_status": "error"}
         return
     for name, value in rewards.items():

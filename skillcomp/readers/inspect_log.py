@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
-from skillcomp.io.files import open_file
-from skillcomp.readers.reader import Problems, Reader, as_object, as_text, json_object
+from skillcomp.io.files import JsonObject, as_object, as_text, object_at, open_file
+from skillcomp.readers.reader import Problems, Reader, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
@@ -62,7 +62,7 @@ class InspectReader(Reader):
         facts["tags"] = ", ".join(spec.tags or []) or None
         facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
         models = _grader_models(spec)
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for sample in log.samples or []:
             about = {**facts, **_facts_of_sample(sample, spec.model)}
             rows += _rows_of_sample(sample, about, models, problems)
@@ -103,11 +103,11 @@ def _grader_models(spec: Any) -> dict[str, str | None]:
     return {s.name: as_text((s.options or {}).get("model")) or shared for s in scorers}
 
 
-def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
+def _facts_of_sample(sample: Any, model: str) -> JsonObject:
     limit = None if sample.limit is None else str(sample.limit.type)
     status = "ok" if limit is None else _LIMITS.get(limit, "truncated")
     usage = (sample.model_usage or {}).get(model)
-    counts: dict[str, Any] = {}
+    counts: JsonObject = {}
     if usage is not None:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
@@ -125,15 +125,15 @@ def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
         "seconds": sample.total_time,
         **counts,
         **_texts_of("sample.metadata", sample.metadata),
-        **_own_facts(sample.metadata, _OWN_FACTS),
+        **_own_facts(sample.metadata),
     }
 
 
-def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _own_facts(metadata: Any) -> JsonObject:
     """Return the facts that a task of skillcomp wrote into the metadata of a log."""
     own = as_object(as_object(metadata).get("skillcomp"))
-    texts = {name: as_text(own.get(name)) for name in names}
-    present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    texts = {name: as_text(own.get(name)) for name in _OWN_FACTS}
+    present: JsonObject = {name: text for name, text in texts.items() if text is not None}
     if "offered" in own:  # only logs of trigger suites have the key "offered"
         offered = own["offered"] if isinstance(own["offered"], list) else []
         present |= {"offered": tuple(offered), "should_trigger": own.get("should_trigger")}
@@ -141,8 +141,8 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _rows_of_sample(
-    sample: Any, about: dict[str, Any], models: Mapping[str, str | None], problems: Problems
-) -> Iterator[dict[str, Any]]:
+    sample: Any, about: JsonObject, models: Mapping[str, str | None], problems: Problems
+) -> Iterator[JsonObject]:
     """Yield a row per score, or one row without a check if there is no score."""
     if sample.error is not None:
         problems.add("error", f"{sample.error.message:.80}", "the attempt is missing, not failed")
@@ -177,9 +177,9 @@ def _rows_of_sample(
             }
 
 
-def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows_of_verdicts(own: JsonObject, about: JsonObject) -> Iterator[JsonObject]:
     """Yield a row per verdict of a skillcomp task, or one row without a check if there is none."""
-    attempt = as_object(own.get("attempt"))
+    attempt = object_at(own, "attempt")
     facts = {key: as_text(value) for key, value in attempt.items()}
     if about["status"] == "ok":
         about |= {key: facts.get(key) for key in ("status", "stop_reason")}

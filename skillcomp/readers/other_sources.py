@@ -20,10 +20,13 @@ from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.table_reader import FrameWarning
-from skillcomp.io.files import decode, open_file, read_bytes, strict_json
+from skillcomp.io.files import decode, open_file, read_own, strict_json
 from skillcomp.io.parquet_tables import read_parquet
 from skillcomp.io.store import RunStore
-from skillcomp.readers.reader import MAX_BYTES, read_json
+from skillcomp.readers.reader import (
+    MAX_BYTES,
+    read_json,
+)
 from skillcomp.readers.result_table import ROLES
 
 # columns of a table of passages, and of a table of pairs
@@ -32,13 +35,6 @@ _ALSO_OF_PASSAGES = ("document", "question")
 _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
 # maps names of frame columns to arguments of from_frame, where the two names differ
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
-
-
-def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if an argument has a value, because a store already records such facts."""
-    names = [f"{name}=" for name, value in values.items() if value is not None]
-    if names:
-        raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
 
 
 def frames_of_store(path: Path) -> Frames:
@@ -73,8 +69,8 @@ def table_at(path: Path) -> pd.DataFrame | None:
     separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
     if first[:1] in (b"{", b"[") or separator.encode() not in line or b"\0" in head:
         return None
-    what: dict[str, Any] = {"what": "table", "error": FrameError}
-    text = decode(read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, **what), path, FrameError)
+    data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
+    text = decode(data, path, FrameError)
     table = _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
     if not isinstance(table.index, pd.RangeIndex):
         raise FrameError(
@@ -118,8 +114,8 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
         if path.suffix == ".json":
             rows = read_json(path)
         else:
-            what: dict[str, Any] = {"max_bytes": MAX_BYTES, "what": "table", "error": FrameError}
-            lines = read_bytes(path, root=path.parent, **what).split(b"\n")
+            data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
+            lines = data.split(b"\n")
             rows = [orjson.loads(line) for line in lines if line.strip()]
     except (FrameError, orjson.JSONDecodeError):
         return None

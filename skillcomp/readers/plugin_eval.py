@@ -9,17 +9,17 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_number,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_text,
     as_truth,
-    json_object,
     list_of_objects,
-    read_json,
+    number_at,
+    object_at,
+    text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 _UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message
@@ -53,20 +53,21 @@ class PluginEvalReader(Reader):
         An attempt without a grader that counts has one row.
         """
         content = _in_camel_case(read_json(path))
-        suite = as_object(content.get("suite"))
+        suite = object_at(content, "suite")
+        plugins = list_of_objects(suite.get("plugins"))
         _report_file(content, suite, problems)
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for case in list_of_objects(content["cases"]):
             facts = {
-                "case": as_text(case.get("name")) or as_text(case.get("dir")),
-                "prompt": as_text(case.get("promptMarkdown")),
-                "skill": _plugin_name(suite),
+                "case": text_at(case, "name") or text_at(case, "dir"),
+                "prompt": text_at(case, "promptMarkdown"),
+                "skill": as_text(plugins[0].get("name")) if len(plugins) == 1 else None,
                 "agent": "claude-code",
-                "agent_model": as_text(case.get("model")) or as_text(suite.get("modelOverride")),
-                "grader_model": as_text(suite.get("judgeModel")),
+                "agent_model": text_at(case, "model") or text_at(suite, "modelOverride"),
+                "grader_model": text_at(suite, "judgeModel"),
             }
             _report_case(case, facts["case"], problems)
-            for arm, runs in as_object(case.get("arms")).items():
+            for arm, runs in object_at(case, "arms").items():
                 for repeat, run in enumerate(list_of_objects(runs), start=1):
                     about = {**facts, "condition": arm, "repeat": repeat}
                     about |= _facts_of_run(run, case, problems)
@@ -82,42 +83,33 @@ def _in_camel_case(content: Any) -> Any:
     return [_in_camel_case(entry) for entry in content] if isinstance(content, list) else content
 
 
-def _plugin_name(suite: dict[str, Any]) -> str | None:
-    plugins = list_of_objects(suite.get("plugins"))
-    return as_text(plugins[0].get("name")) if len(plugins) == 1 else None
-
-
-def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Problems) -> None:
+def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> None:
     """Report the problems of the whole file."""
     if content.get("partial"):
-        reason = as_text(content.get("partialReason")) or "no reason"
+        reason = text_at(content, "partialReason") or "no reason"
         problems.add("partial", reason, "the evaluation ended early; later runs are missing", 0)
     if suite.get("ablation") == "none":
         done = "every grader is scored; absolute scores differ from those of a file with two arms"
         problems.add("suite.ablation", "none", f"{done}, so never combine them", 0)
     if plugins := list_of_objects(suite.get("plugins")):
-        names = ", ".join(as_text(plugin.get("name")) or "?" for plugin in plugins)
+        names = ", ".join(text_at(plugin, "name") or "?" for plugin in plugins)
         done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
         problems.add("suite.plugins", names, done, 0)
     starts: dict[str, list[str]] = {}
     for case in list_of_objects(content["cases"]):
-        for arm, runs in as_object(case.get("arms")).items():
-            times = [as_text(run.get("startedAt")) for run in list_of_objects(runs)]
+        for arm, runs in object_at(case, "arms").items():
+            times = [text_at(run, "startedAt") for run in list_of_objects(runs)]
             starts.setdefault(arm, []).extend(time for time in times if time)
-    first, second = (*starts.values(), [], [])[:2]
-    if (
-        len(first) > 1
-        and len(second) > 1
-        and (max(first) < min(second) or max(second) < min(first))
-    ):
+    spans = sorted((min(times), max(times)) for times in list(starts.values())[:2] if times[1:])
+    if len(spans) == 2 and spans[0][1] < spans[1][0]:
         done = "a change of the service over time looks like an effect of the skill"
         problems.add("startedAt", "one arm was run before the other", done, 0)
 
 
-def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> None:
+def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None:
     """Report missing runs, and a recorded conversation that both arms replay."""
-    planned = as_number(case.get("runsPerCase")) or 0
-    counts = [len(list_of_objects(runs)) for runs in as_object(case.get("arms")).values()]
+    planned = number_at(case, "runsPerCase") or 0
+    counts = [len(list_of_objects(runs)) for runs in object_at(case, "arms").values()]
     if counts and min(counts) < planned:
         done = f"fewer runs are recorded than the {planned:g} planned; intervals rest on these"
         problems.add("runsPerCase", f"{min(counts)} of {planned:g}", done)
@@ -127,10 +119,10 @@ def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> 
         problems.add("context.history_file", f"case '{name}'", done, 0)
 
 
-def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of an attempt: how it ended, its cost and whether the skill was used."""
     status, stop_reason = "ok", None
-    error, aborted = as_text(run.get("error")), run.get("aborted")
+    error, aborted = text_at(run, "error"), run.get("aborted")
     if aborted:
         parts = [as_text(as_object(aborted).get(key)) for key in ("server", "tool", "reason")]
         stop_reason = "aborted: " + ", ".join(part for part in parts if part)
@@ -148,46 +140,46 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
     return {
         "status": status,
         "stop_reason": stop_reason,
-        "seconds": as_number(run.get("durationSeconds")),
-        "cost_usd": as_number(run.get("costUsd")),
-        "started_at": as_text(run.get("startedAt")),
+        "seconds": number_at(run, "durationSeconds"),
+        "cost_usd": number_at(run, "costUsd"),
+        "started_at": text_at(run, "startedAt"),
         "triggered": _used_skill(run, case),
     }
 
 
-def _graders_of_skill(case: dict[str, Any]) -> dict[str | None, bool]:
+def _graders_of_skill(case: JsonObject) -> dict[str | None, bool]:
     """Map each grader that checks the tool Skill to whether the tool should be used."""
     configs = {
-        as_text(grader.get("name")): as_object(grader.get("config"))
+        text_at(grader, "name"): object_at(grader, "config")
         for grader in list_of_objects(case.get("graders"))
         if grader.get("type") == "tool_used"
     }
     return {n: c.get("max") != 0 for n, c in configs.items() if "Skill" in map(str, c.values())}
 
 
-def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
+def _used_skill(run: JsonObject, case: JsonObject) -> bool | None:
     """Return whether the tool Skill was used; None if no grader checked it."""
     expected = _graders_of_skill(case)
     for row in list_of_objects(run.get("graders")):
-        name, passed = as_text(row.get("name")), as_truth(row.get("passed"))
+        name, passed = text_at(row, "name"), as_truth(row.get("passed"))
         if name in expected and passed is not None:
             return passed == expected[name]
     return None
 
 
 def _rows_of_run(
-    run: dict[str, Any], case: dict[str, Any], about: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+    run: JsonObject, case: JsonObject, about: JsonObject, problems: Problems
+) -> Iterator[JsonObject]:
     """Yield a row per grader that counts, or one row without a check if no grader counts.
 
     A grader that is not scored in both arms, or that checks the tool Skill, does not count.
     """
     graders = list_of_objects(case.get("graders"))
     of_skill = _graders_of_skill(case)
-    types = {as_text(grader.get("name")): as_text(grader.get("type")) for grader in graders}
+    types = {text_at(grader, "name"): text_at(grader, "type") for grader in graders}
     n_rows = 0
     for row in list_of_objects(run.get("graders")):
-        name = as_text(row.get("name"))
+        name = text_at(row, "name")
         kind = types.get(name)
         if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
             problems.add("graders", f"'{name}' is not scored in both arms", "left out")
@@ -197,7 +189,7 @@ def _rows_of_run(
             problems.add("graders", f"'{name}' looks at the tool Skill", done)
             continue
         n_rows += 1
-        reason = as_text(row.get("explanation")) or ""
+        reason = text_at(row, "explanation") or ""
         skipped = reason.lower().startswith("skipped") and (
             bool(run.get("skippedPaidGraders")) or kind in _PAID
         )
@@ -209,7 +201,7 @@ def _rows_of_run(
             "check": name,
             "passed": None if skipped else as_truth(row.get("passed")),
             "verdict_status": "error",
-            "check_weight": 1 if (weight := as_number(row.get("weight"))) is None else weight,
+            "check_weight": 1 if (weight := number_at(row, "weight")) is None else weight,
             "grader": "plugin-eval",
             "grader_kind": kind,
             "rationale": reason,
@@ -219,7 +211,7 @@ def _rows_of_run(
         yield {**about, "check": None, "passed": None, "verdict_status": "error"}
 
 
-def _facts_of_votes(votes: Any) -> dict[str, Any]:
+def _facts_of_votes(votes: Any) -> JsonObject:
     """Return ``score``, the share of passing votes, and ``borderline``: whether votes differ."""
     if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
         return {"score": None, "borderline": None}

@@ -10,17 +10,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_number,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
-    as_text,
     as_truth,
-    json_object,
     list_of_objects,
-    read_json,
+    number_at,
+    object_at,
+    text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
@@ -50,10 +49,10 @@ class PromptfooReader(Reader):
         """
         results = list_of_objects(read_json(path)["results"]["results"])
         # the file lists the results in the order in which they were completed
-        results = sorted(results, key=lambda row: as_number(row.get("testIdx")) or 0)
+        results = sorted(results, key=lambda row: number_at(row, "testIdx") or 0)
         labels = Counter(_fields_of_arms(row) for row in results)
         counts = Counter[tuple[str, ...]]()
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for result in results:
             case, variables = _case_of(result)
             prompt, label, provider = _fields_of_arms(result)
@@ -62,29 +61,32 @@ class PromptfooReader(Reader):
             about = {**variables, "case": case, "repeat": counts[place], "prompt_label": prompt}
             about |= {"provider": provider, "provider_label": label, "agent": provider}
             rows += _rows_of_result(result, about | _facts_of_result(result), problems)
-        _report_repeats(counts, problems)
+        most = max(counts.values(), default=0)
+        if most > 1:
+            what = f"up to {most} tests with equal variables and description"
+            problems.add("testIdx", what, "repeats of one case; promptfoo numbers them as tests")
         table = pd.DataFrame(rows)
         return table if table.empty else _with_arms(table, labels)
 
 
-def _fields_of_arms(result: dict[str, Any]) -> tuple[str, str, str]:
+def _fields_of_arms(result: JsonObject) -> tuple[str, str, str]:
     """Return the label of the prompt, and label and id of the provider."""
     provider, prompt = result.get("provider"), result.get("prompt")
     provider = provider if isinstance(provider, dict) else {"id": provider}
     prompt = prompt if isinstance(prompt, dict) else {"raw": prompt}
-    name = as_text(provider.get("id")) or "unknown provider"
-    label = as_text(prompt.get("label")) or as_text(prompt.get("raw")) or ""
-    return label, as_text(provider.get("label")) or name, name
+    name = text_at(provider, "id") or "unknown provider"
+    label = text_at(prompt, "label") or text_at(prompt, "raw") or ""
+    return label, text_at(provider, "label") or name, name
 
 
-def _case_of(result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _case_of(result: JsonObject) -> tuple[str, JsonObject]:
     """Return the case of a result, and its variables as columns.
 
     testIdx does not identify a case, because each repeat of `--repeat` has a number of its own.
     """
-    test = as_object(result.get("testCase"))
-    variables = as_object(result.get("vars"))
-    description = as_text(test.get("description"))
+    test = object_at(result, "testCase")
+    variables = object_at(result, "vars")
+    description = text_at(test, "description")
     texts = {name: _as_case_text(value) for name, value in sorted(variables.items())}
     parts = [description] if description else []
     parts += [f"{name}={text}" for name, text in texts.items()]
@@ -99,30 +101,33 @@ def _as_case_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _facts_of_result(result: dict[str, Any]) -> dict[str, Any]:
+def _facts_of_result(result: JsonObject) -> JsonObject:
     """Return the columns of an attempt: its status, answer, cost, time and tokens."""
-    response = as_object(result.get("response"))
-    tokens = as_object(response.get("tokenUsage"))
-    output, latency = response.get("output"), as_number(result.get("latencyMs"))
-    cached = response.get("cached") is True
-    cost = as_number(result.get("cost")) if result.get("cost") else as_number(response.get("cost"))
-    return {
+    response = object_at(result, "response")
+    tokens = object_at(response, "tokenUsage")
+    output, latency = response.get("output"), number_at(result, "latencyMs")
+    about = {
         "status": "error" if result.get("failureReason") == _ERROR else "ok",
         "answer": None if output is None else _as_case_text(output),
-        "cost_usd": None if cached else cost,
-        "seconds": None if latency is None or cached else latency / 1000,
-        "input_tokens": as_number(tokens.get("prompt")) if not cached else None,
-        "output_tokens": as_number(tokens.get("completion")) if not cached else None,
+    }
+    if response.get("cached") is True:
+        return about
+    cost = number_at(result, "cost") if result.get("cost") else number_at(response, "cost")
+    return about | {
+        "cost_usd": cost,
+        "seconds": None if latency is None else latency / 1000,
+        "input_tokens": number_at(tokens, "prompt"),
+        "output_tokens": number_at(tokens, "completion"),
     }
 
 
 def _rows_of_result(
-    result: dict[str, Any], about: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+    result: JsonObject, about: JsonObject, problems: Problems
+) -> Iterator[JsonObject]:
     """Yield a row per assertion, or one row without a check if no assertion has a verdict."""
     grading = result.get("gradingResult")
     if about["status"] == "error":
-        error = (as_text(result.get("error")) or "no text")[:80]
+        error = (text_at(result, "error") or "no text")[:80]
         problems.add("failureReason", f"2: {error}", "the attempt is missing, not failed")
         yield about
         return
@@ -142,14 +147,14 @@ def _rows_of_result(
         done = "a fail here: every check has to pass; value='share_passed' counts checks"
         problems.add("success", "a test passed although an assertion failed (threshold)", done)
     for row, name in rest:
-        assertion = as_object(row.get("assertion"))
+        assertion = object_at(row, "assertion")
         yield {
             **about,
             "check": name,
             "passed": as_truth(row.get("pass")),
-            "score": as_number(row.get("score")),
-            "check_weight": 1 if (weight := as_number(assertion.get("weight"))) is None else weight,
-            "rationale": as_text(row.get("reason")),
+            "score": number_at(row, "score"),
+            "check_weight": 1 if (weight := number_at(assertion, "weight")) is None else weight,
+            "rationale": text_at(row, "reason"),
             "grader": "promptfoo",
             "grader_kind": "llm" if _type_of(row).startswith(_JUDGES) else "rules",
         }
@@ -157,29 +162,23 @@ def _rows_of_result(
         yield about
 
 
-def _type_of(row: dict[str, Any]) -> str:
-    return as_text(as_object(row.get("assertion")).get("type")) or "assertion"
+def _type_of(row: JsonObject) -> str:
+    return text_at(object_at(row, "assertion"), "type") or "assertion"
 
 
-def _check_ids(rows: list[dict[str, Any]]) -> list[str]:
+def _check_ids(rows: list[JsonObject]) -> list[str]:
     """Return the id of each check: its metric, or its type and value; equal ids get numbers."""
     names: list[str] = []
     counts = Counter[str]()
     for row in rows:
-        assertion = as_object(row.get("assertion"))
+        assertion = object_at(row, "assertion")
         value = assertion.get("value")
         text = "" if value is None else _as_case_text(value)
         text = text if len(text) <= _LONG else text[: _LONG - 3] + "..."
-        name = as_text(assertion.get("metric")) or ": ".join(filter(None, [_type_of(row), text]))
+        name = text_at(assertion, "metric") or ": ".join(filter(None, [_type_of(row), text]))
         counts[name] += 1
         names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return names
-
-
-def _report_repeats(counts: Counter[tuple[str, ...]], problems: Problems) -> None:
-    if max(counts.values(), default=0) > 1:
-        what = f"up to {max(counts.values())} tests with equal variables and description"
-        problems.add("testIdx", what, "repeats of one case; promptfoo numbers them as tests")
 
 
 def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:
@@ -199,10 +198,9 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
     """Return whether some tests differ in only one of their variables."""
-    names = [name for name in map(str, table) if name.startswith("vars.")]
-    names = [name for name in names if table[name].nunique() > 1]
-    others = ([other for other in names if other != name] for name in names)
-    return len(names) > 1 and any(
-        table.groupby(rest, dropna=False)[name].nunique().max() > 1
-        for name, rest in zip(names, others, strict=True)
-    )
+    names = [n for n in map(str, table) if n.startswith("vars.") and table[n].nunique() > 1]
+    for name in names if len(names) > 1 else ():
+        others = [other for other in names if other != name]
+        if table.groupby(others, dropna=False)[name].nunique().max() > 1:
+            return True
+    return False

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, problem_list, require_known
+from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened
 from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.io.files import as_path, open_file, shown
@@ -26,7 +26,6 @@ from skillcomp.readers.other_sources import (
     frames_of_store,
     frames_of_table,
     json_table_at,
-    refuse_arguments,
     table_at,
 )
 from skillcomp.readers.plugin_eval import PluginEvalReader
@@ -176,15 +175,26 @@ def read_results(
     if checks is not None:
         require_known("read_results: checks=:", checks, ("all", "shared"))
     problems = Problems()
-    facts = {"skill": skill, "agent": agent, "agent_model": agent_model}
-    facts["grader_model"] = grader_model
+    facts = {
+        "skill": skill,
+        "agent": agent,
+        "agent_model": agent_model,
+        "grader_model": grader_model,
+    }
     paths = _paths_by_condition(path)
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
-            named = {**facts, "conditions": conditions, "case": case, "format": format}
-            named["columns"] = columns
-            refuse_arguments(named, place)
+            named = {
+                **facts,
+                "conditions": conditions,
+                "case": case,
+                "format": format,
+                "columns": columns,
+            }
+            if names := [f"{name}=" for name, value in named.items() if value is not None]:
+                listed = ", ".join(names)
+                raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
         own = table_at(paths[None]) if is_one else None
@@ -192,9 +202,14 @@ def read_results(
         if is_one and own is None and not any(r.recognises(paths[None]) for r in readers):
             own = json_table_at(paths[None], columns)
         if own is not None:
-            how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
-            how["name"] = shown(paths[None])
-            made = frames_of_table(own, {**facts, "case": case}, columns, **how)
+            made = frames_of_table(
+                own,
+                {**facts, "case": case},
+                columns,
+                conditions=conditions,
+                checks=checks or "all",
+                name=shown(paths[None]),
+            )
             return _reported(made, problems, place, strict)
         if columns:
             raise FrameError(f"{place}: columns= names the columns of a table, and this is none.")
@@ -216,7 +231,9 @@ def read_results(
         table = with_equal_inputs(table, problems)
         made = _frames_of_rows(table, checks, problems, place, reader.name)
         if len(compared):
-            compared = with_case(compared, case, place).assign(skill=_skill_of(compared, table))
+            # a format that names no skill in its comparisons has a single skill
+            skill_of_pair = compared.get("skill", table["skill"].iloc[0])
+            compared = with_case(compared, case, place).assign(skill=skill_of_pair)
             pairwise = pairwise_of(compared, made.attempts, conditions, problems)
             made = replace(made, pairwise=pairwise)
         return _reported(made, problems, place, strict)
@@ -266,10 +283,9 @@ def _reader_and_file(
     matches = [(r, place) for place in places for r in readers if r.recognises(place)]
     files = list(dict.fromkeys(place for _, place in matches))
     if len(files) > 1:
-        listing = ", ".join(place.relative_to(path).as_posix() for place in files[:5])
-        more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+        listing = shortened((place.relative_to(path).as_posix() for place in files), 5)
         raise FrameError(
-            f"{path}: {len(files)} files of results: {listing}{more}. Name one of them, or one per "
+            f"{path}: {len(files)} files of results: {listing}. Name one of them, or one per "
             "arm: {'baseline': path, 'skill': path}. sc.frames.concat combines studies."
         )
     if matches:
@@ -357,11 +373,6 @@ def _frames_of_rows(
         table = table.assign(passed=None)
     table = on_shared_checks(with_ids(table), checks, problems, place)
     return frames_of(with_whole_graders(with_checks(table)), place)
-
-
-def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """Return the skill of each comparison; if no comparison has a skill, use the table's."""
-    return pairs["skill"] if "skill" in pairs else table["skill"].iloc[0]
 
 
 def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:

@@ -11,20 +11,35 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import is_below, read_bytes, strict_json, whole_content
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    is_below,
+    read_bytes,
+    strict_json,
+    whole_content,
+)
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
 # Words that tools use for the arms, and the condition that each means.
 ARM_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
-    **dict.fromkeys(("skill", "with_skill", "with", "with-skill", "new_skill"), "skill"),
-    **dict.fromkeys(("skilled", "isolated", "skilledIsolated", "candidate"), "skill"),
-    **dict.fromkeys(("treatment", "with_skills", "with-skills"), "skill"),
-    **dict.fromkeys(("without_skills", "without-skills"), "baseline"),
-    **dict.fromkeys(("previous", "old_skill"), "previous"),
-    "placebo": "placebo",
+    **dict.fromkeys(
+        (
+            *("baseline", "without_skill", "without_skills", "without-skills", "without"),
+            *("no-skill", "no_skill"),
+        ),
+        "baseline",
+    ),
+    **dict.fromkeys(
+        (
+            *("skill", "with_skill", "with-skill", "with_skills", "with-skills", "with"),
+            *("new_skill", "skilled", "isolated", "skilledIsolated", "candidate", "treatment"),
+        ),
+        "skill",
+    ),
+    **{"previous": "previous", "old_skill": "previous", "placebo": "placebo"},
 }
 
 
@@ -140,7 +155,7 @@ def forget_files() -> None:
     _parsed_json.cache_clear()
 
 
-def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
+def json_object(path: Path, root: Path | None = None) -> JsonObject:
     """Return the object in a JSON file; an empty object if the file holds no object."""
     if not path.is_file():
         return {}
@@ -151,21 +166,6 @@ def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def list_of_objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list; an empty list if the value is not a list."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """Return the value if it is a JSON object, else an empty object."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_number(value: Any) -> float | None:
-    """Return the value if it is a number, else None; a truth value is not a number."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def as_count(value: Any) -> int | None:
     """Return the value if it is a whole number from 0 to 10,000, else None."""
     number = as_number(value)
@@ -173,21 +173,7 @@ def as_count(value: Any) -> int | None:
     return int(number) if is_count and number is not None else None
 
 
-def as_text(value: Any) -> str | None:
-    """Return a text that is not empty, or a whole number as text; None for any other value."""
-    if isinstance(value, str):
-        return value.strip() or None
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def as_truth(value: Any) -> bool | None:
-    """Return a truth value; None for any other value, so that a broken verdict is missing."""
-    return value if isinstance(value, bool) else None
-
-
-def objects_below(
-    path: Path, name: str, problems: Problems
-) -> Iterator[tuple[Path, dict[str, Any]]]:
+def objects_below(path: Path, name: str, problems: Problems) -> Iterator[tuple[Path, JsonObject]]:
     """Yield a file, or the files called ``name`` below a folder, with the object in each.
 
     A file that is not JSON is left out and reported.

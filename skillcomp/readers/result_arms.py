@@ -9,7 +9,9 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal
 from skillcomp.frames.words import distinct_words
-from skillcomp.readers.reader import ARM_WORDS
+from skillcomp.readers.reader import (
+    ARM_WORDS,
+)
 
 _MEANINGS = "baseline, skill, placebo, previous or a name of your own"
 _FEW = 12  # a column with more distinct words than this is not suggested as the column of the arms

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural
+from skillcomp.errors import FrameError, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.from_frame import Frames, from_frame
 from skillcomp.frames.table_reader import FrameWarning, made_ids
 from skillcomp.frames.words import distinct_words
-from skillcomp.readers.reader import ARM_WORDS, Problems
+from skillcomp.readers.reader import (
+    ARM_WORDS,
+    Problems,
+)
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
@@ -164,8 +167,7 @@ def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.
     rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
     number = rows.groupby(level=0).cumcount() + 1
     rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
-    parts = [rows, table[~counted]]
-    parts = [part for part in parts if len(part)]
+    parts = [part for part in (rows, table[~counted]) if len(part)]
     return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
@@ -185,17 +187,17 @@ def on_shared_checks(
         return table
     lines = [
         f"case '{row['case']}', check '{row['check']}': only under {', '.join(row['unique'])}"
-        for row in lone.head(_SHOWN).to_dict("records")
+        for row in lone.to_dict("records")
     ]
     if checks is None:
-        more = f" and {len(lone) - _SHOWN} more" if len(lone) > _SHOWN else ""
         raise FrameError(
-            f"{place}: {plural(len(lone), 'check')} that not every arm has: {'; '.join(lines)}"
-            f"{more}. checks='shared' compares on the others; checks='all' keeps them, for rates."
+            f"{place}: {plural(len(lone), 'check')} that not every arm has: "
+            f"{shortened(lines, _SHOWN, '; ')}. checks='shared' compares on the others; "
+            "checks='all' keeps them, for rates."
         )
     marked = table.merge(lone[[*key, "check"]].assign(lone=True), on=[*key, "check"], how="left")
     drop = marked["lone"].notna().to_numpy()
-    for line in lines:
+    for line in lines[:_SHOWN]:
         problems.add("checks=", line, "left out")
     if len(lone) > _SHOWN:
         problems.add("checks=", "further checks of one arm", "left out", len(lone) - _SHOWN)
@@ -226,13 +228,13 @@ def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
     """
     for name in {"grader_kind", "grader_model"} & set(table.columns):
         words = {grader: distinct_words(values) for grader, values in table.groupby("grader")[name]}
-        several = {
-            grader: "mixed" if name == "grader_kind" else ", ".join(map(str, kinds))
+        is_mixed = name == "grader_kind"
+        whole = {
+            grader: "mixed" if is_mixed and len(kinds) > 1 else ", ".join(map(str, kinds))
             for grader, kinds in words.items()
-            if len(kinds) > 1
+            if kinds
         }
-        single = {grader: kinds[0] for grader, kinds in words.items() if len(kinds) == 1}
-        table = table.assign(**{name: table["grader"].map(single | several)})
+        table = table.assign(**{name: table["grader"].map(whole)})
     return table
 
 
@@ -263,31 +265,29 @@ def frames_of(table: pd.DataFrame, place: str) -> Frames:
         warnings.simplefilter("ignore", FrameWarning)
         made = from_frame(table, name=place, **names)
     try:
-        cases = _with_columns_of_cases(made.cases, table)
-        attempts = _with_columns_of_attempts(made.attempts, table)
+        of_cases, of_attempts = ("prompt_kind", "right_skills"), CONTRACTS["attempts"].columns
+        cases = _with_columns("cases", made.cases, table, of_cases)
+        attempts = _with_columns("attempts", made.attempts, table, [*of_attempts, *_OF_TRIGGERS])
         verdicts = _with_columns_of_verdicts(made.verdicts, table)
     except FrameError as error:
         raise FrameError(f"{place}: {error}") from error
     return replace(made, cases=cases, attempts=attempts, verdicts=verdicts)
 
 
-def _with_columns_of_cases(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    columns = [name for name in ("prompt_kind", "right_skills") if name in table]
-    if not columns:
-        return cases
-    values = table.rename(columns={"case": "case_id"}).groupby(["skill", "case_id"])[columns]
-    rest = cases.drop(columns=columns, errors="ignore")
-    return checked_frame(rest.join(values.first(), on=["skill", "case_id"]), "cases")
+# kind of frame -> column of the table that identifies a row of the frame -> its name in the frame
+_KEYS = {"cases": {"skill": "skill", "case": "case_id"}, "attempts": {"attempt": "attempt_id"}}
 
 
-def _with_columns_of_attempts(attempts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    columns = [*CONTRACTS["attempts"].columns, *_OF_TRIGGERS]
-    columns = [name for name in columns if name in table and name not in ROLES]
-    if not columns:
-        return attempts
-    values = table.groupby("attempt", sort=False)[columns].first()
-    rest = attempts.drop(columns=columns, errors="ignore")
-    return checked_frame(rest.join(values, on="attempt_id"), "attempts")
+def _with_columns(
+    kind: str, frame: pd.DataFrame, table: pd.DataFrame, columns: Iterable[str]
+) -> pd.DataFrame:
+    """Add those of the columns to a frame of cases or attempts that `from_frame` does not take."""
+    present = [name for name in columns if name in table and name not in ROLES]
+    if not present:
+        return frame
+    values = table.groupby(list(_KEYS[kind]), sort=False)[present].first()
+    rest = frame.drop(columns=present, errors="ignore")
+    return checked_frame(rest.join(values, on=list(_KEYS[kind].values())), kind)
 
 
 def _with_columns_of_verdicts(verdicts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -337,10 +337,16 @@ def pairwise_of(
         winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])
         position = {"first": 1, "second": 2}.get(row["winner"])
         made.append(
-            {"skill": row["skill"], "case_id": str(row["case"]), "first": first, "second": second}
-            | {"winner": winner, "winner_position": position}
-            | {"grader": row.get("grader") or "comparator"}
-            | {name: row[name] for name in _PAIR_FACTS if name in row}
+            {
+                "skill": row["skill"],
+                "case_id": str(row["case"]),
+                "first": first,
+                "second": second,
+                "winner": winner,
+                "winner_position": position,
+                "grader": row.get("grader") or "comparator",
+                **{name: row[name] for name in _PAIR_FACTS if name in row},
+            }
         )
     if not made:
         return empty("pairwise")

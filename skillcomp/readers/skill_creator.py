@@ -10,19 +10,17 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import literal
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_count,
-    as_number,
+from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_text,
     as_truth,
-    files_below,
-    json_object,
     list_of_objects,
-    read_json,
+    number_at,
+    object_at,
+    text_at,
 )
+from skillcomp.readers.reader import Problems, Reader, as_count, files_below, json_object, read_json
 
 _CASE = ["skill", "case", "iteration"]
 _ATTEMPT = ["condition", "repeat", "agent"]
@@ -35,12 +33,12 @@ _NO_JUDGE = ("judge returned unparseable", "judge omitted", "judge response miss
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
-def expectations_of(grading: dict[str, Any]) -> list[dict[str, Any]]:
+def expectations_of(grading: JsonObject) -> list[JsonObject]:
     """Return the graded expectations of a grading; the file has them under one of two keys."""
     return list_of_objects(grading.get("expectations", grading.get("assertion_results")))
 
 
-def is_grading(content: dict[str, Any]) -> bool:
+def is_grading(content: JsonObject) -> bool:
     """Return whether a file is a grading of skill-creator, and not one of another tool."""
     rows = expectations_of(content)
     foreign = any(row.keys() & {"confidence", "method", "skipped"} for row in rows)
@@ -60,7 +58,7 @@ class WorkspaceReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for file in _grading_files(path):
             about = _facts_of_folders(file, path)
             about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
@@ -109,11 +107,10 @@ class ComparisonReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the expectations of A and B; the case and the arms are not in the file."""
-        results = json_object(path).get("expectation_results")
-        rows: list[dict[str, Any]] = []
+        results = as_object(json_object(path).get("expectation_results"))
+        rows: list[JsonObject] = []
         for side in "AB":
-            part = results.get(side) if isinstance(results, dict) else None
-            details = list_of_objects(part.get("details")) if isinstance(part, dict) else []
+            details = list_of_objects(as_object(results.get(side)).get("details"))
             about = {"condition": side, "repeat": 1, "case": None}
             rows += rows_of_grading({"expectations": details}, about, problems)
         return with_check_ids(pd.DataFrame(rows), problems).drop(columns="case")
@@ -123,29 +120,29 @@ class ComparisonReader(Reader):
         return pd.DataFrame([pair_of(json_object(path), problems)])
 
 
-def is_comparison(content: dict[str, Any]) -> bool:
+def is_comparison(content: JsonObject) -> bool:
     """Return whether a file is a blind comparison of two answers."""
     sides = content.get("rubric") or content.get("output_quality")
     return content.get("winner") in ("A", "B", "TIE") and isinstance(sides, dict) and "A" in sides
 
 
-def pair_of(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def pair_of(content: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of a comparison; the first answer is A."""
     done = "each pair is judged in one order only: a preference for a position cannot be seen"
     problems.add("comparison", "A is always first", done)
     winner = {"A": "first", "B": "second", "TIE": "tie"}[content["winner"]]
     about = {"first": "A", "second": "B", "winner": winner, "grader": "comparator"}
-    return about | {"rationale": as_text(content.get("reasoning"))}
+    return about | {"rationale": text_at(content, "reasoning")}
 
 
-def _arms_of_analysis(content: dict[str, Any]) -> dict[str, str]:
+def _arms_of_analysis(content: JsonObject) -> dict[str, str]:
     """Return the arms of A and B, if an analysis names the skill folders of winner and loser."""
-    summary = content.get("comparison_summary")
-    if not isinstance(summary, dict) or summary.get("winner") not in ("A", "B"):
+    summary = object_at(content, "comparison_summary")
+    if summary.get("winner") not in ("A", "B"):
         return {}
     arms = []
     for key in ("winner_skill", "loser_skill"):
-        parts = Path(as_text(summary.get(key)) or "").parts
+        parts = Path(text_at(summary, key) or "").parts
         arms.append(next((part for part in reversed(parts) if part in _ARMS), None))
     if None in arms:
         return {}
@@ -167,7 +164,7 @@ def _arm_folder(file: Path) -> Path:
     return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
 
 
-def _facts_of_folders(file: Path, path: Path) -> dict[str, Any]:
+def _facts_of_folders(file: Path, path: Path) -> JsonObject:
     """Return case, arm, repeat and iteration of a grading from the names of its folders."""
     run = _RUN.fullmatch(file.parent.name)
     return {
@@ -185,12 +182,12 @@ def _iteration_of(file: Path, path: Path) -> int:
     return numbers[-1] if numbers else 1
 
 
-def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
+def _facts_of_eval(folder: Path, root: Path) -> JsonObject:
     """Return name and prompt of a case from its metadata; without a name, use the folder's."""
     about = json_object(folder / "eval_metadata.json", root)
     match = _EVAL.fullmatch(folder.name)
-    name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
-    return {"case": name, "prompt": as_text(about.get("prompt"))}
+    name = text_at(about, "eval_name") or (match[1] if match else folder.name)
+    return {"case": name, "prompt": text_at(about, "prompt")}
 
 
 def _workspace_of(file: Path, path: Path) -> Path:
@@ -199,7 +196,7 @@ def _workspace_of(file: Path, path: Path) -> Path:
     return next((place for place in folders if place.name.endswith("-workspace")), path)
 
 
-def _cell_of(row: dict[str, Any]) -> tuple[Any, ...]:
+def _cell_of(row: JsonObject) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("workspace", "iteration", "case", "condition", "repeat"))
 
 
@@ -207,31 +204,31 @@ def _skill_name(path: Path) -> str | None:
     """Return the name of the skill from a benchmark.json or from a folder `<skill>-workspace`."""
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
         content = json_object(folder / "benchmark.json", path)
-        metadata = as_object(content.get("metadata"))
-        name = as_text(metadata.get("skill_name")) or as_text(content.get("skill_name"))
+        metadata = object_at(content, "metadata")
+        name = text_at(metadata, "skill_name") or text_at(content, "skill_name")
         if name and not name.startswith("<"):
             return name
     names = [p.name for p in (path, *path.parents[:1]) if p.name.endswith("-workspace")]
     return names[0].removesuffix("-workspace") if names else None
 
 
-def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
+def _facts_of_timing(timing: JsonObject) -> JsonObject:
     """Return the seconds of an attempt; ignore total_tokens, which mixes kinds of tokens."""
-    duration = as_number(timing.get("duration_ms"))
-    seconds = as_number(timing.get("total_duration_seconds"))
+    duration = number_at(timing, "duration_ms")
+    seconds = number_at(timing, "total_duration_seconds")
     return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
 
 
 def rows_of_grading(
-    grading: dict[str, Any], about: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+    grading: JsonObject, about: JsonObject, problems: Problems
+) -> Iterator[JsonObject]:
     """Yield a row per expectation, or one row without a check if there is no expectation."""
     rows = expectations_of(grading)
     if not rows:
         problems.add("grading", "no expectations", "missing verdicts, not fails")
         yield {**about, "verdict_status": "error"}
     for position, row in enumerate(rows, start=1):
-        evidence, passed = as_text(row.get("evidence")) or "", as_truth(row.get("passed"))
+        evidence, passed = text_at(row, "evidence") or "", as_truth(row.get("passed"))
         if row.get("skipped") is True or evidence.lower().startswith(_NO_JUDGE):
             problems.add("passed", evidence[:80] or "skipped", "a missing verdict, not a fail")
             passed = None
@@ -240,7 +237,7 @@ def rows_of_grading(
         yield {
             **about,
             "position": position,
-            "text": as_text(row.get("text")) or as_text(row.get("name")) or f"check {position}",
+            "text": text_at(row, "text") or text_at(row, "name") or f"check {position}",
             "passed": passed,
             "verdict_status": "error",
             "rationale": evidence,
@@ -249,7 +246,7 @@ def rows_of_grading(
         }
 
 
-def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict[str, Any]]:
+def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[JsonObject]:
     """Yield a row for each attempt that has a timing.json but no grading."""
     folders = {file.parent for file in files_below(path, "timing.json")}
     for folder in sorted(folders):
@@ -325,7 +322,7 @@ class TriggerReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per query and attempt, under the condition skill."""
         content = read_json(path)
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for result in list_of_objects(content["results"]):
             should = as_truth(result["should_trigger"])
             if should is None:
@@ -333,7 +330,7 @@ class TriggerReader(Reader):
                 problems.add("should_trigger", value, "no truth value; missing verdicts")
             about = {"case": as_text(result["query"]), "should_trigger": should}
             about |= {"prompt": about["case"], "condition": "skill", "check": "trigger"}
-            about |= {"skill": as_text(content.get("skill_name")), "grader": "run_eval"}
+            about |= {"skill": text_at(content, "skill_name"), "grader": "run_eval"}
             for repeat, triggered in enumerate(_attempts_of(result, problems), start=1):
                 passed = None if triggered is None or should is None else triggered == should
                 status = "error" if triggered is None else "ok"
@@ -345,7 +342,7 @@ class TriggerReader(Reader):
         return pd.DataFrame(rows)
 
 
-def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | None]:
+def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None]:
     """Yield whether each attempt triggered; None if it failed. Older files record no failures."""
     attempts = list_of_objects(result.get("attempts"))
     for attempt in attempts:

@@ -10,18 +10,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal
-from skillcomp.readers.reader import (
-    ARM_WORDS,
-    Problems,
-    Reader,
-    as_count,
-    as_number,
-    as_object,
-    as_text,
-    json_object,
-    list_of_objects,
-    read_json,
-)
+from skillcomp.io.files import JsonObject, as_text, list_of_objects, number_at, object_at, text_at
+from skillcomp.readers.reader import ARM_WORDS, Problems, Reader, as_count, json_object, read_json
 from skillcomp.readers.skill_creator import rows_of_grading, with_check_ids
 
 _ARM_KEYS = ("configuration", "condition", "config")
@@ -46,10 +36,10 @@ class BenchmarkReader(Reader):
         runs = [run for run in _runs_of(content) if _is_run(run)]
         _require_one_scale(runs, path)
         _report_delta(content, runs, problems)
-        metadata = as_object(content.get("metadata"))
+        metadata = object_at(content, "metadata")
         models = {_recorded_name(run, "model") for run in runs} - {None}
         counts = Counter[tuple[Any, ...]]()
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         for run in runs:
             model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
             skill = _recorded_name(run, "skill") or _recorded_name(metadata, "skill_name")
@@ -58,13 +48,13 @@ class BenchmarkReader(Reader):
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
             counts[tuple(facts.values())] += 1
-            number = as_number(run.get("run_number"))
+            number = number_at(run, "run_number")
             repeat = counts[tuple(facts.values())] if number is None else number
             rows += _rows_of_run(run, facts | {"repeat": repeat}, problems)
         return with_check_ids(pd.DataFrame(rows), problems)
 
 
-def _runs_of(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs of a file in the official form, each with its arm."""
     yield from list_of_objects(content.get("runs"))
     for key, inner in (("configs", "results"), ("configurations", "evals")):
@@ -78,52 +68,50 @@ def _runs_of(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {**about, **result, "configuration": arm}
 
 
-def _is_run(run: dict[str, Any]) -> bool:
+def _is_run(run: JsonObject) -> bool:
     """Return whether a run names its arm and case, and has a result."""
-    result = {**run, **as_object(run.get("result"))}
+    result = {**run, **object_at(run, "result")}
     graded = any(key in result for key in (*_CHECKS, *_TOTAL, "pass_rate"))
     arm = as_text(_value(run, *_ARM_KEYS))
     return graded and arm is not None and _case_name(run) is not None
 
 
-def _value(run: dict[str, Any], *keys: str) -> Any:
+def _value(run: JsonObject, *keys: str) -> Any:
     return next((run[key] for key in keys if run.get(key) is not None), None)
 
 
-def _recorded_name(about: dict[str, Any], key: str) -> str | None:
+def _recorded_name(about: JsonObject, key: str) -> str | None:
     """Return a name; None for the placeholders that the script leaves, such as <model-name>."""
-    name = as_text(about.get(key))
+    name = text_at(about, key)
     return None if name is None or name.startswith("<") else name
 
 
-def _case_name(run: dict[str, Any]) -> str | None:
+def _case_name(run: JsonObject) -> str | None:
     return as_text(_value(run, "eval_name", "case_id", "eval_id", "name", "id"))
 
 
-def _rows_of_run(
-    run: dict[str, Any], facts: dict[str, Any], problems: Problems
-) -> Iterator[dict[str, Any]]:
+def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield a row per expectation of a run.
 
     Without expectations, yield one row with the counts of the run or, without counts, with its pass
     rate as a score.
     """
-    result = {**run, **as_object(run.get("result"))}
-    seconds, duration = as_number(result.get("time_seconds")), as_number(result.get("duration_ms"))
+    result = {**run, **object_at(run, "result")}
+    seconds, duration = number_at(result, "time_seconds"), number_at(result, "duration_ms")
     failed = result.get("exit_code") not in (None, 0, "0")
     about = {
         **facts,
         "seconds": seconds or (duration / 1000 if duration else None),
-        "cost_usd": as_number(result.get("cost_usd")),
-        "input_tokens": as_number(result.get("input_tokens")),
-        "output_tokens": as_number(result.get("output_tokens")),
+        "cost_usd": number_at(result, "cost_usd"),
+        "input_tokens": number_at(result, "input_tokens"),
+        "output_tokens": number_at(result, "output_tokens"),
         "status": "error" if failed else "ok",
         "grader": "skill-creator",
     }
     checks = next((run[key] for key in _CHECKS if list_of_objects(run.get(key))), None)
     counts = [_value(result, *keys) for keys in (_PASSED, _TOTAL)]
     passed, total = map(as_count, counts)
-    share = as_number(result.get("pass_rate"))
+    share = number_at(result, "pass_rate")
     if failed:
         problems.add(
             "exit_code", literal(result["exit_code"]), "the attempt is missing, not failed"
@@ -145,11 +133,11 @@ def _rows_of_run(
         yield {**about, "passed": None, "verdict_status": "error"}
 
 
-def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
+def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
     """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
-    results = [{**run, **as_object(run.get("result"))} for run in runs]
+    results = [{**run, **object_at(run, "result")} for run in runs]
     results = [r for r in results if _value(r, *_TOTAL) is None and not _value(r, *_CHECKS)]
-    shares = [share for r in results if (share := as_number(r.get("pass_rate"))) is not None]
+    shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
         raise FrameError(
             f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "
@@ -158,14 +146,14 @@ def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
         )
 
 
-def _report_delta(content: dict[str, Any], runs: list[dict[str, Any]], problems: Problems) -> None:
+def _report_delta(content: JsonObject, runs: list[JsonObject], problems: Problems) -> None:
     """Report the file's own delta if its sign is reversed.
 
     The tool subtracts the second arm in alphabetical order from the first, which may be the
     baseline.
     """
     arms = sorted({str(_value(run, *_ARM_KEYS)) for run in runs})
-    summary = as_object(content.get("run_summary"))
+    summary = object_at(content, "run_summary")
     if "delta" in summary and len(arms) == 2 and ARM_WORDS.get(arms[0]) in ("baseline", "previous"):
         done = f"it is {arms[0]} minus {arms[1]}, so its sign is reversed; it is not read"
         problems.add("run_summary.delta", "the file's own delta", done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import cluster_readings, covering
+from skillcomp.contrast import Contrast, Estimate, Units, cluster_readings, covering, within
 from skillcomp.errors import plural
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -24,14 +25,14 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.results import NAN, Interval, join_notes, undefined
+from skillcomp.stats.results import NAN, join_notes, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
+_NO_ATTEMPT = "no attempt has the same checks decided in all rounds"
 _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")
 _MISSING = ["n_missing", "worst_low", "worst_high"]
-_Bounds = dict[str, tuple[int, float, float]]
+_FACTS = [*CASE, "cluster", "cluster_by_name"]
 
 
 def consistency(
@@ -96,169 +97,130 @@ def consistency(
     still be wrong: see :func:`agreement`. The note counts the items that were graded in only one
     round; ``worst_low`` and ``worst_high`` do not allow for them.
     """
-    check_settings("reliability.consistency", ci_level, n_resamples, seed)
-    how: dict[str, Any] = {"average": average, "cases": cases}
-    names, decided, together = _checked_rounds(verdicts, by, "reliability.consistency", **how)
+    names, what = listed(by), "reliability.consistency"
+    check_settings(what, ci_level, n_resamples, seed)
+    how: dict[str, Any] = {"cases": cases, "compared": ["round"], "graders": False}
+    decided, together = clustered_verdicts(verdicts, names, what, average=average, **how)
+    refuse_pooling(decided, [*names, "round", *listed(average)], what)
+    decided = decided.assign(round=decided["round"].fillna(1))
+    n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
-    for values, part in groups(decided, names):
-        graded = _by_round(part)
-        both = graded[graded.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
-        keys = both.index.to_frame(index=False)
+    for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
+        index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
+        wide = part.pivot(index=index, columns="round", values="verdict")
+        both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
         readings = [
             coefficients(both.to_numpy(dtype=float), clusters, **settings)
-            | _flip_measures(both, clusters, ci_level)
-            for clusters in cluster_readings(keys)
+            for clusters in cluster_readings(both.index.to_frame(index=False))
         ]
         measures = {name: reduce(covering, [r[name] for r in readings]) for name in readings[0]}
-        bounds, notes = _worst_cases(part), _left_out(part)
+        means = _means_of_changes(part[part["again"]], ci_level)
+        notes = _left_out(part, means["flip_rate"])
+        measures |= {name: means[name].interval for name in _MEASURES}
         for name, interval in measures.items():
-            n_missing, *worst = bounds.get(name, (bounds["flip_rate"][0], NAN, NAN))
-            note = interval.note if len(both) else _NO_PAIR if part["again"].any() else _NO_RETEST
+            if not len(both):
+                note = _NO_PAIR if part["again"].any() else _NO_RETEST
+                interval = replace(interval, method=name, note=note)
+            elif not interval.n:
+                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level=ci_level, n=0.0)
+            unit = name if name == "attempt_flip_rate" else "flip_rate"
+            n_missing = means[unit].missing[0]
+            worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
             ends = ends if n_missing and not np.isnan(worst).any() else ""
-            interval = replace(interval, note=join_notes(note, *notes, ends, together))
+            interval = replace(interval, note=join_notes(interval.note, *notes, ends, together))
             about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
             rows.append(row(name, interval, **values, **about, n_rounds=both.shape[1]))
     return estimates(rows, by=names, extra=["n_rounds", *_MISSING])
 
 
-def _checked_rounds(
-    verdicts: pd.DataFrame,
-    by: By,
-    what: str,
-    *,
-    average: By = (),
-    cases: pd.DataFrame | None = None,
-) -> tuple[list[str], pd.DataFrame, str]:
-    """Check verdicts of several rounds; return the names in ``by``, the verdicts and a note.
-
-    The verdicts get the column ``verdict``, the columns of the clusters, and ``again``. ``again``
-    is True if the item was graded in two or more rounds, even if a verdict is missing.
-    """
-    names = listed(by)
-    how: dict[str, Any] = {"compared": ["round"], "graders": False}
-    checked, note = clustered_verdicts(verdicts, names, what, cases=cases, average=average, **how)
-    refuse_pooling(checked, [*names, "round", *listed(average)], what)
-    checked = checked.assign(round=checked["round"].fillna(1))
-    n_rounds = grouped(checked, [*names, *ITEM])["round"].transform("size")
-    return names, checked.assign(again=n_rounds.ge(2)), note
-
-
-def _by_round(part: pd.DataFrame, values: str = "verdict") -> pd.DataFrame:
-    """Pivot the column named by ``values`` to one row per item and one column per round."""
-    index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
-    return part.pivot(index=index, columns="round", values=values)
-
-
-def _left_out(part: pd.DataFrame) -> list[str]:
+def _left_out(part: pd.DataFrame, flips: Estimate) -> list[str]:
     """Return notes on the items that are left out or lack verdicts, with reasons."""
-    again = part[part["again"]]
-    lacking = again[again["verdict"].isna()]
-    n_seen = again.groupby(ITEM, sort=False)["verdict"].count()
-    n_left, n_lacking = int(n_seen.lt(2).sum()), len(lacking.drop_duplicates(ITEM))
-    n_once = len(part.loc[~part["again"], ITEM].drop_duplicates())
-    reasons = missing_reasons(lacking["status"])
-    notes = []
-    if n_left:
-        notes.append(f"{plural(n_left, 'item')} left out, without verdicts in two rounds")
-    if n_lacking > n_left:
-        notes.append(f"{plural(n_lacking - n_left, 'item')} without a verdict in some round")
-    notes += [f"verdicts missing: {reasons}"] if n_lacking else []
-    notes += [f"{plural(n_once, 'item')} graded in one round only"] if n_once else []
-    return notes if len(again) else []
+    again, n_left, n_lacking = part["again"], flips.n_dropped, flips.missing[0]
+    reasons = missing_reasons(part.loc[again & part["verdict"].isna(), "status"])
+    n_once = int((~again).sum())
+    counts = {
+        f"{plural(n_left, 'item')} left out, without verdicts in two rounds": n_left,
+        f"{plural(n_lacking - n_left, 'item')} without a verdict in some round": n_lacking > n_left,
+        f"verdicts missing: {reasons}": n_lacking,
+        f"{plural(n_once, 'item')} graded in one round only": n_once,
+    }
+    return [note for note, count in counts.items() if count and again.any()]
 
 
-def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return for each measure how many items or attempts lack a verdict, and worst-case bounds."""
-    again = part[part["again"]]
-    if again.empty:
-        return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
-    verdict = _by_round(again)
-    asked = _by_round(again.assign(asked=1.0), "asked").notna()
-    n, n_passed = asked.sum(axis=1), verdict.eq(1).sum(axis=1)
-    n_open = n - verdict.notna().sum(axis=1)
-    low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
-    high = low | n_open.gt(0)
-    n_missing = int(n_open.gt(0).sum())
+def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimate]:
+    """Estimate the measures of changes between rounds, with the bounds of missing verdicts.
+
+    ``raw_agreement`` has only bounds. The rows in ``again`` are verdicts on items that were graded
+    in several rounds.
+    """
+    filled = {"low": again["verdict"].fillna(0.0), "high": again["verdict"].fillna(1.0)}
+    again = again.assign(**filled, is_open=again["verdict"].isna()).sort_values("round")
+    items = _flips(again, ITEM)
+    n, n_passed, n_known = items["n_rounds"], items["n_passed"], items["n_known"]
     # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
     # the fewest agree if passes and fails are as equal in number as possible.
-    best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
-    worst = (n // 2).clip(n_passed, n_passed + n_open)
-    agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]
-    values, rows = verdict.to_numpy(dtype=float), np.arange(len(verdict))
-    first = values[rows, asked.to_numpy().argmax(axis=1)]
-    last = values[rows, -1 - asked.to_numpy()[:, ::-1].argmax(axis=1)]
-    changes = [np.nan_to_num(last, nan=x) - np.nan_to_num(first, nan=1.0 - x) for x in (0.0, 1.0)]
-    ends = {
-        "flip_rate": (low, high),
-        "case_flip_rate": [flips.groupby(level=CASE).mean() for flips in (low, high)],
-        "raw_agreement": agreeing,
-        "pass_rate_change": changes,
+    most = n - n_known + n_passed
+    counts = {"low": (n // 2).clip(n_passed, most)}
+    counts["high"] = most.where(2 * n_passed >= n_known, n_passed)
+    pairs = {k: (m * (m - 1) + (n - m) * (n - m - 1)) / (n * (n - 1)) for k, m in counts.items()}
+    ends = []
+    for end in ("first", "last"):
+        values = grouped(again, [*ITEM, *_FACTS])[["verdict", "low", "high"]].agg(end).reset_index()
+        level = values["verdict"].where(n_known >= 2)
+        ends.append(values.assign(end=end, level=level, size=1, n=1))
+    attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="level")
+    known = again[again["verdict"].notna()]
+    known = known[grouped(known, ITEM)["round"].transform("size") >= 2]
+    decided = _flips(_outcomes_of_rounds(known), ["attempt_id"])
+    attempts = attempts.merge(decided[["attempt_id", *_FACTS, "level"]], how="outer")
+
+    def mean(
+        table: pd.DataFrame, unit: list[str], arm: Sequence[str] = (), average: Sequence[str] = ()
+    ) -> Estimate:
+        if table.empty:
+            return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
+        units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
+        weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
+        how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
+        return within(units, [Contrast({}, 0, weights)], **how)[0]
+
+    return {
+        "flip_rate": mean(items, ITEM),
+        "case_flip_rate": mean(items, CASE, average=ITEM),
+        "attempt_flip_rate": mean(attempts, ["attempt_id"]),
+        "pass_rate_change": mean(pd.concat(ends), ITEM, ["end"]),
+        "raw_agreement": mean(items.assign(**pairs), ITEM),
     }
-    bounds = {
-        name: (n_missing, float(least.mean()), float(most.mean()))
-        for name, (least, most) in ends.items()
-    }
-    return bounds | {"attempt_flip_rate": _worst_attempt_flips(verdict, asked)}
 
 
-def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
-    """Return how many attempts lack a verdict, and the lowest and highest possible flip rate.
+def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
+    """Return one row per unit: whether its verdict changes, and the bounds of this."""
+    units = grouped(rows, [*unit, *_FACTS])
+    counts = {"n_rounds": "size", "n_known": "count", "n_passed": "sum"}
+    table = units["verdict"].agg(**counts).reset_index()
+    changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
+    return table.assign(
+        level=changes.astype(float).where(table["n_known"] >= 2),
+        low=changes,
+        high=changes | (table["n_known"] < table["n_rounds"]),
+        size=1,
+        n=~units["is_open"].any().to_numpy(),
+    )
+
+
+def _outcomes_of_rounds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each attempt passed in each round, NaN if a verdict decides it.
 
     Only attempts of which every check has a row in every round count.
     """
-    whole = asked.all(axis=1).groupby(level="attempt_id", sort=False).transform("all")
-    attempts = verdict[whole].groupby(level="attempt_id", sort=False)
-    if not whole.any():
-        return 0, NAN, NAN
-    failed = attempts.min().eq(0)
-    is_open = attempts.count().lt(attempts.size(), axis=0)
-    unknown, passed = is_open & ~failed, ~is_open & ~failed
-    low = failed.any(axis=1) & passed.any(axis=1)
-    high = low | unknown.any(axis=1)
-    return int(is_open.any(axis=1).sum()), float(low.mean()), float(high.mean())
-
-
-def _flip_measures(wide: pd.DataFrame, clusters: Any, level: float) -> dict[str, Interval]:
-    if wide.empty:
-        return {name: undefined(name, _NO_PAIR, ci_level=level, n=0.0) for name in _MEASURES}
-    flips = wide.min(axis=1).ne(wide.max(axis=1)).astype(float)
-    table = wide.index.to_frame(index=False).assign(cluster=clusters)
-    by_case = table.assign(flips=flips.to_numpy()).groupby(CASE, sort=False)
-    of_case = by_case.agg(flips=("flips", "mean"), cluster=("cluster", "first"))
-    intervals = (
-        _flip_rate(flips, clusters, level),
-        _flip_rate(of_case["flips"], of_case["cluster"], level),
-        _attempt_flips(wide, table, level),
-        _last_less_first(wide, clusters, level),
-    )
-    return dict(zip(_MEASURES, intervals, strict=True))
-
-
-def _attempt_flips(wide: pd.DataFrame, table: pd.DataFrame, level: float) -> Interval:
-    # Keep only attempts with a verdict on every check in every round, because others have no
-    # outcome.
-    attempt = table["attempt_id"].to_numpy()
-    full = wide.notna().all(axis=1).groupby(attempt, sort=False).all()
-    passed = wide.groupby(attempt, sort=False).min()[full]
-    if passed.empty:
-        why = "no attempt has the same checks decided in all rounds"
-        return undefined("bounded mean", why, ci_level=level, n=0.0)
-    flips = passed.min(axis=1).ne(passed.max(axis=1))
-    cluster = table["cluster"].groupby(attempt, sort=False).first()[full]
-    return _flip_rate(flips, cluster, level)
-
-
-def _flip_rate(flips: Any, cluster: Any, level: float) -> Interval:
-    values = np.asarray(flips, dtype=float)
-    return bounded_mean(values, np.asarray(cluster), quantity=RATES, ci_level=level)
-
-
-def _last_less_first(wide: pd.DataFrame, cluster: Any, level: float) -> Interval:
-    first = wide.bfill(axis=1).iloc[:, 0].to_numpy(dtype=float)
-    last = wide.ffill(axis=1).iloc[:, -1].to_numpy(dtype=float)
-    return bounded_mean(last - first, cluster, quantity=DELTAS, null=0.0, ci_level=level)
+    whole = grouped(rows, ITEM)["round"].transform("size").eq(rows["round"].nunique())
+    rows = rows[whole.groupby(rows["attempt_id"]).transform("all")]
+    outcomes = grouped(rows, ["attempt_id", *_FACTS, "round"])
+    lowest, is_open = outcomes["verdict"].min().reset_index(), outcomes["is_open"].any().to_numpy()
+    verdict = lowest["verdict"].where(lowest["verdict"].eq(0) | ~is_open)
+    return lowest.assign(verdict=verdict, is_open=is_open)
 
 
 def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) -> pd.DataFrame:

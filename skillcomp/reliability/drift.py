@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from skillcomp.contrast import cluster_readings, covering
+from skillcomp.contrast import cluster_readings, covering, covering_means, sample_of_checks
 from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.case_clusters import n_distinct
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
@@ -33,8 +33,8 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     without_checks,
 )
-from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means, mixed_of_case
-from skillcomp.stats.results import NAN, HypothesisTest, Interval, join_notes, undefined
+from skillcomp.stats.bounded import DELTAS, IntervalRule
+from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
     clustered_midp,
@@ -43,17 +43,21 @@ from skillcomp.stats.significance import (
     severity_shift,
 )
 
-Floats = NDArray[np.float64]
-
 VERSION = ["grader", "grader_version"]
 Version = tuple[str, str]
 Reference = str | tuple[str, str]
+Change = tuple[Interval, dict[str, Any]]
 _REFERENCE = ["reference", "reference_version"]
-EXTRA = [*_REFERENCE, "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
-EXTRA += ["p_interval", "p_items", "n_missing", "n_missing_reference", "worst_low", "worst_high"]
-_READ = [*ITEM, *CASE, *VERSION, "cluster", "cluster_by_name", "agent", "run"]
-_READ += ["verdict", "status", "rationale"]
-_NO_RATES = dict.fromkeys(("rate", "reference_rate", "p_interval", "p_items"), NAN)
+_RATES = ["rate", "reference_rate", "p_interval", "p_items"]
+_MISSING = ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
+EXTRA = [*_REFERENCE, *_RATES[:2], "n_gained", "n_lost", "n_dropped", *_RATES[2:], *_MISSING]
+_SIDES = {"new": 1.0, "old": -1.0}  # The verdicts of two graders on an item, with signs.
+_BOTH = list(_SIDES)
+_FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
+_TEXTS = ["evidence_quote", "rationale"]
+_READ = [*VERSION, "skill", "cluster", "cluster_by_name", "gold", "verdict", "status"]
+# For each measure of agreement with gold, the labels of the items that it counts.
+COUNTED = {"agreement": (0.0, 1.0), "sensitivity": (1.0,), "specificity": (0.0,)}
 
 
 def drift(
@@ -183,200 +187,156 @@ def drift(
     >>> changes.loc["pass_rate_change", ["estimate", "n_gained", "n_lost"]].tolist()
     [-0.375, 0.0, 3.0]
     """
-    check_settings("reliability.drift", ci_level, n_resamples, seed)
-    names, what = listed(by), "reliability.drift"
-    how: dict[str, Any] = {"exclude_checks": exclude_checks, "cases": cases}
-    verdicts, note = graded_versions(verdicts, names, what, **how, average=average)
-    reference = reference_version(verdicts, reference_grader)
-    labels = None if gold is None else reference_labels(gold, "reliability")
-    verdicts = verdicts[[n for n in dict.fromkeys([*names, *_READ]) if n in verdicts.columns]]
+    what, names = "reliability.drift", listed(by)
+    check_settings(what, ci_level, n_resamples, seed)
+    how: dict[str, Any] = {"by": names, "average": average, "cases": cases}
+    graded, reference, note = _graded_versions(
+        verdicts, gold, reference_grader, exclude_checks, what, **how
+    )
+    no_label = "no gold given" if gold is None else "no such gold label among these items"
     rows: list[dict[str, Any]] = []
-    for values, part in groups(verdicts, names):
-        keys = {**values, "reference": reference[0], "reference_version": reference[1]}
-        for pair in pairs_with_reference(part, reference, labels):
-            changes = _comparison_rows(pair, ci_level, interval, with_gold=gold is not None)
-            rows += [{**keys, **change} for change in changes]
+    for values, part in groups(graded, names):
+        keys = values | dict(zip(_REFERENCE, reference, strict=True))
+        for versions, items in _pairs_with_reference(part, reference):
+            changes = _change_rows(items, versions, no_label, ci_level, interval)
+            rows += [keys | change for change in changes[gold is None :]]
         if len(part[VERSION].drop_duplicates()) > 2:
-            rows.append({**keys, **_cochran_row(part, ci_level, n_resamples, seed)})
+            rows.append(keys | _cochran_row(part, ci_level, n_resamples, seed))
     rows = [line | {"note": join_notes(line["note"], note)} for line in rows]
     return estimates(rows, by=[*names, *VERSION], extra=EXTRA)
 
 
-def _comparison_rows(
-    pair: Pair, level: float, rule: IntervalRule, *, with_gold: bool
+def _change_rows(
+    items: pd.DataFrame,
+    versions: Sequence[Version],
+    no_label: str,
+    ci_level: float,
+    rule: IntervalRule,
 ) -> list[dict[str, Any]]:
     """Return one row per measure: the change of a version relative to the reference version."""
-    no_label = "no such gold label among these items" if with_gold else "no gold given"
-    no_item = "no item has both verdicts"
-    rows = [
-        _change_row("agreement_change", pair.with_gold(), level, rule, "no item has a gold label"),
-        _change_row("pass_rate_change", pair, level, rule, no_item),
-        _change_row("sensitivity_change", pair.with_label(1.0), level, rule, no_label),
-        _change_row("specificity_change", pair.with_label(0.0), level, rule, no_label),
-    ]
-    adjusted = holm([change["p_value"] for change in rows[2:]])
-    for change, p_value in zip(rows[2:], adjusted, strict=True):
+    why = {"agreement": "no item has a gold label", "pass_rate": "no item has both verdicts"}
+    why |= {"sensitivity": no_label, "specificity": no_label, "severity": why["pass_rate"]}
+    parts = {measure: items_of_measure(items, measure) for measure in why}
+    changes = paired_changes(list(parts.items())[:-1], ci_level, rule)
+    # in this analysis, all gains and losses are of passes
+    of_fails = changes[3][1]
+    of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
+    both = items.dropna(subset=_BOTH)
+    shift = reduce(covering, [_severity(both, c, ci_level) for c in cluster_readings(both)])
+    rates = dict.fromkeys(_RATES, NAN) | {"p_interval": shift.p_value}
+    changes.append((shift, changes[1][1] | rates))
+    rows = []
+    for (measure, part), (change, columns) in zip(parts.items(), changes, strict=True):
+        columns |= dict(zip(VERSION, versions[0], strict=True)) | _missing_columns(part, measure)
+        if not change.n:
+            change = replace(change, note=why[measure])
+        change = replace(change, note=join_notes(change.note, *_notes(part, versions, columns)))
+        name = f"{measure}_change".replace("severity_change", "severity_shift")
+        rows.append(row(name, change, **columns))
+    adjusted = holm([change["p_value"] for change in rows[2:4]])
+    for change, p_value in zip(rows[2:4], adjusted, strict=True):
         change["p_adjusted"] = p_value
-    return [*rows[not with_gold :], _severity_row(pair, level, no_item)]
+    return rows
 
 
-def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
-    items, worst = pair.decided_items(), (NAN, NAN)
-    shift = undefined("log odds of the discordant items", no_item, ci_level=level, n=0.0)
-    if len(items):
-        table = items[["old", "new"]].to_numpy(dtype=float)
-        readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
-        shift = reduce(covering, readings)
-        # The first of the two worst cases has the highest shift: missing verdicts of the compared
-        # version are FAIL there, which makes this version more severe.
-        high, low = (
-            severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
-            for rows in pair.worst_cases()
-        )
-        worst = (low, high)
-    p_values = _NO_RATES | {"p_interval": shift.p_value}
-    return _row_with_counts("severity_shift", shift, pair, worst) | p_values
+def _severity(items: pd.DataFrame, clusters: Any, ci_level: float = 0.95) -> Interval:
+    return severity_shift(items[["old", "new"]], clusters, ci_level=ci_level)
 
 
-def _change_row(
-    measure: str, pair: Pair, level: float, rule: IntervalRule, why: str
-) -> dict[str, Any]:
-    """Return the row of a paired change; for specificity, count FAILs instead of passes."""
-    items = pair.decided_items()
-    old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
-    ends = [(rows["new"] - rows["old"]).mean() for rows in pair.worst_cases()]
-    if pair.label == 0.0:
-        old, new = 1.0 - old, 1.0 - new
-        ends = [-end for end in reversed(ends)]
-    worst = (float(ends[0]), float(ends[1]))
-    if not len(items):
-        change = undefined("paired difference", why, ci_level=level, n=0.0)
-        return _row_with_counts(measure, change, pair, worst) | _NO_RATES
-    exchanged = pair.label is not None
-    readings = [
-        paired_change(new, old, clusters, level, rule, exchanged=exchanged, items=items)
-        for clusters in cluster_readings(items)
+def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
+    """Count the missing verdicts of items that both graded, and return the bounds they allow."""
+    graded = items.dropna(subset=["_check", "_old_check"])
+    # In the first copy, missing verdicts of the version are FAIL and those of the reference PASS.
+    # In the second copy, it is the other way round.
+    worst = [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
+    ends = [(filled["new"] - filled["old"]).mean() for filled in worst]
+    if measure == "severity":
+        decided = len(graded.dropna(subset=_BOTH))
+        shifts = [_severity(filled, filled["cluster"]).estimate for filled in reversed(worst)]
+        ends = shifts if decided else [NAN, NAN]
+    return dict(zip(_MISSING, (*graded[_BOTH].isna().sum(), *ends), strict=True))
+
+
+def paired_changes(
+    parts: Sequence[tuple[str, pd.DataFrame]], ci_level: float, rule: IntervalRule
+) -> list[Change]:
+    """Estimate how much more often the new grader passes, or is right on, the same items.
+
+    ``parts`` has measures and their items (see :func:`items_of_measure`). Each result has the
+    interval and further columns. Except for ``pass_rate``, the p-value is the larger of two: that
+    of the interval, and that of a test that exchanges the graders within clusters.
+    """
+    decided = [items.dropna(subset=_BOTH) for _, items in parts]
+    made = [sample_of_checks(items, _SIDES) for items in decided]
+    samples, by_name = zip(*made, strict=True)
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    intervals = covering_means(samples, by_name, **how, interval=rule)
+    return [
+        _change(measure, items, both, interval)
+        for (measure, items), both, interval in zip(parts, decided, intervals, strict=True)
     ]
-    change = reduce(covering, [interval for interval, _ in readings])
-    columns = readings[0][1] | {"p_interval": max(c["p_interval"] for _, c in readings)}
-    return _row_with_counts(measure, change, pair, worst) | columns
 
 
-def paired_change(
-    new: Floats,
-    old: Floats,
-    cluster: Any,
-    level: float,
-    rule: IntervalRule = "adaptive",
-    *,
-    exchanged: bool = True,
-    items: pd.DataFrame | None = None,
-) -> tuple[Interval, dict[str, float]]:
-    """Estimate the change of a rate over the same items.
-
-    Also return four columns: the two rates, the p-value of the interval, and the p-value of
-    McNemar's test over items. If ``exchanged`` is False, the p-value of the change is that of the
-    interval. Otherwise it is the larger of two p-values: that of the interval, and that of a test
-    that exchanges the versions within clusters.
-
-    ``rule`` is the rule for the interval. ``items`` is a frame with the check and the case of each
-    item. It lets the rule "adaptive" use the attempts of each check. Without ``items``, "adaptive"
-    gives the same interval as "bounded".
-    """
-    clusters = np.asarray(cluster)
-    sample = Sample(new - old, clusters)
-    if items is not None:
-        sample = sample_of_checks(items.assign(new=new, old=old, cluster=clusters))
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": level}
-    change = replace(bounded_means([sample], **how, interval=rule)[0], n=float(len(new)))
-    columns = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
-    columns["p_interval"] = change.p_value
-    columns["p_items"] = mcnemar_midp(int((new > old).sum()), int((new < old).sum())).p_value
-    if exchanged:
-        change = with_larger_p(change, clustered_midp(new > old, new < old, clusters))
-    return change, columns
+def _change(measure: str, items: pd.DataFrame, both: pd.DataFrame, interval: Interval) -> Change:
+    step = both["new"] - both["old"]
+    gained, lost = step.gt(0), step.lt(0)
+    columns: dict[str, Any] = {"n_gained": gained.sum(), "n_lost": lost.sum()}
+    columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
+    if both.empty:
+        return undefined("paired difference", "", ci_level=interval.ci_level, n=0.0), columns
+    rates = (both["new"].mean(), both["old"].mean(), interval.p_value)
+    p_items = mcnemar_midp(gained.sum(), lost.sum()).p_value
+    columns |= dict(zip(_RATES, (*rates, p_items), strict=True))
+    interval = replace(interval, n=float(len(both)))
+    if measure == "pass_rate":
+        return interval, columns
+    tests = [clustered_midp(gained, lost, clusters) for clusters in cluster_readings(both)]
+    p_value = float(np.fmax(interval.p_value, max(test.p_value for test in tests)))
+    method = f"{interval.method}; p: at least that of {tests[-1].method}"
+    return replace(interval, p_value=p_value, method=method), columns
 
 
-def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Replace the p-value of an interval by the p-value of a test if the latter is larger."""
-    p_value = float(np.fmax(test.p_value, interval.p_value))
-    method = f"{interval.method}; p: at least that of {test.method}"
-    return replace(interval, p_value=p_value, method=method)
+def _notes(items: pd.DataFrame, versions: Sequence[Version], columns: dict[str, Any]) -> list[str]:
+    """Return notes: how many items are left out, why verdicts are missing, and the worst case."""
+    n_dropped, n_neither = columns["n_dropped"], items[_BOTH].isna().all(axis=1).sum()
+    notes = [f"{plural(n_dropped, 'item')} decided by one of the two only"] if n_dropped else []
+    notes += [f"{plural(n_neither, 'item')} decided by neither"] if n_neither else []
+    # mention version numbers only if both versions belong to the same grader
+    (grader, _), (reference, _) = versions
+    length = 1 + (grader == reference)
+    sides = (("new", "status", "_check"), ("old", "old_status", "_old_check"))
+    for (verdict, status, row_of_grader), version in zip(sides, versions, strict=True):
+        lacking = items[items[verdict].isna()]
+        if len(lacking):
+            reasons = lacking[status].mask(lacking[row_of_grader].isna(), "not graded")
+            name = " ".join(version[:length])
+            notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
+    n_missing, n_missing_reference, *ends = (columns[name] for name in _MISSING)
+    if n_missing + n_missing_reference and not np.isnan(ends).any():
+        notes.append(f"in the worst case the change is {ends[0]:+.2f} or {ends[1]:+.2f}")
+    return notes
 
 
-def sample_of_checks(items: pd.DataFrame) -> Sample:
-    """Return a sample with one entry per check of a case.
-
-    An entry has the pass rates of both versions and the number of attempts. If several agents or
-    runs answer a case, this number is that of the agent or run with the fewest attempts, so that
-    copies of an agent do not narrow the interval.
-    """
-    keys = [*CASE, "check_id"]
-    check = first = source = first_of_source = np.arange(len(items))
-    if items.duplicated(keys).any():
-        check, first = group_codes(items, keys)
-        sources = [name for name in ("agent", "run") if name in items.columns]
-        source, first_of_source = group_codes(items, [*keys, *sources])
-    n, n_of_source = np.bincount(check), np.bincount(source)
-    check_of_source = check[first_of_source]
-    attempts = np.full(len(n), np.inf)
-    np.minimum.at(attempts, check_of_source, n_of_source)
-    arms = []
-    for name, sign in (("new", 1.0), ("old", -1.0)):
-        values = items[name].to_numpy(dtype=float)
-        mixed = mixed_of_case(np.bincount(source, values) / n_of_source, n_of_source)
-        mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
-        arms.append(Arm(np.bincount(check, values) / n, attempts, sign, None, mixed))
-    return Sample.of_arms(*arms, clusters=items["cluster"].to_numpy()[first], weights=n)
-
-
-def _row_with_counts(
-    measure: str, interval: Interval, pair: Pair, worst: tuple[float, float]
+def _cochran_row(
+    part: pd.DataFrame, ci_level: float, n_resamples: int, seed: int
 ) -> dict[str, Any]:
-    items, (n_missing, n_missing_base) = pair.items, pair.n_missing()
-    ends = f"in the worst case the change is {worst[0]:+.2f} or {worst[1]:+.2f}"
-    if not n_missing + n_missing_base or np.isnan(worst).any():
-        ends = ""
-    note = join_notes(interval.note, *pair.notes_on_left_out(), ends)
-    return row(
-        measure,
-        replace(interval, note=note),
-        grader=pair.grader,
-        grader_version=pair.version,
-        n_gained=int(items["new"].gt(items["old"]).sum()),
-        n_lost=int(items["new"].lt(items["old"]).sum()),
-        n_dropped=pair.n_dropped(),
-        n_missing=n_missing,
-        n_missing_reference=n_missing_base,
-        worst_low=worst[0],
-        worst_high=worst[1],
-    )
-
-
-def _cochran_row(part: pd.DataFrame, level: float, n_resamples: int, seed: int) -> dict[str, Any]:
     """Test whether all versions have the same pass rate on the items that all of them decided."""
-    facts = ["cluster_by_name", "skill"]
-    wide = part.pivot(index=["cluster", *ITEM, *facts], columns=VERSION, values="verdict")
+    index = ["_item", "cluster", "cluster_by_name", "skill"]
+    wide = part.pivot(index=index, columns=VERSION, values="verdict")
     full = wide.dropna()
-    graders = ", ".join(map(str, wide.columns.get_level_values(0)))
-    note = f"versions of {graders}; {plural(len(wide) - len(full), 'item')} not decided by all"
-    columns: dict[str, Any] = {"grader": None, "grader_version": None}
-    columns |= {name: NAN for name in EXTRA[2:]} | {"n_dropped": len(wide) - len(full)}
-    if full.empty:
-        why = f"no item decided by all; {note}"
-        return row("cochran_q", undefined("Cochran's Q", why, ci_level=level, n=0.0), **columns)
-    statistics, how = [], {"n_resamples": n_resamples, "seed": seed}
-    for clusters in cluster_readings(full.index.to_frame(index=False)):
-        test, plain = clustered_cochran(full.to_numpy(), clusters, **how)
-        statistic = replace(
-            undefined(test.method, join_notes(test.note, note), ci_level=level, n=float(len(full))),
-            estimate=test.statistic,
-            n_clusters=float(len(np.unique(clusters))),
-            p_value=test.p_value,
-        )
-        statistics.append(statistic)
-    q = reduce(covering, statistics)
-    return row("cochran_q", q, **columns | {"p_items": plain.p_value})
+    n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
+    note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
+    columns = {"n_dropped": n_dropped, "p_items": NAN}
+    readings = []
+    for clusters in cluster_readings(full.index.to_frame(index=False)) if len(full) else ():
+        test, plain = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
+        columns["p_items"] = plain.p_value
+        q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level)
+        sizes = {"n": float(len(full)), "n_clusters": float(n_distinct(clusters))}
+        readings.append(replace(q, estimate=test.statistic, p_value=test.p_value, **sizes))
+    why = f"no item decided by all; {note}"
+    nothing = undefined("Cochran's Q", why, ci_level=ci_level, n=0.0)
+    return row("cochran_q", reduce(covering, readings or [nothing]), **columns)
 
 
 def flipped(
@@ -406,17 +366,15 @@ def flipped(
     flip_counts : The numbers of verdicts that flipped and that did not.
     """
     what = "reliability.flipped"
-    reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
-    items = pd.concat([pair.decided_items() for pair in pairs], ignore_index=True)
+    pairs = _decided_pairs(verdicts, gold, reference_grader, exclude_checks, what)
+    items = pd.concat([items for _, items in pairs], ignore_index=True)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
-        reference=reference[0],
         direction=np.where(flips["new"].gt(flips["old"]), "to PASS", "to FAIL"),
         **{name: flips[name].astype("boolean") for name in ("old", "new", "gold")},
     )
-    keys = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
-    texts = ["evidence_quote", "rationale", "old_rationale"]
-    return flips[[*keys, *VERSION, "reference", "direction", "old", "new", "gold", *texts]]
+    names = [*_FLIPPED, *VERSION, "reference", "direction", "old", "new", "gold", *_TEXTS]
+    return flips[[*names, "old_rationale"]]
 
 
 def flip_counts(
@@ -447,128 +405,58 @@ def flip_counts(
     skillcomp.plots.flips : Draws the matrix of one version and gold label.
     """
     what = "reliability.flip_counts"
-    reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
+    pairs = _decided_pairs(verdicts, gold, reference_grader, exclude_checks, what)
     rows = []
-    for pair in pairs:
-        decided = pair.decided_items()
+    for keys, decided in pairs:
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
             items = decided[decided["gold"].isna() if name is None else decided["gold"].eq(label)]
             for old, new in product((True, False), repeat=2) if len(items) else ():
                 count = int((items["old"].eq(old) & items["new"].eq(new)).sum())
-                rows.append([pair.grader, pair.version, *reference, name, old, new, count])
+                rows.append([*keys, name, old, new, count])
     return pd.DataFrame(rows, columns=[*VERSION, *_REFERENCE, "gold", "old", "new", "count"])
 
 
-def _reference_pairs(
+def _decided_pairs(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
     reference_grader: Reference | None,
     exclude_checks: str | Sequence[str],
     what: str,
-) -> tuple[Version, Iterator[Pair]]:
-    """Return the reference version, and one pair for each of the other versions."""
-    how: dict[str, Any] = {"exclude_checks": exclude_checks, "agents": False}
-    verdicts, _ = graded_versions(verdicts, [], what, **how)
-    reference = reference_version(verdicts, reference_grader)
-    labels = None if gold is None else reference_labels(gold, "reliability")
-    return reference, pairs_with_reference(verdicts, reference, labels)
+) -> list[tuple[list[str], pd.DataFrame]]:
+    """Return, for each pair, the names of both versions and the items that both decided."""
+    graded, reference, _ = _graded_versions(
+        verdicts,
+        gold,
+        reference_grader,
+        exclude_checks,
+        what,
+        columns=[*_FLIPPED, *_TEXTS],
+        agents=False,
+    )
+    return [
+        ([*versions[0], *reference], items.dropna(subset=_BOTH).assign(reference=reference[0]))
+        for versions, items in _pairs_with_reference(graded, reference)
+    ]
 
 
-@dataclass(frozen=True)
-class Pair:
-    """The items that a version, the reference version, or both of them graded.
-
-    ``old`` is the verdict of the reference and ``new`` that of the version, NaN if missing. The
-    column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both`` if both did. ``label`` is the right verdict, if all items
-    have the same right verdict; otherwise it is None.
-    """
-
-    grader: str
-    version: str
-    reference: Version
-    items: pd.DataFrame
-    label: float | None = None
-
-    def with_label(self, label: float) -> Pair:
-        """Keep the items with the gold label ``label``."""
-        return replace(self, items=self.items[self.items["gold"].eq(label)], label=label)
-
-    def with_gold(self) -> Pair:
-        """Keep the items with gold; replace each verdict by 1 if it equals gold, otherwise by 0."""
-        items = self.items[self.items["gold"].notna()]
-        right = {name: 1.0 - (items[name] - items["gold"]).abs() for name in ("new", "old")}
-        return replace(self, items=items.assign(**right), label=1.0)
-
-    def decided_items(self) -> pd.DataFrame:
-        """Return the items that both versions decided."""
-        return self.items[self._n_without(0)].reset_index(drop=True)
-
-    def _n_without(self, n: int) -> NDArray[np.bool_]:
-        """Mark the items on which exactly ``n`` of the two versions gave no verdict."""
-        new, old = (self.items[name].isna().to_numpy() for name in ("new", "old"))
-        return np.asarray(new.astype(int) + old == n)
-
-    def n_dropped(self) -> int:
-        """Count the items that only one of the two versions decided."""
-        return int(self._n_without(1).sum())
-
-    def n_missing(self) -> list[int]:
-        """Count the missing verdicts of the version, and those of the reference.
-
-        Only items that both of them graded count.
-        """
-        both = self.items["_graded_by"].eq("both")
-        return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
-
-    def worst_cases(self) -> list[pd.DataFrame]:
-        """Return two copies of the items that both graded, for the lowest and the highest change.
-
-        In the first copy, missing verdicts of the version are FAIL and those of the reference
-        PASS. In the second copy, it is the other way round.
-        """
-        both = self.items["_graded_by"].eq("both")
-        graded = self.items.loc[both, ["new", "old", "cluster"]]
-        return [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
-
-    def notes_on_left_out(self) -> list[str]:
-        """Return notes: how many items are left out, and why verdicts are missing."""
-        items, n_dropped = self.items, self.n_dropped()
-        dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
-        neither = int(self._n_without(2).sum())
-        notes = [dropped] if n_dropped else []
-        notes += [f"{plural(neither, 'item')} decided by neither"] if neither else []
-        versions = (self.grader, self.version), self.reference
-        # mention version numbers only if both versions belong to the same grader
-        names = [
-            " ".join(pair if self.grader == self.reference[0] else pair[:1]) for pair in versions
-        ]
-        sides = (
-            ("new", "status", "right_only", names[0]),
-            ("old", "old_status", "left_only", names[1]),
-        )
-        for verdict, status, absent, name in sides:
-            lacking = items[items[verdict].isna()]
-            if len(lacking):
-                reasons = lacking[status].mask(lacking["_graded_by"].eq(absent), "not graded")
-                notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
-        return notes
-
-
-def graded_versions(
+def _graded_versions(
     verdicts: pd.DataFrame,
-    names: list[str],
+    gold: pd.DataFrame | None,
+    reference_grader: Reference | None,
+    exclude_checks: str | Sequence[str],
     what: str,
     *,
-    exclude_checks: str | Sequence[str],
+    by: By = (),
+    columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
-    average: By = (),
-    agents: bool = True,
-) -> tuple[pd.DataFrame, str]:
-    """Check that each version has one round; add the columns of `clustered_verdicts`."""
-    how: dict[str, Any] = {"cases": cases, "average": average, "agents": agents}
+    **how: Any,
+) -> tuple[pd.DataFrame, Version, str]:
+    """Return the verdicts with gold and codes, the reference version, and a note.
+
+    Raise FrameError if a version has several rounds.
+    """
     how |= {"compared": GRADER, "graders": False}
-    verdicts, note = clustered_verdicts(verdicts, names, what, **how)
+    verdicts, note = clustered_verdicts(verdicts, by, what, cases=cases, **how)
     rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         version = rounds.index[rounds.to_numpy() > 1][0]
@@ -579,16 +467,36 @@ def graded_versions(
     if verdicts.empty:
         raise FrameError(f"{what}: the verdicts frame has no rows: nothing to compare.")
     verdicts = without_checks(verdicts, exclude_checks, what)
-    return verdicts.assign(grader_version=verdicts["grader_version"].fillna("")), note
+    if verdicts.empty:
+        raise FrameError("exclude_checks: every check is left out: nothing to compare.")
+    verdicts = verdicts.assign(grader_version=verdicts["grader_version"].fillna(""))
+    reference = _reference_version(verdicts, reference_grader)
+    return with_labels(verdicts, gold, [*listed(by), *columns]), reference, note
 
 
-def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
+def with_labels(
+    verdicts: pd.DataFrame, gold: pd.DataFrame | None, names: Sequence[str]
+) -> pd.DataFrame:
+    """Return the columns of a comparison: ``names``, gold labels, and codes of checks and sources.
+
+    A source is a check of a case and, if there are any, an agent and a run.
+    """
+    verdicts = verdicts.assign(gold=NAN)
+    if gold is not None:
+        labels = reference_labels(gold, "reliability")
+        verdicts = join_gold(verdicts, labels[[*ITEM, "gold"]])
+    check = [*CASE, "check_id"]
+    source = [*check, *verdicts.columns.intersection(["agent", "run"])]
+    codes = {"_check": group_codes(verdicts, check)[0], "_source": group_codes(verdicts, source)[0]}
+    codes["_item"] = verdicts.groupby(ITEM).ngroup()  # in the order of the ids
+    return verdicts[list(dict.fromkeys([*names, *_READ]))].assign(**codes)
+
+
+def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
     """Return the name and version of the reference.
 
     Raise FrameError unless ``reference_grader`` fits exactly one of at least two versions.
     """
-    if verdicts.empty:
-        raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
     labels = [" ".join(filter(None, pair)) for pair in versions]
     if reference_grader is None:
@@ -596,12 +504,20 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None
             f"reference_grader= is missing; there: {', '.join(labels)}. Name the grader with which "
             f"the others are compared, such as reference_grader={labels[0]!r}."
         )
-    name, number = _name_and_version(reference_grader)
-    matches = [pair for pair in versions if pair[0] == name and number in (None, pair[1])]
-    if not matches and reference_grader in labels:
-        matches = [versions[labels.index(str(reference_grader))]]
+    # accept lists, because JSON has no tuples
+    is_name = isinstance(reference_grader, str)
+    words = list(reference_grader) if isinstance(reference_grader, Sequence) else []
+    if not is_name and [type(word) for word in words] != [str, str]:
+        raise FrameError(
+            f"reference_grader: found {reference_grader!r}; allowed: the name of a grader, such as "
+            "'g1', or its name and version, such as ('g1', '2')."
+        )
+    name = reference_grader if is_name else words[0]
+    matches = [pair for pair in versions if pair[0] == name and (is_name or pair[1] == words[1])]
     if not matches:
-        hint = suggest(str(name), list(dict.fromkeys(grader for grader, _ in versions)))
+        matches = [pair for pair in versions if " ".join(filter(None, pair)) == reference_grader]
+    if not matches:
+        hint = suggest(name, list(dict.fromkeys(grader for grader, _ in versions)))
         raise FrameError(
             f"reference_grader: there is no grader {reference_grader!r}; "
             f"there: {', '.join(labels)}.{hint}"
@@ -620,33 +536,35 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None
     return matches[0]
 
 
-def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
-    """Split a reference grader into name and version; accept lists, because JSON has no tuples."""
-    if isinstance(reference_grader, str):
-        return reference_grader, None
-    parts = list(reference_grader) if isinstance(reference_grader, Sequence) else []
-    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-        raise FrameError(
-            f"reference_grader: found {reference_grader!r}; allowed: the name of a grader, such as "
-            "'g1', or its name and version, such as ('g1', '2')."
-        )
-    return parts[0], parts[1]
+def _pairs_with_reference(
+    part: pd.DataFrame, reference: Version
+) -> Iterator[tuple[tuple[Version, Version], pd.DataFrame]]:
+    """Yield each version with the reference, and their items."""
+    of_version = {name: rows for name, rows in part.groupby(VERSION, sort=False, observed=True)}
+    old = of_version.pop(reference, part.head(0))
+    for version, rows in of_version.items():
+        yield (version, reference), paired_items(rows, old)
 
 
-def pairs_with_reference(
-    part: pd.DataFrame, reference: Version, labels: pd.DataFrame | None
-) -> Iterator[Pair]:
-    """Yield a `Pair` for each version except the reference, with the gold labels of its items."""
-    old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
-    names = {"verdict": "old", "rationale": "old_rationale", "status": "old_status"}
-    old = old[[*ITEM, *names]].rename(columns=names)
-    for (grader, version), rows in part.groupby(VERSION, sort=False, observed=True):
-        if (grader, version) == reference:
-            continue
-        items = rows.rename(columns={"verdict": "new"})
-        items = items.merge(old, on=ITEM, how="outer", indicator="_graded_by")
-        if labels is not None:
-            items = join_gold(items.drop(columns="gold", errors="ignore"), labels[[*ITEM, "gold"]])
-        else:
-            items["gold"] = np.nan
-        yield Pair(str(grader), str(version), reference, items)
+def paired_items(rows: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Join the verdicts of two graders; return one row per item that one of them graded.
+
+    The verdicts are in the columns ``new`` and ``old``, NaN if missing. ``_check`` is NaN if the
+    new grader did not grade the item, and ``_old_check`` if the old one did not.
+    """
+    names = {"verdict": "old", "status": "old_status", "rationale": "old_rationale"}
+    names["_check"] = "_old_check"
+    keys = ["_item", "gold"]
+    old = old[[*keys, *old.columns.intersection(list(names))]].rename(columns=names)
+    return rows.rename(columns={"verdict": "new"}).merge(old, on=keys, how="outer")
+
+
+def items_of_measure(items: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Select the items that a measure counts.
+
+    For a measure of agreement, 1 replaces a verdict that equals gold, and 0 another one.
+    """
+    if measure not in COUNTED:
+        return items
+    items = items[items["gold"].isin(COUNTED[measure])]
+    return items.assign(**{name: 1.0 - (items[name] - items["gold"]).abs() for name in _BOTH})

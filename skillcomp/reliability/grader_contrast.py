@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
-from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import require_frame
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
@@ -27,24 +23,21 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
-from skillcomp.frames.reference_labels import (
-    ITEM,
-    clustered_verdicts,
-    join_gold,
-    reference_labels,
+from skillcomp.frames.reference_labels import clustered_verdicts
+from skillcomp.reliability.drift import (
+    COUNTED,
+    Change,
+    items_of_measure,
+    paired_changes,
+    paired_items,
+    with_labels,
 )
-from skillcomp.reliability.drift import sample_of_checks, with_larger_p
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
-from skillcomp.stats.significance import clustered_midp, holm, mcnemar_midp, rank_sets
+from skillcomp.stats.significance import holm, rank_sets
 
-Floats = NDArray[np.float64]
-
-# for each measure, the gold label of the items that it counts (None: items with either label)
-_LABELS = {"agreement": None, "sensitivity": 1.0, "specificity": 0.0}
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
-_READ = [*ITEM, *CASE, "cluster", "cluster_by_name", "agent", "run"]
 _COUNTS = ["true_pass", "false_fail", "false_pass", "true_fail"]
 
 
@@ -153,8 +146,7 @@ def contrast(
         raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
     how: dict[str, Any] = {"cases": cases, "average": average, "compared": [between]}
     checked, together = clustered_verdicts(verdicts, names, what, **how)
-    labels = reference_labels(gold, "reliability")
-    checked = join_gold(checked, labels).dropna(subset=[between])
+    checked = with_labels(checked, gold, [*names, between]).dropna(subset=[between])
     _require_two(checked[between].unique(), between, what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(checked, names):
@@ -243,7 +235,7 @@ class _Compared(NamedTuple):
     ``itertools.combinations``.
     """
 
-    pairs: dict[str, list[tuple[Interval, dict[str, Any]]]]
+    pairs: dict[str, list[Change]]
     agreement: list[Interval]
     method: str
 
@@ -261,36 +253,35 @@ def _family_rows(
     compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per pair and measure, then one row per grader with its rank."""
-    pairs = list(combinations(range(len(levels)), 2))
-    for measure, intervals in compared.pairs.items():
-        adjusted = holm([interval.p_value for interval, _ in intervals])
-        for (first, second), (interval, columns), p in zip(pairs, intervals, adjusted, strict=True):
-            about = {between: levels[second], "reference": levels[first], "p_adjusted": float(p)}
+    pairs, n = list(combinations(levels, 2)), len(levels)
+    adjusted = {}
+    for measure, changes in compared.pairs.items():
+        adjusted[measure] = holm([interval.p_value for interval, _ in changes])
+        of_pairs = zip(pairs, changes, adjusted[measure], strict=True)
+        for (old, new), (interval, columns), p_value in of_pairs:
+            about = {between: new, "reference": old, "p_adjusted": p_value}
             yield row(f"{measure}_difference", interval, **columns) | about
-    n = len(levels)
-    differences, p_values = np.full((n, n), np.nan), np.full((n, n), np.nan)
-    for (first, second), (interval, _), p in zip(
-        pairs,
-        compared.pairs["agreement"],
-        holm([interval.p_value for interval, _ in compared.pairs["agreement"]]),
-        strict=True,
-    ):
-        differences[second, first], differences[first, second] = (
-            np.array([1, -1]) * interval.estimate
-        )
-        p_values[first, second] = p_values[second, first] = p
-    low, high = rank_sets(differences, p_values, ci_level=ci_level)
+    above = np.triu_indices(n, 1)
+    differences, p_values = np.full((2, n, n), NAN)
+    changes_of_agreement = [interval.estimate for interval, _ in compared.pairs["agreement"]]
+    differences.T[above] = np.round(
+        changes_of_agreement, 12
+    )  # equal rates differ by rounding errors
+    differences[above] = -differences.T[above]
+    p_values[above] = p_values.T[above] = adjusted["agreement"]
     unknown = np.isnan(differences).sum(axis=1) - 1
+    places = (
+        1.0 + (differences < 0).sum(axis=1),
+        *rank_sets(differences, p_values, ci_level=ci_level),
+    )
+    ranks = np.where(unknown < n - 1, places, NAN).T
     method = f"ranks from {plural(len(pairs), 'pair')}, Holm; {compared.method}"
-    places = np.where(unknown < n - 1, 1.0 + (differences < 0).sum(axis=1), NAN)
-    for k in np.argsort(places, kind="stable"):
-        own = compared.agreement[k]
-        note = f"not compared with {plural(int(unknown[k]), 'grader')}" if unknown[k] else ""
-        rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
-        if np.isfinite(places[k]):
-            place, ends = float(places[k]), (float(low[k]), float(high[k]))
-            rank = replace(rank, estimate=place, low=ends[0], high=ends[1])
-        rank = replace(rank, n_clusters=own.n_clusters)
+    for k in np.argsort(ranks[:, 0], kind="stable"):
+        own, note = compared.agreement[k], ""
+        if unknown[k]:
+            note = f"not compared with {plural(int(unknown[k]), 'grader')}"
+        sizes = (own.n, own.n_clusters)
+        rank = Interval(*ranks[k], ci_level, method, join_notes(note, own.note), *sizes)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 
 
@@ -298,77 +289,32 @@ def _compared_graders(
     part: pd.DataFrame, between: str, levels: list[Any], ci_level: float, rule: IntervalRule
 ) -> _Compared:
     """Compare all pairs of graders on their shared items with gold."""
-    part = part[part["gold"].notna()]
-    wide = part.pivot(index=ITEM, columns=between, values="verdict").reindex(columns=levels)
-    facts = part[[*(n for n in _READ if n in part.columns), "gold"]].drop_duplicates(ITEM)
-    facts = facts.set_index(ITEM, drop=False).loc[wide.index].reset_index(drop=True)
-    # use integer codes, because the rows are grouped by these columns again for every pair
-    names = facts.columns.intersection(["case_id", "check_id", "agent", "run"])
-    facts = facts.assign(**{name: pd.factorize(facts[name])[0] for name in names})
-    label = facts["gold"].to_numpy(dtype=float)
-    right = (label == wide.to_numpy(dtype=float).T).astype(float)
-    right[wide.isna().to_numpy().T] = NAN
-    samples: list[Sample] = []
-    pairs: dict[str, list[tuple[Any, ...]]] = {measure: [] for measure in _LABELS}
-    for first, second in combinations(range(len(levels)), 2):
-        old, new = right[first], right[second]
-        for measure, counted in _LABELS.items():
-            of_label = np.ones(len(label), bool) if counted is None else label == counted
-            both = of_label & np.isfinite(old) & np.isfinite(new)
-            dropped = int((of_label & (np.isfinite(old) ^ np.isfinite(new))).sum())
-            at, items = len(samples), facts[both].assign(new=new[both], old=old[both])
-            tests = []
-            for clusters in cluster_readings(items) if len(items) else ():
-                samples.append(sample_of_checks(items.assign(cluster=clusters)))
-                tests.append(
-                    clustered_midp(
-                        items["new"] > items["old"], items["new"] < items["old"], clusters
-                    )
-                )
-            pairs[measure].append((items, dropped, tests, at))
-    how: dict[str, Any] = {"quantity": DELTAS, "ci_level": ci_level, "interval": rule}
-    limits = bounded_means(samples, null=0.0, **how) if samples else []
-    made = {
-        measure: [_pair_interval(limits, ci_level, *pair) for pair in of_measure]
-        for measure, of_measure in pairs.items()
-    }
-    cluster = facts["cluster"].to_numpy()
+    labelled = part[part["gold"].notna()]
+    of_level = [labelled[labelled[between].eq(level)] for level in levels]
+    pairs = [paired_items(new, old) for old, new in combinations(of_level, 2)]
+    changes = {}
+    for measure in COUNTED:
+        parts = [(measure, items_of_measure(items, measure)) for items in pairs]
+        changes[measure] = [_noted(*change) for change in paired_changes(parts, ci_level, rule)]
     own = []
-    for values in right:
-        known = np.isfinite(values)
-        n, count = float(known.sum()), float(len(np.unique(cluster[known])))
-        rate = undefined("", "" if n else "no verdict on an item with gold", n=n)
-        rate = replace(rate, estimate=float(values[known].mean()) if n else NAN, n_clusters=count)
-        own.append(rate)
-    return _Compared(made, own, "McNemar's mid-p and intervals on the same items")
+    for rows in of_level:
+        known = rows.dropna(subset="verdict")
+        rate = undefined("", "" if len(known) else "no verdict on an item with gold", n=len(known))
+        right = known["verdict"].eq(known["gold"]).mean()
+        own.append(replace(rate, estimate=right, n_clusters=known["cluster"].nunique()))
+    return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
 
 
-def _pair_interval(
-    limits: list[Interval],
-    ci_level: float,
-    items: pd.DataFrame,
-    dropped: int,
-    tests: list[Any],
-    at: int,
-) -> tuple[Interval, dict[str, Any]]:
-    """Return the difference between two graders, and the further columns of the pair's row."""
-    note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
-    columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
-    if not tests:
-        why = join_notes("no such item has gold and both verdicts", note)
-        return undefined("paired difference", why, ci_level=ci_level, n=0.0), columns
-    readings = [
-        replace(
-            with_larger_p(limits[at + k], test),
-            n=float(len(items)),
-            note=join_notes(limits[at + k].note, test.note, note),
-        )
-        for k, test in enumerate(tests)
-    ]
-    gained, lost = (int((items["new"] * s > items["old"] * s).sum()) for s in (1, -1))
-    columns |= {"n_gained": gained, "n_lost": lost, "p_items": mcnemar_midp(gained, lost).p_value}
-    columns |= {"rate": items["new"].mean(), "reference_rate": items["old"].mean()}
-    return reduce(covering, readings), columns
+def _noted(interval: Interval, columns: dict[str, Any]) -> Change:
+    """Add notes on the items of a pair to an interval."""
+    n_dropped, notes = columns["n_dropped"], [interval.note]
+    if not interval.n:
+        notes.append("no such item has gold and both verdicts")
+    elif not columns["n_gained"] + columns["n_lost"]:
+        notes.append("no verdict flipped: p = 1")
+    if n_dropped:
+        notes.append(f"{plural(n_dropped, 'item')} decided by one of the two only")
+    return replace(interval, note=join_notes(*notes)), columns
 
 
 def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: str) -> _Compared:
@@ -386,7 +332,7 @@ def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: s
         shares = {"agreement": (numbers["agreed"], numbers["n"])}
         if (numbers["agreed"] > numbers["n"]).any():
             raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
-    made: dict[str, list[tuple[Interval, dict[str, Any]]]] = {}
+    made: dict[str, list[Change]] = {}
     for measure, (right, n) in shares.items():
         rates = [wilson(*pair, ci_level=ci_level) for pair in zip(right, n, strict=True)]
         made[measure] = []

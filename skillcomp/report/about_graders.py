@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pandas as pd
 
 from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.report import phrases as say
+from skillcomp.report.grader_findings import agent_start, change_text
 from skillcomp.report.phrases import Row
 from skillcomp.style import called
 
@@ -65,7 +65,7 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
 
 def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     """Name the graders that agree most and least with gold."""
-    raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
+    raw = say.known(say.rows_of(agreement, "raw_agreement"))
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     if raw.empty:
         yield "No agreement is known: sc.reliability.label_sheet draws checks to label."
@@ -83,7 +83,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
     Also name the graders that rank lower by kappa than by agreement.
     """
-    raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
+    raw = say.known(say.rows_of(agreement, "raw_agreement"), "ci_low")
     if raw.empty:
         return
     passes = raw["prevalence"].median() >= 0.5
@@ -95,7 +95,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     names = [f"{row['grader']} ({say.share(row)})" for _, row in lower.iterrows()]
     others = f"Not shown to agree more often than that: {say.listing(names)}" if names else ""
     yield f"{text} {others or 'Every grader is shown to agree more often than that'}."
-    kappa = agreement[agreement["measure"].eq("cohen_kappa")].dropna(subset=["estimate"])
+    kappa = say.known(say.rows_of(agreement, "cohen_kappa"))
     both = raw.merge(kappa, on="grader", suffixes=("", "_kappa"))
     for name in ("estimate", "estimate_kappa"):
         both[f"{name}_place"] = both[name].rank(method="min", ascending=False)
@@ -116,9 +116,9 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
     """Count the pairs of graders that differ significantly in agreement; list the other pairs."""
     if pairs.empty:
         return
-    ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])
-    pairs = pairs[pairs["measure"].eq("agreement_difference")]
-    rows = pairs.dropna(subset=["estimate", "p_adjusted"])
+    ranks = say.known(say.rows_of(pairs, "agreement_rank"))
+    pairs = say.rows_of(pairs, "agreement_difference")
+    rows = say.known(pairs, "p_adjusted")
     alike = rows[rows["p_adjusted"] > 1 - rows["ci_level"]]
     n, differ = len(pairs), len(rows) - len(alike)
     text = f"{differ} of {n} pair{say.plural(n)} of graders "
@@ -146,7 +146,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
-    known = ceilings.dropna(subset=["estimate", "ci_low"]).set_index("grader")
+    known = say.known(ceilings, "ci_low").set_index("grader")
     if known.empty:
         why = say.reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
         yield f"How closely a grader could agree is not known: {why}."
@@ -154,10 +154,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     rows = agreement[agreement["measure"].eq(_AC1) & agreement["labeller"].ne(ADJUDICATED)]
     rows = rows[rows["grader"].isin(known.index)].dropna(subset=["labeller", "estimate"])
     first = known.iloc[0]
-    yield (
-        f"The labellers agree with each other by AC1 {say.coefficient(first['estimate'])} "
-        f"[{say.coefficient(first['ci_low'])}, {say.coefficient(first['ci_high'])}]."
-    )
+    yield f"The labellers agree with each other by AC1 {say.coefficient_text(first)}."
     for labeller, part in rows.groupby("labeller", sort=False):
         limits = known.loc[part["grader"], ["ci_low", "ci_high"]].to_numpy()
         places = pd.Series("within", index=part["grader"])
@@ -172,33 +169,18 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
     """For each pair of graders, compare their false fails, and name the stricter grader."""
-    for start, name, reference, row in _pairs_of(drift, "sensitivity_change"):
-        if row["ci_low"] <= 0 <= row["ci_high"]:
-            yield (
-                f"{start}{name} and {reference} are not shown to differ in false fails: "
-                f"{say.change(say.complement_of(0, row))}."
-            )
-        else:
-            more = "fewer" if row["estimate"] > 0 else "more"
-            size = say.change(say.complement_of(0, row))
-            yield f"{start}{name} makes {more} false fails than {reference}: {size}."
-    for start, name, reference, row in _pairs_of(drift, "severity_shift"):
-        if row["ci_low"] <= 0 <= row["ci_high"]:
-            yield f"{start}{name} is not shown to be stricter or more lenient than {reference}."
-        else:
-            word = "stricter" if row["estimate"] > 0 else "more lenient"
-            yield f"{start}{name} is {word} than {reference} on the same checks."
-
-
-def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
-    """Yield the start of a sentence, both graders and the row, for each row of a measure.
-
-    Rows without an interval are skipped. The start names the agent; it is empty without agents.
-    """
-    rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
-    for _, row in rows.iterrows():
-        start = f"Answers by {row['agent']}: " if "agent" in row else ""
-        yield start, row["grader"], row["reference"], row
+    rows = drift.dropna(subset=["grader", "estimate", "ci_low"])
+    for _, row in say.rows_of(rows, "sensitivity_change").iterrows():
+        yield f"{change_text(row)}."
+    for _, row in say.rows_of(rows, "severity_shift").iterrows():
+        reference = row["reference"]
+        text = say.direction(
+            row,
+            f"is stricter than {reference} on the same checks",
+            f"is more lenient than {reference} on the same checks",
+            f"is not shown to be stricter or more lenient than {reference}",
+        )
+        yield f"{agent_start(row)}{row['grader']} {text}."
 
 
 def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
@@ -219,9 +201,9 @@ def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
 
 def _rule_sentences(rates: pd.DataFrame) -> Iterator[str]:
     """Name the mechanical rules that each grader breaks most often."""
-    for keys, part in _parts_by(rates, "grader", "agent"):
+    for keys, part in say.parts_by(rates, "grader", "agent"):
         name = _source_text(keys) + ("," if len(keys) > 1 else "")
-        rows = part.dropna(subset=["estimate"])
+        rows = say.known(part)
         rows = rows[~rows["measure"].isin(_NO_BREACH)]
         broken = rows[rows["estimate"].gt(0)].sort_values("estimate", ascending=False)
         if rows.empty:
@@ -241,7 +223,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
     """Name the most frequent failure mode under each condition."""
     if rates.empty:
         yield "No check failed, so there are no failure modes."
-    for (condition, *agent), part in _parts_by(rates, "condition", "agent"):
+    for (condition, *agent), part in say.parts_by(rates, "condition", "agent"):
         row = say.by_measure(part)
         rest = row.pop(_NONE, None)
         n = part["n"].max()
@@ -264,7 +246,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
     """List effects of biases: significant after adjustment, significant only before, unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
-    effects = rows.dropna(subset=["estimate", "ci_low"])
+    effects = say.known(rows, "ci_low")
     alpha = 1 - effects["ci_level"]
     apart = effects["ci_low"].gt(0) | effects["ci_high"].lt(0)
     shown = apart & effects["p_adjusted"].lt(alpha)
@@ -289,14 +271,13 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
 def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
     """For checks with the same gold label, compare a grader's pass rates by condition."""
     rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
-    by = [name for name in ("grader", "agent", "condition") if name in rows]
-    for keys, part in rows.dropna(subset=["estimate", "ci_low"]).groupby(by, sort=False):
-        *who, condition = keys
+    rows = say.known(rows, "ci_low")
+    for (*who, condition), part in say.parts_by(rows, "grader", "agent", "condition"):
         parts = []
         for _, row in part.iterrows():
             gold = "gold passes" if row["stratum"] == "gold pass" else "gold fails"
-            word = _shown_word(row, "more lenient", "stricter", "no difference is shown")
-            parts.append(f"of checks that {gold} {_points(row)} ({word})")
+            word = say.direction(row, "more lenient", "stricter", "no difference is shown")
+            parts.append(f"of checks that {gold} {say.points(row)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: share passed {', '.join(parts)}."
 
@@ -315,8 +296,8 @@ def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
         text += f"{n:,.0f} verdicts: {row['n_to_pass']:,.0f} to PASS, "
         text += f"{row['n_to_fail']:,.0f} to FAIL"
         if say.has_estimate(row):
-            word = _shown_word(row, "a shift to PASS", "a shift to FAIL", "no shift is shown")
-            text += f"; {_points(row)}, {word}"
+            word = say.direction(row, "a shift to PASS", "a shift to FAIL", "no shift is shown")
+            text += f"; {say.points(row)}, {word}"
         yield f"{text}."
 
 
@@ -324,7 +305,7 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
     """Describe how often a pairwise judge keeps its choice when the order is swapped."""
     if position.empty:
         yield "There are no pairwise judgements: sc.live.compare makes them, in both orders."
-    for keys, part in _parts_by(position, "grader"):
+    for keys, part in say.parts_by(position, "grader"):
         name, row = _source_text(keys), say.by_measure(part)
         kept, first = row.get("position_consistency"), row.get("position_points")
         once = row.get("first_wins")
@@ -341,13 +322,13 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
             continue
         text = f"{name} keeps its choice in {say.share(kept, 'pairs')}"
         if say.has_estimate(first):
-            word = _shown_word(
+            word = say.direction(
                 first,
                 "the answer shown first is preferred",
                 "the answer shown second is preferred",
                 "no preference for a place is shown",
             )
-            text += f"; being shown first is worth {_points(first)}: {word}"
+            text += f"; being shown first is worth {say.points(first)}: {word}"
         yield f"{text}."
 
 
@@ -357,13 +338,11 @@ def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
     rows = errors[errors["measure"].isin(list(measures))].dropna(subset=["estimate", "ci_low"])
     if rows.empty:
         yield "Whether the errors of a grader differ between conditions is not known."
-    by = [name for name in ("grader", "agent", "condition") if name in rows]
-    for keys, part in rows.groupby(by, sort=False):
-        *who, condition = keys
+    for (*who, condition), part in say.parts_by(rows, "grader", "agent", "condition"):
         parts = []
         for _, row in part.iterrows():
             reverse = say.complement_of(0, row)
-            word = _shown_word(reverse, "more", "fewer", "no difference is shown")
+            word = say.direction(reverse, "more", "fewer", "no difference is shown")
             parts.append(f"{measures[row['measure']]} {say.change(reverse)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: {', '.join(parts)}."
@@ -371,7 +350,7 @@ def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
 
 def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
     """Compare the conclusions before and after the correction, by grader or by skill."""
-    columns = [name for name in ("skill", "grader", "agent", "condition") if name in corrected]
+    columns = say.columns_of(corrected, "skill", "grader", "agent", "condition")
     by = [name for name in columns if corrected[name].nunique() > 1] or columns[:1]
     changes, moved = list[str](), list[float]()
     why: dict[tuple[str, str], list[str]] = {}
@@ -379,16 +358,15 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
         first, *others = map(called, keys)
         condition = f" under {others.pop()}" if others and by[-1] == "condition" else ""
         label = ", ".join([first, *others])
-        raw = say.by_measure(part, "estimator").get("naive")
-        best = part[part["recommended"].fillna(False).astype(bool)]
-        if not say.has_estimate(raw) or best.empty or pd.isna(best["estimate"].iloc[0]):
+        raw, best = say.naive_and_best(part)
+        if raw is None or best is None:
             reason = say.reason(part.iloc[0], "reason")
             why.setdefault((condition, reason), []).append(label)
             continue
         before, after = (
-            _shown_word(row, "a gain", "a loss", "no change shown") for row in (raw, best.iloc[0])
+            say.direction(row, "a gain", "a loss", "no change shown") for row in (raw, best)
         )
-        moved.append(float(abs(best["estimate"].iloc[0] - raw["estimate"])))
+        moved.append(float(abs(best["estimate"] - raw["estimate"])))
         if before != after:
             changes.append(f"{label}{condition} ({before} before, {after} after)")
     if moved:
@@ -403,28 +381,9 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
         yield f"{start}: {reason}."
 
 
-def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Group a frame by those `names` that are columns; yield values and rows of each group."""
-    by = [name for name in names if name in frame]
-    yield from frame.groupby(by, sort=False) if by else [((), frame)]
-
-
 def _source_text(names: Sequence[object]) -> str:
     """Name the grader and, if there are several agents, the agent that answered."""
     return ", answers by ".join(map(str, names)) or "The grader"
-
-
-def _shown_word(row: Row, above: str, below: str, open_: str) -> str:
-    """Return a word for an interval above zero, below zero or around zero."""
-    if pd.isna(row["ci_low"]) or row["ci_low"] <= 0 <= row["ci_high"]:
-        return open_
-    return above if row["ci_low"] > 0 else below
-
-
-def _points(row: Row) -> str:
-    """Format an estimate in percentage points, such as "+3 points [−2, 8]"."""
-    ends = ("estimate", "ci_low", "ci_high")
-    return say.change(pd.Series({end: row[end] / 100 for end in ends}))
 
 
 def _bias_name(row: Row) -> str:
@@ -434,8 +393,8 @@ def _bias_name(row: Row) -> str:
 
 def _effect_text(row: Row) -> str:
     """Describe an effect: grader, bias, size and what one unit of the feature means."""
-    start = ", ".join(str(row[name]) for name in ("grader", "agent") if name in row)
-    text = f"{start}, {_bias_name(row)}: {_points(row)}"
+    start = ", ".join(str(row[name]) for name in say.columns_of(row, "grader", "agent"))
+    text = f"{start}, {_bias_name(row)}: {say.points(row)}"
     return text if not isinstance(row.get("per"), str) else f"{text} per {row['per']}"
 
 

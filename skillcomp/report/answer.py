@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +37,7 @@ from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
+from skillcomp.report import phrases as say
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
 from skillcomp.report.findings import findings, main_rows
@@ -44,6 +45,7 @@ from skillcomp.report.study_data import (
     StudyData,
     StudyEstimates,
     add_facts_on_grading,
+    in_order_of,
     opened,
     study_data,
 )
@@ -144,8 +146,7 @@ class Answer:
             return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
         rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
-        places = {name: place for place, name in enumerate(dict.fromkeys(rows["group"]))}
-        return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
+        return in_order_of(rows, "group", rows["group"])
 
     def draw(self, skills: list[str], width: str = "text") -> Any:
         """Draw the headline figure of skills; `width` is as in :func:`skillcomp.style.figure`."""
@@ -241,7 +242,11 @@ def answer(
     study = opened(study)
     data = replace(study_data(study, round), tokenizer=tokenizer)
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
-    attempts = _asked_attempts(study, data.attempts, asked)
+    if asked is None and isinstance(study, RunStore):
+        attempts = with_planned(data.attempts, study)
+    else:
+        asked = _with_conditions_named(asked, data.attempts)
+        attempts = with_asked(data.attempts, asked, "report")
     estimates = StudyEstimates()
     if len(data.facts.get("problems", ())):
         estimates.frames["problems"] = data.facts["problems"]
@@ -251,16 +256,26 @@ def answer(
         return _answer_on_triggers(estimates, data)
     draw = data.gold_design(gold_drawn, drawn_by)
     labelled = len(gold) and len(verdicts)
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "average": ["agent"], **draw}
-    how["quantities"] = [*FOUR, "gwet_ac1"]
-    estimates.add("agreement", labelled, reliability.agreement, verdicts, gold, **how)
+    estimates.add(
+        "agreement",
+        labelled,
+        reliability.agreement,
+        verdicts,
+        gold,
+        by=["grader"],
+        cases=cases,
+        average=["agent"],
+        quantities=[*FOUR, "gwet_ac1"],
+        **draw,
+    )
     chosen = data.grader_to_report(grader, estimates.frames.get("agreement"))
     add_facts_on_grading(estimates, data, round)
     on_screens = partial(_answer_on_screens, estimates, data, chosen, grader is not None, draw)
     if verdicts.empty or data.is_of_pairs:
         return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons.")
-    filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
-    outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
+    outcomes = _with_agents_named(
+        frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
+    )
     mine = outcomes[outcomes["grader"].eq(chosen)]
     try:
         reference = default_reference(mine, reference)
@@ -274,15 +289,41 @@ def answer(
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
-    how = {"by": by, "reference": reference}
-    rates = corrected_rates(mine, corrected, gold, attempts, **how, correct=shared)
-    how |= {"assume_missing": assume_missing, "interval": interval}
-    decide = partial(_add_decided, mine=mine, rates=rates, **how)
-    decide(estimates, margin=margin)
+    rates = corrected_rates(
+        mine, corrected, gold, attempts, by=by, reference=reference, correct=shared
+    )
+
+    def decide(results: StudyEstimates, other: float) -> None:
+        try:
+            decided, reason = decided_with(
+                mine,
+                *rates,
+                by=by,
+                reference=reference,
+                margin=other,
+                assume_missing=assume_missing,
+                interval=interval,
+            )
+        except SkillcompError as error:
+            raise StudyError(f"report: {error}") from error
+        results.frames["decided"] = _skills_by_effect(decided)
+        if reason:
+            results.missing["corrections"] = reason
+
+    decide(estimates, margin)
     _add_skills(estimates, mine, attempts, reference, agents, interval)
     overall = len(gold) and "overall" in estimates.frames and not agents
-    how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
-    estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
+    estimates.add(
+        "overall_corrected",
+        overall,
+        correction.delta,
+        corrected,
+        gold,
+        by=["grader"],
+        value="passed",
+        reference=reference,
+        **shared,
+    )
     if len(gold) and agents and "overall" in estimates.frames:
         # correction.delta cannot average agents; the empty frame makes the sentence on all skills
         # say "not corrected"
@@ -291,34 +332,35 @@ def answer(
     if "overall_corrected" in estimates.frames:
         rows = estimates.frames["overall_corrected"]
         estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]
-    if isinstance(study, RunStore):
-        _add_structure(estimates, study, mine, attempts, agents)
+    if isinstance(study, RunStore) and (design := study.manifest.get("design")):
+        estimates.add("effects", True, structure.factorial, mine, design, average=agents)
+        explain = partial(structure.score_association, attempts=attempts)
+        estimates.add("explained", True, explain, mine, study.skills)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
-    facts = {"skills": mine["skill"].nunique(), "cases": len(cases)}
-    facts |= {"attempts": len(data.attempts), "graders": len(data.graders)}
-    facts |= {"verdicts": len(verdicts), "gold labels": len(gold)}
+    facts = {
+        "skills": mine["skill"].nunique(),
+        "cases": len(cases),
+        "attempts": len(data.attempts),
+        "graders": len(data.graders),
+        "verdicts": len(verdicts),
+        "gold labels": len(gold),
+    }
     further = StudyEstimates({**estimates.frames})
     screens = study_screens(data, further, chosen, skip="grader study", design=draw)
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
     by_case = skillverdicts.cases(mine, by=by, reference=reference)
-    answers: dict[float, Answer] = {}
 
+    @cache
     def with_margin(other: float) -> Answer:
-        if other not in answers:
-            again = StudyEstimates({**estimates.frames}, {**estimates.missing})
-            for results in (again.frames, again.missing):
-                results.pop("needed", None)
-            decide(again, margin=other)
-            answers[other] = finished(again)
-        return answers[other]
-
-    def finished(results: StudyEstimates) -> Answer:
+        results = StudyEstimates({**estimates.frames}, {**estimates.missing})
+        if other != margin:
+            decide(results, other)
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
         # leave out the limits, because each screen on the page shows its own
@@ -328,23 +370,17 @@ def answer(
         every = {**further.frames, **results.frames}
         return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)
 
-    answers[margin] = finished(estimates)
-    return answers[margin]
-
-
-def _asked_attempts(
-    study: RunStore | Frames, attempts: pd.DataFrame, asked: pd.DataFrame | None
-) -> pd.DataFrame:
-    """Add the planned attempts that are missing; `asked` or the plan of a store lists them."""
-    if asked is None and isinstance(study, RunStore):
-        return with_planned(attempts, study)
-    return with_asked(attempts, _with_conditions_named(asked, attempts), "report")
+    return with_margin(margin)
 
 
 def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
     """Return the answer of a study that only records which skills fired."""
-    facts = {"skills": data.cases["skill"].nunique(), "cases": len(data.cases)}
-    facts |= {"attempts": len(data.attempts), "verdicts": len(data.verdicts)}
+    facts = {
+        "skills": data.cases["skill"].nunique(),
+        "cases": len(data.cases),
+        "attempts": len(data.attempts),
+        "verdicts": len(data.verdicts),
+    }
     sentences = findings(None, missing=estimates.missing, **estimates.frames)
     present = {name: count for name, count in facts.items() if count}
     return Answer(sentences, estimates.frames, {}, "", present)
@@ -369,37 +405,6 @@ def _answer_on_screens(
     why = "no conditions are compared." if unnamed else reason
     sentences = with_sentence(sentences, "limits", f"Whether a skill helps is not known: {why}")
     return Answer(sentences, estimates.frames, {}, grader, data.sizes(), screens)
-
-
-def _add_decided(
-    into: StudyEstimates,
-    /,
-    *,
-    mine: pd.DataFrame,
-    rates: tuple[pd.DataFrame | None, str],
-    **how: Any,
-) -> None:
-    try:
-        decided, reason = decided_with(mine, *rates, **how)
-    except SkillcompError as error:
-        raise StudyError(f"report: {error}") from error
-    into.frames["decided"] = _skills_by_effect(decided)
-    if reason:
-        into.missing["corrections"] = reason
-
-
-def _add_structure(
-    estimates: StudyEstimates,
-    study: RunStore,
-    outcomes: pd.DataFrame,
-    attempts: pd.DataFrame,
-    agents: list[str],
-) -> None:
-    """Add the effects of a factorial study, and how well structure scores explain outcomes."""
-    if design := study.manifest.get("design"):
-        estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
-        explain = structure.score_association
-        estimates.add("explained", True, explain, outcomes, study.skills, attempts=attempts)
 
 
 def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
@@ -446,10 +451,18 @@ def _add_graders(
 ) -> None:
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
-    against: dict[str, Any] = {"reference_grader": chosen, "cases": how["cases"]}
     compared = _with_agents_named(verdicts)
     by = ["agent"] if compared["agent"].nunique() > 1 else []
-    into.add("drift", several, reliability.drift, compared, labels, **against, by=by)
+    into.add(
+        "drift",
+        several,
+        reliability.drift,
+        compared,
+        labels,
+        reference_grader=chosen,
+        cases=how["cases"],
+        by=by,
+    )
     compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
     how |= {"by": ["grader", *agents], "reference": conditions[0]}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
@@ -469,12 +482,25 @@ def _add_skills(
     others = mine[mine["condition"].ne(reference)]
     for name in ("placebo", "previous"):
         possible = name in set(others["condition"]) and others["condition"].nunique() > 1
-        against: dict[str, Any] = {"by": ["skill", *agents], "reference": name}
-        against["interval"] = interval
-        into.add(name, possible, deltas.paired, others, **against)
+        into.add(
+            name,
+            possible,
+            deltas.paired,
+            others,
+            by=["skill", *agents],
+            reference=name,
+            interval=interval,
+        )
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
     tagged = mine["comprehension_dimension"].notna().any()
-    into.add("dimensions", tagged and not agents, deltas.by_dimension, mine, reference=reference)
+    into.add(
+        "dimensions",
+        tagged and not agents,
+        deltas.paired,
+        mine,
+        by=["comprehension_dimension"],
+        reference=reference,
+    )
     spent = attempts[_AMOUNTS].notna().any(axis=None)
     into.add("price", spent, deltas.price, mine, attempts, by=agents, reference=reference)
 
@@ -495,20 +521,22 @@ def _add_cases_needed(
     confirmed = decided["verdict_uncorrected"].eq("undetermined")
     undecided = decided[decided["verdict"].eq("undetermined") & ~overturned & confirmed]
     skills = undecided["skill"].unique()
-    how: dict[str, Any] = {"by": by, "reference": conditions[0], "n_studies": _N_STUDIES}
-    how["interval"] = interval
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
-    repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
-
-    def needed() -> pd.DataFrame:
-        n_repeats = max(int(repeats.median()), 1)
-        return _cases_for_verdicts(undecided, outcomes, n_repeats, **how)
-
-    into.add("needed", len(repeats), needed)
+    into.add(
+        "needed",
+        len(outcomes),
+        _cases_for_verdicts,
+        undecided,
+        outcomes,
+        by=by,
+        reference=conditions[0],
+        n_studies=_N_STUDIES,
+        interval=interval,
+    )
 
 
 def _cases_for_verdicts(
-    undecided: pd.DataFrame, outcomes: pd.DataFrame, n_repeats: int, *, by: list[str], **how: Any
+    undecided: pd.DataFrame, outcomes: pd.DataFrame, *, by: list[str], **how: Any
 ) -> pd.DataFrame:
     """Estimate how many cases would settle each verdict if the true change is as observed.
 
@@ -517,7 +545,8 @@ def _cases_for_verdicts(
     is smaller, within it.
     """
     pilot = planning.variance_components(outcomes, by=by, reference=how["reference"])
-    how |= {"n_skills": 1, "n_repeats": n_repeats}
+    repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
+    how["n_repeats"] = max(int(repeats.median()), 1)
     frames = []
     for _, verdict in undecided.iterrows():
         keys = [*by, "condition"]
@@ -529,9 +558,10 @@ def _cases_for_verdicts(
         if abs(size) >= margin and pd.notna(verdict["p_limit"]):
             levels = {0.0: 1.0 - verdict["p_limit"], **levels}
         for beyond, ci_level in levels.items():
-            plan: dict[str, Any] = {"margin": beyond, "ci_level": ci_level, **how}
-            frame = planning.cases_needed(part, by=by, size=size, **plan)
-            frames.append(frame[frame["measure"].eq("cases_per_skill")].assign(margin=beyond))
+            frame = planning.cases_needed(
+                part, by=by, size=size, n_skills=1, margin=beyond, ci_level=ci_level, **how
+            )
+            frames.append(say.rows_of(frame, "cases_per_skill").assign(margin=beyond))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
@@ -555,9 +585,8 @@ def _skills_by_effect(decided: pd.DataFrame) -> pd.DataFrame:
     main = decided[decided["condition"].eq("skill")]
     main = main if len(main) else decided
     names = main.sort_values("estimate", ascending=False, kind="stable")["skill"]
-    place = {name: at for at, name in enumerate(dict.fromkeys([*names, *decided["skill"]]))}
-    in_order = decided.sort_values("skill", key=lambda skills: skills.map(place), kind="stable")
-    return in_order.reset_index(drop=True)
+    order = [*names, *decided["skill"]]
+    return in_order_of(decided, "skill", order).reset_index(drop=True)
 
 
 def _groups_of_skills(folder: Path) -> dict[str, str]:

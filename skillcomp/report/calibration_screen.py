@@ -10,9 +10,8 @@ import pandas as pd
 from skillcomp import overlap, plots
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
-from skillcomp.report.first_screen import rate_text
 from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.report.study_screen import StudyScreen, cell_table, topic_sentences
 from skillcomp.style import called
 
 
@@ -32,18 +31,17 @@ def calibration_screen(
     """
     # in a skill study, a chapter calibrates on the answers, so leave the answers out here
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
-    about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
-    about["tokenizer"] = data.tokenizer
-    results.add("calibration", True, _calibration, data, with_answers=alone, **about)
+    results.add("calibration", True, _calibration, data, with_answers=alone)
     cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure"]))
     chosen = _chosen_row(cut)
     rows = cut.iloc[:0]
     if chosen is not None:
         rows = cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])]
-        rows = rows.dropna(subset=["estimate"]).assign(name=_names_of(rows))
+        rows = say.known(rows).assign(name=_names_of(rows))
         rows = rows.dropna(subset=["name"]).assign(n=rows["n_texts"])
     headline = _headline(cut, chosen, rows, results)
-    sentences = [("limits", text) for text in _limit_sentences(data, cut, chosen, results)]
+    limits = _limit_sentences(data, cut, chosen)
+    sentences = topic_sentences({"limits": limits}, results.missing)
     table = cell_table([_cells(row) for _, row in rows.iterrows()])
     caption = "Copies found and texts flagged falsely, by length of the n-gram."
     return StudyScreen(
@@ -51,19 +49,20 @@ def calibration_screen(
     )
 
 
-def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.DataFrame:
+def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
     """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
-    if not with_answers:
-        return overlap.calibrate(**about)
-    how = {name: about[name] for name in ("skills", "tokenizer")}
-    shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
-    return overlap.calibrate(shared, data.attempts, **about)
+    how: dict[str, Any] = {"skills": data.skills, "tokenizer": data.tokenizer}
+    answers: list[pd.DataFrame] = []
+    if with_answers:
+        shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
+        answers = [shared, data.attempts]
+    return overlap.calibrate(*answers, passages=data.passages, n_resamples=200, **how)
 
 
 def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
     """Return the row of the chosen length or, if none was chosen, of the estimated length."""
     for measure in ("chosen_n", "estimated_n"):
-        rows = cut[cut["measure"].eq(measure)]
+        rows = say.rows_of(cut, measure)
         if len(rows) and pd.notna(rows["n"].iloc[0]):
             return rows.iloc[0]
     return None
@@ -100,22 +99,18 @@ def _headline(
 
 
 def _cells(row: say.Row) -> dict[str, str]:
-    flagged = rate_text(row)
+    flagged = say.rate_text(row)
     cells = {"Texts": called(row["name"]), "Flagged": flagged, "Number": f"{row['n']:,.0f}"}
     cells["Documents"] = f"{row['n_clusters']:,.0f}"
     limit = "" if pd.isna(row["limit"]) else f"at most {say.rate(row['limit'])}"
     return cells | {"Limit": f"{limit}, kept" if row["keeps_limit"] is True else limit}
 
 
-def _limit_sentences(
-    data: StudyData, cut: pd.DataFrame, chosen: say.Row | None, results: StudyEstimates
-) -> Iterator[str]:
+def _limit_sentences(data: StudyData, cut: pd.DataFrame, chosen: say.Row | None) -> Iterator[str]:
     """Name what limits the calibration, and what shared n-grams cannot show."""
-    rows = cut[cut["measure"].eq("chosen_n")]
+    rows = say.rows_of(cut, "chosen_n")
     if len(rows) and pd.isna(rows["n"].iloc[0]) and chosen is not None:
         yield f"Whether the limit of false flags is kept is not known: {say.reason(rows.iloc[0])}."
     if data.attempts.empty:
         yield "How often answers copy is not known: there are no answers, only passages."
     yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
-    for name, reason in results.missing.items():
-        yield f"{name.capitalize()}: {reason}"

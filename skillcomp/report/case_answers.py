@@ -87,7 +87,7 @@ class Answers:
         repeat: int,
         checks: Sequence[str] | None = None,
         *,
-        lit: Collection[tuple[str, str, str]] = (),
+        lit: Collection[Item] = (),
     ) -> Markup:
         """Render a case as HTML, with all answers of one repeat side by side.
 
@@ -144,7 +144,7 @@ class Answers:
         repeat: int | None = None,
         checks: Sequence[str] | None = None,
         *,
-        lit: Collection[tuple[str, str, str]] = (),
+        lit: Collection[Item] = (),
     ) -> list[Row]:
         """Return one panel (a dictionary) for each answer to a case; by default, of all repeats.
 
@@ -177,7 +177,7 @@ class Answers:
         name: str,
         verdicts: Sequence[Row],
         several: bool,
-        lit: Collection[tuple[str, str, str]],
+        lit: Collection[Item],
     ) -> Row:
         answer, notes, quotes = html.text(attempt["answer"]), [], []
         normalised = normalise_quote(answer or "")
@@ -194,16 +194,29 @@ class Answers:
             if quote is None and why is None:
                 continue
             lost = bool(quote and answer and normalise_quote(quote) not in normalised)
-            note = {"who": row["grader"], "check": row["check_id"] if several else None}
-            note |= {"quote": quote, "why": why, "lost": lost, "open": is_lit and not several}
+            note = {
+                "who": row["grader"],
+                "check": row["check_id"] if several else None,
+                "quote": quote,
+                "why": why,
+                "lost": lost,
+                "open": is_lit and not several,
+            }
             notes.append(note | word)
         parts: list[html.Piece] = []
         if answer is not None:
             copies = self._cached_spans(answer, attempt["skill"], attempt["case_id"])
             parts = html.pieces(answer, html.quote_spans(answer, quotes), copies)
-        panel = {"id": attempt["attempt_id"], "condition": str(attempt["condition"]), "name": name}
-        panel |= {"agent": html.text(attempt["agent"]), "repeat": _repeat_of(attempt)}
-        return panel | {"pieces": parts, "notes": notes, "verdicts": cells}
+        return {
+            "id": attempt["attempt_id"],
+            "condition": str(attempt["condition"]),
+            "name": name,
+            "agent": html.text(attempt["agent"]),
+            "repeat": _repeat_of(attempt),
+            "pieces": parts,
+            "notes": notes,
+            "verdicts": cells,
+        }
 
     def gold_cells(self, attempt: str, name: str) -> list[Row]:
         """Return the gold labels of an attempt on a check in words, with their labellers."""

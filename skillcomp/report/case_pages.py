@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
-from skillcomp.report.case_answers import Answers
-from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
-from skillcomp.report.escaped_text import Piece, absent, render, visible
+from skillcomp.report.case_answers import Answers, Item, Row
+from skillcomp.report.default_grader import default_grader, default_reference
+from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
 from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
-from skillcomp.report.study_data import opened
+from skillcomp.report.study_data import opened, study_data
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
 _ROW_SIZE = 700  # A row in the list of cases has about this number of characters.
@@ -90,14 +89,14 @@ def write_case_pages(
         with old.open("rb") as file:
             if _GENERATOR in file.read(400):
                 old.unlink()
-    skills = list(dict.fromkeys(skill for skill, _ in data.keys))
-    stems = dict(zip(skills, _file_stems(skills), strict=True))
-    shared = {"report": report, "pages_of": {name: f"{stems[name]}.html" for name in skills}}
+    keys_of: dict[str, list[Key]] = {}
+    for key in data.keys:
+        keys_of.setdefault(key[0], []).append(key)
+    stems = dict(zip(keys_of, _file_stems(keys_of), strict=True))
+    shared = {"report": report, "pages_of": {name: f"{stems[name]}.html" for name in keys_of}}
     rows = []
-    for skill in skills:
-        keys = [key for key in data.keys if key[0] == skill]
-        pages = _pages_of_skill(data, keys, stems[skill], shared)
-        for name, html in pages:
+    for skill, keys in keys_of.items():
+        for name, html in _pages_of_skill(data, keys, stems[skill], shared):
             replace_file(folder / name, html.encode())
         rows.append({"skill": skill, "n_cases": len(keys), "page": f"{stems[skill]}.html"})
     columns = {"skill": "str", "n_cases": "int64", "page": "str"}
@@ -111,7 +110,7 @@ class _CaseData:
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
-    lines: Mapping[Key, list[dict[str, Any]]]  # Per agent: passes by condition, and the change.
+    lines: Mapping[Key, list[Row]]  # Per agent: passes by condition, and the change.
     # Filter codes, such as 0.1.n for condition 0, grader 1 and the state n (unknown).
     hits: Mapping[Key, list[str]]
     graders: list[str]
@@ -123,20 +122,13 @@ class _CaseData:
 def _read_study(
     study: RunStore | Frames, grader: str | None, reference: str | None, round: int, checks: Checks
 ) -> _CaseData:
-    described = None
-    if isinstance(study, Frames):
-        cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
-    else:
-        cases, attempts = frames.cases(study), frames.attempts(study)
-        verdicts, gold = frames.verdicts(study, round="all"), frames.gold(study)
-        described = frames.checks(study)
-    of_round = verdicts["round"].fillna(1).eq(round)
-    # name the graders before a round is selected, so that they have the same names as in the answer
-    verdicts = grader_versions(verdicts)
-    verdicts = verdicts[of_round] if of_round.any() else verdicts
+    data = study_data(study, round)
+    cases, attempts, gold = data.cases, data.attempts, data.gold
+    described = None if isinstance(study, Frames) else frames.checks(study)
+    verdicts = data.every if data.verdicts.empty else data.verdicts
     graders = ordered(verdicts["grader"].dropna())
     first = default_grader(verdicts, grader, gold=gold) if graders else ""
-    graders = [first, *(name for name in graders if name != first)] if graders else []
+    graders = list(dict.fromkeys([first, *graders])) if graders else []
     conditions = ordered(pd.concat([attempts["condition"], verdicts["condition"]]))
     answers = Answers(attempts, verdicts, gold, cases, described, None, 6)
     rates, deltas, unknown, problem = _changes(verdicts, cases, attempts, first, reference, checks)
@@ -151,12 +143,16 @@ def _read_study(
         (row["skill"], row["case_id"]): [str(row[n]) for n in _FACTS if not absent(row[n])]
         for row in cases[[*CASE, *_FACTS]].to_dict("records")
     }
-    notes = [problem] if problem else []
     lacking = {"prompts": cases["prompt"], "answers": attempts["answer"]}
-    absent_texts = [name for name, texts in lacking.items() if not texts.notna().any()]
-    if absent_texts:
-        notes.append(f"The data have no {' and no '.join(absent_texts)}.")
-    order = "in the order of the study" if rates.empty else _order_in_words(main)
+    absent_texts = [name for name, texts in lacking.items() if texts.isna().all()]
+    lack = f"The data have no {' and no '.join(absent_texts)}." if absent_texts else ""
+    notes = list(filter(None, [problem, lack]))
+    order = "in the order of the study"
+    if len(main):
+        compared = listing(main["condition"].unique())
+        order = f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
+    elif len(rates):
+        order = "those with the most failures first"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
     return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
@@ -204,13 +200,6 @@ def _hits_by_case(
     return hits
 
 
-def _order_in_words(main: pd.DataFrame) -> str:
-    if main.empty:
-        return "those with the most failures first"
-    compared = listing(main["condition"].unique())
-    return f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
-
-
 def _worst_first(
     tables: Sequence[pd.DataFrame], main: pd.DataFrame, rates: pd.DataFrame
 ) -> list[Key]:
@@ -226,13 +215,13 @@ def _worst_first(
 
 def _lines_by_case(
     rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str]
-) -> dict[Key, list[dict[str, Any]]]:
+) -> dict[Key, list[Row]]:
     """Return for each case a line per agent: passes under each condition, and the change."""
     several = rates["agent"].nunique() > 1
-    lines: dict[tuple[str, str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str, str], Row] = {}
     for skill, case, agent, condition, n, rate in rates.itertuples(index=False, name=None):
-        start: dict[str, Any] = {"agent": agent if several else None, "passes": {}}
-        start |= {"change": "", "look": ""}
+        shown = agent if several else None
+        start: Row = {"agent": shown, "passes": {}, "change": "", "look": ""}
         line = lines.setdefault((skill, case, agent), start)
         line["passes"][condition] = f"{n * rate:.0f} of {n}" if n else "NA"
     names = [*CASE, "agent", "delta"]
@@ -241,7 +230,7 @@ def _lines_by_case(
         if not absent(delta) and not line["change"]:
             line["change"] = bare(signed(delta))
             line["look"] = "fail" if delta < 0 else "pass" if delta > 0 else "none"
-    by_case: dict[Key, list[dict[str, Any]]] = {}
+    by_case: dict[Key, list[Row]] = {}
     for (skill, case, _), line in lines.items():
         by_case.setdefault((skill, case), []).append(
             line | {"passes": [line["passes"].get(name, "–") for name in conditions]}
@@ -249,7 +238,7 @@ def _lines_by_case(
     return by_case
 
 
-def _file_stems(skills: Sequence[str]) -> list[str]:
+def _file_stems(skills: Iterable[str]) -> list[str]:
     """Return a lowercase file stem for each skill; stems differ and are valid on every system."""
     stems: list[str] = []
     for skill in skills:
@@ -266,8 +255,13 @@ def _pages_of_skill(
     pages: list[list[Markup]] = [[]]
     rows, size = [], _ROW_SIZE * len(keys)
     for number, key in enumerate(keys, 1):
-        row = {"number": number, "case": key[1], "facts": data.facts.get(key, [])}
-        row |= {"hits": " ".join(data.hits.get(key, [])), "lines": data.lines.get(key, [])}
+        row = {
+            "number": number,
+            "case": key[1],
+            "facts": data.facts.get(key, []),
+            "hits": " ".join(data.hits.get(key, [])),
+            "lines": data.lines.get(key, []),
+        }
         article = _case_article(data, key, row)
         if size + len(article) > _PAGE_SIZE and pages[-1]:
             pages.append([])
@@ -277,14 +271,24 @@ def _pages_of_skill(
         prompt = " ".join((data.answers.prompt(*key) or "")[: 2 * _PROMPT_START].split())
         rows.append(row | {"page": len(pages), "prompt": prompt[:_PROMPT_START]})
     names = [f"{stem}.html", *(f"{stem}.{number}.html" for number in range(2, len(pages) + 1))]
-    script = (files("skillcomp") / "templates" / "cases.js").read_text(encoding="utf-8")
-    style = (files("skillcomp") / "templates" / "explore.css").read_text(encoding="utf-8")
+    script = template_text("cases.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    look: Mapping[str, Any] = {"script": Markup(script), "style": Markup(style), "digest": digest}
     for number, articles in enumerate(pages, 1):
-        about = {"rows": rows if number == 1 else [], "articles": articles, "number": number}
-        about |= {"skill": keys[0][0], "n_cases": len(keys), "names": names, "data": data}
-        yield names[number - 1], render("cases", **about, **look, **shared)
+        html = render(
+            "cases",
+            rows=rows if number == 1 else [],
+            articles=articles,
+            number=number,
+            skill=keys[0][0],
+            n_cases=len(keys),
+            names=names,
+            data=data,
+            script=Markup(script),
+            style=Markup(template_text("explore.css")),
+            digest=digest,
+            **shared,
+        )
+        yield names[number - 1], html
 
 
 def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
@@ -299,14 +303,13 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
             _verdict_marks(panel["verdicts"], check["id"], graders, of_panel)
             for panel, of_panel in zip(panels, labels, strict=True)
         ]
+    answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
-        ours = [note["who"] == data.graders[0] for note in panel["notes"]]
-        notes = list(zip(panel["notes"], ours, strict=True))
-        panel["notes"] = [note for note, is_ours in notes if is_ours]
-        panel["other_notes"] = [note for note, is_ours in notes if not is_ours]
-    columns = dict.fromkeys(panel["condition"] for panel in panels)
-    answers = {name: [p for p in panels if p["condition"] == name] for name in columns}
+        notes = panel["notes"]
+        panel["notes"] = [note for note in notes if note["who"] == data.graders[0]]
+        panel["other_notes"] = [note for note in notes if note["who"] != data.graders[0]]
+        answers.setdefault(panel["condition"], []).append(panel)
     return render(
         "cases-article",
         **row,
@@ -322,7 +325,7 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
 
 
 def _verdict_marks(
-    verdicts: Mapping[tuple[str, str], list[dict[str, Any]]],
+    verdicts: Mapping[Item, list[Row]],
     check: str,
     graders: Sequence[str],
     gold: Sequence[Mapping[str, Any]],

@@ -242,8 +242,15 @@ def _harmless_html(html: Any) -> Markup:
     """Keep only harmless markup; the content of scripts and styles is removed, too."""
     with extra_imports("lab", "a chapter"):
         import nh3
-    how: Any = {"url_schemes": {"http", "https", "mailto"}, "link_rel": None}
-    return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
+    return Markup(
+        nh3.clean(
+            str(html),
+            tags=_TAGS,
+            attributes=_ATTRIBUTES,
+            url_schemes={"http", "https", "mailto"},
+            link_rel=None,
+        )
+    )
 
 
 def _with_anchor(heading: Markup, stem: str, taken: set[str]) -> Markup:

@@ -90,9 +90,10 @@ def corrected_rates(
     if gold.empty:
         return None, ""
     verdicts = with_failed_ends(verdicts, outcomes, attempts)
-    of_rates = {"by": ["grader", *by], "value": "passed", **correct}
     try:
-        corrected = delta_with_rates(verdicts, gold, reference=reference, **of_rates)
+        corrected = delta_with_rates(
+            verdicts, gold, reference=reference, by=["grader", *by], value="passed", **correct
+        )
     except SkillcompError as error:
         return pd.DataFrame(columns=[*by, *NEEDED]), str(error)
     return corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader"), ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from skillcomp import frames, reliability
@@ -62,11 +60,15 @@ def default_grader(
         return grader_named(grader, names)
     if len(names) == 1 or gold is None or gold.empty:
         return names[0]
-    # one resample, because only the estimates are read
-    how: dict[str, Any] = {"by": ["grader", "grader_version"], "n_resamples": 1}
-    how["quantities"] = "raw_agreement"
     try:
-        agreement = reliability.agreement(verdicts, gold, **how, average=["agent"])
+        agreement = reliability.agreement(
+            verdicts,
+            gold,
+            by=["grader", "grader_version"],
+            quantities="raw_agreement",
+            average=["agent"],
+            n_resamples=1,  # only the estimates are read
+        )
     except SkillcompError:  # the labels are unusable; the report gives the reason elsewhere
         return names[0]
     return best_grader(agreement, names)

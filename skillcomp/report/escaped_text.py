@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +60,11 @@ def _template_environment() -> Environment:
 def render(template: str, /, **values: Any) -> Markup:
     """Fill in a template; every value that is not Markup is escaped."""
     return Markup(_template_environment().get_template(f"{template}.html").render(**values))
+
+
+def template_text(name: str) -> str:
+    """Return the text of a file next to the templates, such as a script or a style sheet."""
+    return (files("skillcomp") / "templates" / name).read_text(encoding="utf-8")
 
 
 def absent(value: Any) -> bool:

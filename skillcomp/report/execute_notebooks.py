@@ -167,8 +167,9 @@ def _insert_parameters(
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []
             lines += [f"{name} = {value!r}" for name, value in parameters.items()]
-            how = {"id": INJECTED, "metadata": {"tags": [INJECTED]}}
-            extra = nbformat.v4.new_code_cell("\n".join(lines), **how)
+            extra = nbformat.v4.new_code_cell(
+                "\n".join(lines), id=INJECTED, metadata={"tags": [INJECTED]}
+            )
             notebook.cells.insert(index + 1, extra)
             return
     raise StudyError("report: the notebook has no cell tagged 'parameters'.")

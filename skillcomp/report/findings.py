@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -44,6 +44,10 @@ _RESULTS = {
 }
 _LOSSES = ["hurts", "harmful"]
 _LIMITS = ["estimate", "ci_low", "ci_high"]
+# topic of sentences, the frame that they are about, and the function that writes them
+_Topic: TypeAlias = tuple[str, pd.DataFrame | None, Callable[[Any], Sentences]]
+# If there are verdicts on skills, a sentence also says that there is no gold, or only one grader.
+_ALSO_WITHOUT = (grader_sentences, drift_sentences)
 # required columns of the frames decided, placebo, gap, effects and explained, in this order
 _COLUMNS = (
     ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict", "note"],
@@ -153,7 +157,7 @@ def findings(
     problems : pandas.DataFrame, optional
         The ``problems`` of :func:`skillcomp.read_results` or :func:`skillcomp.from_frame`.
     dimensions : pandas.DataFrame, optional
-        Result of :func:`skillcomp.deltas.by_dimension` over all skills.
+        Result of :func:`skillcomp.deltas.paired` by ``comprehension_dimension``.
     price : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.price` over all skills.
     missing : mapping of str to str, optional
@@ -195,54 +199,57 @@ def findings(
     for frame, names in zip((decided, placebo, gap, effects, explained), _COLUMNS, strict=True):
         if frame is not None:
             require_columns(frame, names, "report.findings")
-    reading = ("reading", _sentences_if_present(problems, _problem_sentences))
-    topics: list[tuple[str, Iterable[Sentence]]] = [
-        ("structure", _sentences_if_present(effects, _factor_sentences)),
-        ("structure", _sentences_if_present(explained, _score_sentences)),
-        ("trigger", _sentences_if_present(controls, _control_sentences)),
-        ("trigger", _sentences_if_present(triggers, _trigger_sentences)),
-        ("trigger", _sentences_if_present(goals, _goal_sentences)),
+    reading: _Topic = ("reading", problems, _problem_sentences)
+    topics: list[_Topic] = [
+        ("structure", effects, _factor_sentences),
+        ("structure", explained, _score_sentences),
+        ("trigger", controls, _control_sentences),
+        ("trigger", triggers, _trigger_sentences),
+        ("trigger", goals, _goal_sentences),
     ]
-    if decided is not None:
+    graders: list[_Topic] = [
+        ("grader", agreement, grader_sentences),
+        ("grader", unusable, unusable_sentences),
+        ("grader", addressing, addressing_sentences),
+        ("grader", rounds, round_sentences),
+        ("drift", drift, drift_sentences),
+        ("correction", corrected, correction_sentences),
+    ]
+    if decided is None:
+        topics += [reading, ("transfer", gap, partial(_transfer_sentences, gap)), *graders]
+    else:
         main = main_rows(decided)
-        unchecked = agreement is None and "agreement" not in (missing or {})
         others = decided.drop(main.index)
         arms = others[others["condition"].ne("placebo")]
+        unchecked = agreement is None and "agreement" not in (missing or {})
+        summary = partial(_summary_sentences, overall, overall_corrected, unchecked)
+        verdicts = partial(_verdict_sentences, placebo, previous, unchecked)
         # in a factorial study, the document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
-            ("summary", _summary_sentences(main, overall, overall_corrected, unchecked)),
-            ("summary", _sentences_if_present(labellers, labeller_sentences)),
-            ("skill", _verdict_sentences(main, placebo, previous, unchecked)),
-            ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
-            ("condition", _verdict_sentences(arms, placebo, previous, unchecked)),
-            ("placebo", _placebo_sentences(others.drop(arms.index))),
+            ("summary", main, summary),
+            ("summary", labellers, labeller_sentences),
+            ("skill", main, verdicts),
+            ("skill", unanswered, _unanswered_sentences),
+            ("condition", arms, verdicts),
+            ("placebo", others.drop(arms.index), _placebo_sentences),
             reading,
-            ("transfer", _transfer_sentences(gap, main)),
-            ("dimension", _sentences_if_present(dimensions, partial(dimension_sentences, main))),
-            ("price", _sentences_if_present(price, price_sentences)),
+            ("transfer", main, partial(_transfer_sentences, gap)),
+            ("dimension", dimensions, partial(dimension_sentences, main)),
+            ("price", price, price_sentences),
             *topics,
+            *graders,
+            ("limits", main, partial(_limit_sentences, control, agreement, needed)),
         ]
-    else:
-        topics.append(reading)
-        if gap is not None:
-            topics.append(("transfer", _transfer_sentences(gap, gap)))
-    # if `decided` is given and there is no gold, or only one grader, a sentence says so
-    whole = decided is not None
-    topics += [
-        ("grader", grader_sentences(agreement) if whole or agreement is not None else ()),
-        ("grader", _sentences_if_present(unusable, unusable_sentences)),
-        ("grader", _sentences_if_present(addressing, addressing_sentences)),
-        ("grader", _sentences_if_present(rounds, round_sentences)),
-        ("drift", drift_sentences(drift) if whole or drift is not None else ()),
-        ("correction", _sentences_if_present(corrected, correction_sentences)),
-    ]
-    if decided is not None:
-        topics.append(("limits", _limit_sentences(main, control, agreement, needed)))
-    topics.append(("limits", _missing_sentences(missing or {})))
     rows = [
-        (topic, s.about, s.verdict, s.text, s.why) for topic, sentences in topics for s in sentences
+        (topic, s.about, s.verdict, s.text, s.why)
+        for topic, frame, build in topics
+        if frame is not None or (decided is not None and build in _ALSO_WITHOUT)
+        for s in build(frame)
     ]
+    for name, reason in (missing or {}).items():
+        text = f"Not computed: {_ESTIMATES.get(name, name)} ({reason.rstrip('.')})."
+        rows.append(("limits", None, None, text, None))
     return (
         pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence", "why"])
         .astype("str")
@@ -258,46 +265,28 @@ def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
     return decided
 
 
-def _sentences_if_present(
-    frame: pd.DataFrame | None, build: Callable[[pd.DataFrame], Sentences]
-) -> Sentences:
-    return iter(()) if frame is None else build(frame)
-
-
 def _problem_sentences(problems: pd.DataFrame) -> Sentences:
     return map(Sentence, change_lines(problems.to_dict("records")))
 
 
 def _verdict_sentences(
-    rows: pd.DataFrame,
     placebo: pd.DataFrame | None,
     previous: pd.DataFrame | None,
     unchecked: bool,
+    rows: pd.DataFrame,
 ) -> Sentences:
     """Describe the verdict of each row; ``unchecked`` means that the study has no gold."""
     for _, row in rows.iterrows():
-        others = _matching_row(placebo, row), _matching_row(previous, row)
-        sentence = _skill_sentence(row, *others, unchecked)
-        yield sentence._replace(why=row.get("why"))
-
-
-def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` that has the skill, agent and condition of `row`.
-
-    Return None if there is no such row, or if it has no estimate.
-    """
-    if frame is None:
-        return None
-    names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
-    same = frame[frame[names].eq(row[names]).all(axis=1)]
-    return same.iloc[0] if len(same) == 1 and say.has_estimate(same.iloc[0]) else None
+        others = say.matching_row(placebo, row), say.matching_row(previous, row)
+        text = _skill_text(row, *others, unchecked)
+        yield Sentence(text, row["skill"], row["verdict"], row.get("why"))
 
 
 def _summary_sentences(
-    main: pd.DataFrame,
     overall: pd.DataFrame | None,
     corrected: pd.DataFrame | None,
     unchecked: bool,
+    main: pd.DataFrame,
 ) -> Sentences:
     if (headline := _headline(main)) and unchecked:
         first = headline[:1].lower() if len(main) > 1 else headline[:1]
@@ -333,9 +322,8 @@ def _headline(main: pd.DataFrame) -> str:
 
     The text ends with the counts of the grader's verdicts that the correction does not confirm.
     """
-    n, by = len(main), ["skill", *(name for name in ("agent",) if name in main)]
-    rows = _unit_of_rows(main)
-    if n > len(main.drop_duplicates(by)):
+    n, rows = len(main), say.unit_of_rows(main)
+    if n > len(main.drop_duplicates(say.columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
     parts = _counts_in_words(main["verdict"])
     if not parts:
@@ -374,10 +362,10 @@ def _counts_in_words(verdicts: pd.Series) -> list[str]:
 def _losses(main: pd.DataFrame, condition: Any) -> str:
     """Name the skills with a loss under a condition, then those with an unconfirmed loss."""
     rows = [row for _, row in main[main["condition"].eq(condition)].iterrows()]
-    names = [_skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
+    names = [say.skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
     text = f" A loss is shown for {say.listing(names)}." if names else ""
     open_ = [row for row in rows if is_unconfirmed(row) and row["verdict_uncorrected"] in _LOSSES]
-    names = [_skill_and_agent(row) for row in open_]
+    names = [say.skill_and_agent(row) for row in open_]
     unconfirmed = " A loss by the grader alone, not confirmed, is shown for"
     return f"{text}{unconfirmed} {say.listing(names)}." if names else text
 
@@ -387,29 +375,21 @@ def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
     if corrected is None:
         return ""
     own = corrected[corrected["condition"].eq(row["condition"])]
-    recommended = own[own["recommended"].fillna(False).astype(bool)].dropna(subset=_LIMITS)
+    recommended = say.marked(own).dropna(subset=_LIMITS)
     if recommended.empty:
         return "; not corrected"
     return f"; corrected for the grader's errors, {say.change(recommended.iloc[0])}"
 
 
-def _unit_of_rows(main: pd.DataFrame) -> str:
-    return "pairs of skill and agent" if "agent" in main else "skills"
-
-
-def _skill_and_agent(row: Row) -> str:
-    """Return the name of a skill, with the agent if the rows are by agent."""
-    return called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
-
-
-def _skill_sentence(
+def _skill_text(
     row: Row, against_placebo: Row | None, against_previous: Row | None, unchecked: bool
-) -> Sentence:
-    name, verdict = _skill_and_agent(row), row["verdict"]
+) -> str:
+    """Describe the verdict on a skill, the evidence for it, and what limits it."""
+    name, verdict = say.skill_and_agent(row), row["verdict"]
     if row["condition"] != "skill":
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
-        return Sentence(f"{name} cannot be judged: {say.reason(row)}.", row["skill"], verdict)
+        return f"{name} cannot be judged: {say.reason(row)}."
     margin, evidence = say.size(row["margin"]), _evidence(row)
     word = verdict if verdict in _VERDICTS else "undetermined"
     overturned = row.get("overturned", False)
@@ -425,13 +405,12 @@ def _skill_sentence(
         claim += " by the grader alone"
     text = f"{name} {claim}: {evidence}{say.on_cases(counts)}."
     if is_unconfirmed(row):
-        text += _shown_alone_in_words(row, "Corrected and taken alone it")
-        text += f" {_labels_in_words(row)}"
-        return Sentence(text, row["skill"], verdict)
+        alone = _shown_alone_in_words(row, "Corrected and taken alone it")
+        return f"{text}{alone} {_labels_in_words(row)}"
     if overturned:
         text += _missing_answers(row)
         if verdict == "undetermined" and not row["assume_missing"]:
-            return Sentence(text, row["skill"], verdict)
+            return text
     if word in ("helps", "hurts"):
         change = "gain" if word == "helps" else "loss"
         text += f" The {change} may be smaller than the margin of {margin}."
@@ -439,15 +418,18 @@ def _skill_sentence(
         text += _what_is_ruled_out(row, margin)
     alone = " (grader alone)" if row.get("estimator") not in (None, "", "naive") else ""
     text += _comparison(verdict, against_placebo, f"its placebo{alone}")
-    text += _comparison("", against_previous, f"the previous version{alone}")
-    return Sentence(text, row["skill"], verdict)
+    return text + _comparison("", against_previous, f"the previous version{alone}")
 
 
 def is_unconfirmed(row: Row) -> bool:
     """Return whether the grader alone gives a verdict that the correction does not confirm."""
-    overturned = row.get("overturned", False) and not row.get("assume_missing", "")
     alone = row.get("verdict_uncorrected", "undetermined")
-    return bool(row["verdict"] == "undetermined" != alone and not overturned)
+    return bool(row["verdict"] == "undetermined" != alone and not _is_overturned(row))
+
+
+def _is_overturned(row: Row) -> bool:
+    """Return whether the missing answers could overturn a verdict, and nothing is assumed."""
+    return bool(row.get("overturned", False) and not row.get("assume_missing", ""))
 
 
 def _labels_in_words(row: Row) -> str:
@@ -508,12 +490,10 @@ def _what_passes(row: Row) -> str:
 def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
     """Describe the rates and the change of each placebo; a placebo gets no verdict."""
     for _, row in rows.assign(verdict="").iterrows():
-        text = f"{_skill_and_agent(row)} ({row['condition']})"
+        text = f": {_evidence(row)}{say.on_cases(row)}"
         if pd.isna(row["estimate"]):
-            yield Sentence(f"{text} cannot be judged: {say.reason(row)}.", row["skill"])
-            continue
-        text += f": {_evidence(row)}{say.on_cases(row)}."
-        yield Sentence(text, row["skill"])
+            text = f" cannot be judged: {say.reason(row)}"
+        yield Sentence(f"{say.skill_and_agent(row)} ({row['condition']}){text}.", row["skill"])
 
 
 def _missing_answers(row: Row) -> str:
@@ -581,10 +561,10 @@ def _transfer_sentences(gap: pd.DataFrame | None, main: pd.DataFrame) -> Sentenc
         return
     for _, row in main.drop_duplicates("condition").iterrows():
         rows = gap[gap["condition"].eq(row["condition"])]
-        yield _gap_sentence(rows, say.treatment(row["condition"], row.get("reference")))
+        yield Sentence(_gap_text(rows, say.treatment(row["condition"], row.get("reference"))))
 
 
-def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
+def _gap_text(rows: pd.DataFrame, treatment: str) -> str:
     """Compare the change on near and far cases, within dimensions if possible."""
     within, pooled = (
         say.by_measure(rows[rows["scope"].eq(scope)]) for scope in ("within_dimensions", "pooled")
@@ -594,14 +574,12 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if not say.has_estimate(row):
         row = within.get("gap")
         why = "" if row is None else f": {say.reason(row)}"
-        return Sentence(f"Near and far cases cannot be compared{why}.")
+        return f"Near and far cases cannot be compared{why}."
     near, far = by_measure["near_delta"], by_measure["far_delta"]
     text = f"On near cases {treatment} changes the pass rate by {say.change(near)}"
     text += f", on far cases by {say.change(far)}"
-    end = f"no difference is shown: far minus near {say.change(row)}"
-    if row["ci_low"] > 0 or row["ci_high"] < 0:
-        word = "more" if row["ci_low"] > 0 else "less"
-        end = f"far cases change {word}: far minus near {say.change(row)}"
+    changes = "far cases change more", "far cases change less", "no difference is shown"
+    text += f"; {say.direction(row, *changes)}: far minus near {say.change(row)}"
     # a pooled row also lists dimensions, but it does not compare cases within each dimension
     is_within = by_measure is within and row.get("dimensions")
     about = ""
@@ -612,33 +590,33 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if by_measure is pooled:
         cases = f" Within dimensions: {say.reason(within['gap'])}." if "gap" in within else ""
         cases += f" Here {row['note']}."
-    return Sentence(f"{text}; {end}.{about}{cases}")
+    return f"{text}.{about}{cases}"
 
 
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
     """Describe the effects of the two factors of a factorial study, such as content and form."""
     for start, part in _parts_by_source(effects):
-        for sentence in _effect_sentences(part):
-            yield sentence._replace(text=start + sentence.text)
+        for text in _effect_texts(part):
+            yield Sentence(start + text)
 
 
 def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
     """Return, for each agent and grader version, the start of a sentence, and the rows."""
-    by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
+    by = say.columns_of(frame, "agent", "grader", "grader_version")
     if not by:
         return [("", frame)]
     parts = frame.groupby(by, sort=False, dropna=False)
     return [(f"{', '.join(map(called, key))}: ", part) for key, part in parts]
 
 
-def _effect_sentences(effects: pd.DataFrame) -> Sentences:
+def _effect_texts(effects: pd.DataFrame) -> Iterator[str]:
     """Describe the effects of the two factors for one agent and one grader version."""
     of = {(row["effect"], row["at"]): row for _, row in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))
     if len(factors) != 2 or pd.isna(of[factors[0], ""]["estimate"]):
         why = say.reason(next(iter(of.values()))) if of else "no effects were given"
-        yield Sentence(f"What is content and what is form is not known: {why}.")
+        yield f"What is content and what is form is not known: {why}."
         return
     first, second = factors
     parts = [f"its {name} by {say.change(of[name, ''])}" for name in factors]
@@ -646,7 +624,7 @@ def _effect_sentences(effects: pd.DataFrame) -> Sentences:
     if say.has_estimate(total):
         parts.append(f"any document by {say.change(of['any document', ''])}")
         start = f"The document changes the pass rate by {say.change(total)}: "
-    yield Sentence(f"{start}{say.listing(parts)}{say.on_cases(of[first, ''])}.")
+    yield f"{start}{say.listing(parts)}{say.on_cases(of[first, ''])}."
     at_levels = [
         f"where {first} is {at}, {second} changes it by {say.change(row)} of a room of "
         f"{say.size(1.0 - row['reference_rate'])}"
@@ -655,7 +633,7 @@ def _effect_sentences(effects: pd.DataFrame) -> Sentences:
     ]
     if at_levels:
         text = "; ".join(at_levels)
-        yield Sentence(f"{text[:1].upper()}{text[1:]}.")
+        yield f"{text[:1].upper()}{text[1:]}."
 
 
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
@@ -701,8 +679,7 @@ def _control_sentences(controls: pd.DataFrame) -> Sentences:
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
     """Describe by condition how often the right skills fired, and how often a wrong one did."""
-    by = [name for name in ("agent", "condition") if name in detection.columns]
-    for key, part in detection[detection["estimate"].notna()].groupby(by, sort=False):
+    for key, part in say.parts_by(say.known(detection), "agent", "condition"):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
         clauses = []
         if (exact := row.get(("exact", "all"))) is not None:
@@ -730,39 +707,27 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
 
 
 def _goal_sentences(goals: pd.DataFrame) -> Sentences:
-    names = ("agent", "grader", "grader_version", "condition")
-    by = [name for name in names if name in goals.columns]
-    for key, part in goals[goals["estimate"].notna()].groupby(by, sort=False):
+    by = "agent", "grader", "grader_version", "condition"
+    for key, part in say.parts_by(say.known(goals), *by):
         shares = [f"{row['goal']} {say.share(row)}" for _, row in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(shares)} of the attempts."
         yield Sentence(text, key[-1])
 
 
-def _missing_sentences(missing: Mapping[str, str]) -> Sentences:
-    for name, reason in missing.items():
-        yield Sentence(f"Not computed: {_ESTIMATES.get(name, name)} ({reason.rstrip('.')}).")
-
-
 def _limit_sentences(
-    main: pd.DataFrame,
     placebo: pd.DataFrame | None,
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
+    main: pd.DataFrame,
 ) -> Sentences:
-    by = ["skill", *(name for name in ("agent",) if name in main)]
+    by = say.columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
-    overturned = undecided.get("overturned", pd.Series(False, undecided.index))
-    assumed = undecided.get("assume_missing", pd.Series("", undecided.index))
-    overturned = overturned & assumed.eq("")
+    overturned = undecided.apply(_is_overturned, axis=1).astype(bool)
     for _, row in undecided[overturned].drop_duplicates(by).iterrows():
-        text = (
-            f"{_skill_and_agent(row)}: more cases would not settle this; the missing answers would."
-        )
-        yield Sentence(text, row["skill"])
-    undecided = undecided[~overturned].drop_duplicates(by)
-    names = [_skill_and_agent(row) for _, row in undecided.iterrows()]
-    yield from settling_sentences(undecided, needed, names, by)
+        text = "more cases would not settle this; the missing answers would."
+        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+    yield from settling_sentences(undecided[~overturned].drop_duplicates(by), needed)
     if placebo is None:
         yield Sentence(
             "Without a placebo, it is unknown whether another text of the same length would have "

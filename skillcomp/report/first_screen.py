@@ -13,28 +13,18 @@ from skillcomp.style import called, quantity
 _AMOUNTS = ("cost_usd", "tokens", "minutes")
 
 
-def change_text(row: Row | None) -> str:
-    """Format a change in points with its interval, such as "+52 [37, 64]"; empty if unknown."""
-    return say.change(row, unit=False) if say.has_estimate(row) else ""
-
-
-def rate_text(row: Row | None) -> str:
-    """Format a rate with its interval, such as "3 % [1, 12]"; empty if unknown."""
-    return say.share(row) if say.has_estimate(row) else ""
-
-
 def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
     """Return the cells of a skill: name, rates, changes, and what is missing."""
-    name = called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
+    name = say.skill_and_agent(row)
     name += f" ({called(row['condition'])})" if row["condition"] != "skill" else ""
-    placebo = None
-    if others is not None:
-        keys = [key for key in ("skill", "agent", "condition") if key in others and key in row]
-        same = others[others[keys].eq(row[keys]).all(axis=1)]
-        placebo = same.iloc[0] if len(same) == 1 else None
-    cells = {"name": name, "change": change_text(row) or "not known"}
-    cells |= {"rate": say.rate(row["rate"]), "reference": say.rate(row["reference_rate"])}
-    return cells | {"placebo": change_text(placebo), "lost": say.lost(row).strip(" ()")}
+    return {
+        "name": name,
+        "change": say.change_text(row) or "not known",
+        "rate": say.rate(row["rate"]),
+        "reference": say.rate(row["reference_rate"]),
+        "placebo": say.change_text(say.matching_row(others, row)),
+        "lost": say.lost(row).strip(" ()"),
+    }
 
 
 def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
@@ -44,24 +34,21 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
     """
     if "agreement" not in frames:
         return []
-    corrected, rows = frames.get("corrected", pd.DataFrame()), []
+    corrected = frames.get("corrected", pd.DataFrame())
     alone = "grader" in corrected and "agent" not in corrected
+    rows = []
     for name, part in frames["agreement"].groupby("grader", sort=False):
         of = say.by_measure(part)
-        errors = {
-            word: rate_text(of.get(measure))
-            for word, measure in (("passes", "false_passes"), ("fails", "false_fails"))
-        }
-        own = corrected[corrected["grader"].eq(name)] if alone else pd.DataFrame()
-        own = own[own["condition"].eq(own["condition"].iloc[0])] if len(own) else own
-        best = own[own["recommended"].fillna(False).astype(bool)] if len(own) else own
-        naive = own[own["estimator"].eq("naive")] if len(own) else own
-        agreement = rate_text(of.get("raw_agreement")) or "not known"
-        rows.append(
-            {"name": called(name), "agreement": agreement, **errors}
-            | {"naive": change_text(naive.iloc[0]) if len(naive) else ""}
-            | {"corrected": change_text(best.iloc[0]) if len(best) else ""}
-        )
+        changes: list[Row | None] = [None, None]
+        own = corrected[corrected["grader"].eq(name)] if alone else corrected[:0]
+        if len(own):
+            changes = say.naive_and_best(own[own["condition"].eq(own["condition"].iloc[0])])
+        naive, best = map(say.change_text, changes)
+        cells = {"name": called(name), "naive": naive, "corrected": best}
+        cells["agreement"] = say.rate_text(of.get("raw_agreement")) or "not known"
+        cells["passes"] = say.rate_text(of.get("false_passes"))
+        cells["fails"] = say.rate_text(of.get("false_fails"))
+        rows.append(cells)
     return rows
 
 
@@ -91,8 +78,7 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
     If no dimension has such a p-value, none is named.
     """
     for condition in main["condition"].unique():
-        rows = dimensions[dimensions["condition"].eq(condition)]
-        rows = rows[rows["estimate"].notna()]
+        rows = say.known(dimensions[dimensions["condition"].eq(condition)])
         if rows.empty:
             continue
         sure = rows["p_adjusted"].lt(0.05)
@@ -119,11 +105,10 @@ def _amount_text(amount: str, value: float) -> str:
 
 def price_sentences(price: pd.DataFrame) -> Sentences:
     """Describe cost, tokens and time of an attempt and of a pass, as far as recorded."""
-    by = [name for name in ("agent",) if name in price]
-    for key, part in price.groupby(by, sort=False) if by else [((), price)]:
-        about = f"{called(key[0])}: " if by else ""
+    for agent, part in say.parts_by(price, "agent"):
+        about = "".join(f"{called(name)}: " for name in agent)
         for amount in _AMOUNTS:
-            rows = part[part["measure"].eq(f"{amount}_per_pass") & part["estimate"].notna()]
+            rows = say.known(say.rows_of(part, f"{amount}_per_pass"))
             if rows.empty:
                 continue
             parts = [
@@ -132,7 +117,7 @@ def price_sentences(price: pd.DataFrame) -> Sentences:
                 for _, row in rows.iterrows()
             ]
             text = f"{about}{say.listing(parts)}"
-            added = part[part["measure"].eq(f"{amount}_per_added_pass") & part["estimate"].notna()]
+            added = say.known(say.rows_of(part, f"{amount}_per_added_pass"))
             more = [
                 f"{_amount_text(amount, row['estimate'])} for each further pass by "
                 f"{say.treatment(row['condition'])}"

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.style import called
 
+# measure of `reliability.drift` -> what it is about, and what it says of a grader if the
+# interval is above zero and if it is below zero
+_CHANGES = {
+    "agreement_change": (
+        "agreement with gold",
+        "agrees with gold more often than",
+        "agrees with gold less often than",
+    ),
+    "pass_rate_change": (
+        "the share of checks passed",
+        "passes a larger share of checks than",
+        "passes a smaller share of checks than",
+    ),
+    "specificity_change": (
+        "false passes",
+        "makes fewer false passes than",
+        "makes more false passes than",
+    ),
+    "sensitivity_change": (
+        "false fails",
+        "makes fewer false fails than",
+        "makes more false fails than",
+    ),
+}
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 ESTIMATORS = {
     "naive": "uncorrected",
@@ -39,7 +61,8 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
         ]
         brackets = f" ({', '.join(coefficients)})" if coefficients else ""
         agrees = f"{say.rate(raw['estimate'])} of {raw['n']:,.0f} checks{brackets}"
-        fails, passes = _error_share(row.get("false_passes")), _error_share(row.get("false_fails"))
+        fails = say.rate_text(row.get("false_passes")) or "an unknown share"
+        passes = say.rate_text(row.get("false_fails")) or "an unknown share"
         errors = f"It passes {fails} of what gold fails (false passes)"
         errors += f" and it fails {passes} of what gold passes (false fails)"
         yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
@@ -110,61 +133,49 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
         yield Sentence(f"{text}{say.listing(shares)}.", name)
 
 
-def _error_share(row: Row | None) -> str:
-    """Format an error rate; "an unknown share" if it has no estimate."""
-    return say.share(row) if say.has_estimate(row) else "an unknown share"
-
-
 def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
     """For each pair of graders, compare the false passes or, without gold, the pass rates."""
     if drift is None:
         yield Sentence("One grader in one version: no drift between graders can be seen.")
         return
     pairs = drift[drift["measure"].isin(["specificity_change", "pass_rate_change"])]
-    keys = ["grader", "reference", *(name for name in ("agent",) if name in pairs)]
-    for (name, reference, *agent), part in pairs.groupby(keys, sort=False):
-        by_measure, start = say.by_measure(part), "".join(f"Answers by {a}: " for a in agent)
-        if say.has_estimate(row := by_measure.get("specificity_change")):
-            false_passes = say.complement_of(0, row)
-            yield Sentence(start + _false_pass_text(name, reference, false_passes), name)
-        elif say.has_estimate(row := by_measure.get("pass_rate_change")):
-            yield Sentence(start + _pass_rate_text(name, reference, row), name)
+    for (name, *_), part in say.parts_by(pairs, "grader", "reference", "agent"):
+        rows = say.by_measure(say.known(part))
+        for measure in ("specificity_change", "pass_rate_change"):
+            if measure in rows:
+                yield Sentence(f"{change_text(rows[measure])}.", name)
+                break
 
 
-def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
-    """Return a sentence that compares the false passes of two graders."""
-    if row["ci_low"] <= 0 <= row["ci_high"]:
-        start = f"{name} and {reference} are not shown to differ in false passes"
-    else:
-        more = "more" if row["estimate"] > 0 else "fewer"
-        start = f"{name} makes {more} false passes than {reference}"
-    return f"{start}: {say.change(row)}."
+def change_text(row: Row) -> str:
+    """Compare two graders by one measure, such as the change in agreement; without a full stop."""
+    what, more, less = _CHANGES[row["measure"]]
+    grader, reference = row["grader"], row["reference"]
+    other = f"{grader} and {reference} are not shown to differ in {what}"
+    text = say.direction(row, f"{grader} {more} {reference}", f"{grader} {less} {reference}", other)
+    # the share of errors falls by as much as the share of correct verdicts rises
+    change = say.complement_of(0, row) if what.startswith("false") else row
+    return f"{agent_start(row)}{text}: {say.change(change)}"
 
 
-def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
-    """Return a sentence that compares the pass rates of two graders, for studies without gold."""
-    text = f"{name} and {reference} are not shown to differ in the share of checks passed"
-    if row["ci_low"] > 0 or row["ci_high"] < 0:
-        word = "larger" if row["estimate"] > 0 else "smaller"
-        text = f"{name} passes a {word} share of checks than {reference}"
-    return f"{text}: {say.change(row)}."
+def agent_start(row: Row) -> str:
+    """Return the start of a sentence on the answers of one agent; empty without agents."""
+    return f"Answers by {row['agent']}: " if "agent" in row else ""
 
 
 def correction_sentences(corrected: pd.DataFrame) -> Sentences:
     """Describe the change under each grader before and after correction for the grader's errors."""
     by_condition: dict[tuple[str, str], list[float]] = {}
-    by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
-    for _, part in corrected.groupby(by, sort=False):
-        row, about = say.by_measure(part, "estimator"), part.iloc[0]
+    for _, part in say.parts_by(corrected, "grader", "agent", "condition"):
+        about = part.iloc[0]
         name = about["grader"]
         treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
-        agent = f" with {about['agent']}" if "agent" in by else ""
-        chosen = part[part["recommended"].fillna(False).astype(bool)]
-        if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+        agent = f" with {about['agent']}" if "agent" in about else ""
+        raw, best = say.naive_and_best(part)
+        if raw is None or best is None:
             why = say.reason(about, "reason")
             yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
             continue
-        raw, best = row["naive"], chosen.iloc[0]
         by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
         estimator = ESTIMATORS.get(best["estimator"], best["estimator"])
         text = f"By {name}{agent} {treatment} changes the share of checks passed by "

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from skillcomp import bias, correction, plots, reliability
+from skillcomp import bias, correction, reliability
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.report import phrases as say
 from skillcomp.report.about_graders import about_graders
 from skillcomp.report.default_grader import first_grader
-from skillcomp.report.first_screen import rate_text
 from skillcomp.report.grader_findings import (
     ESTIMATORS,
     addressing_sentences,
+    change_text,
     drift_sentences,
     labeller_sentences,
     round_sentences,
     unusable_sentences,
 )
 from skillcomp.report.phrases import Row
-from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
+from skillcomp.report.study_screen import StudyScreen, cell_table, draw_shares, topic_sentences
 from skillcomp.stats.results import units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
@@ -54,7 +55,7 @@ def can_judge_graders(data: StudyData) -> bool:
 
 def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) -> str:
     """Return one sentence on how often a grader, the best of `n_graders`, agrees with gold."""
-    rows = say.by_measure(agreement[agreement["grader"].eq(grader)])
+    rows = say.of_grader(agreement, grader)
     raw = rows.get("raw_agreement")
     if not say.has_estimate(raw):
         reason = "it has no gold labels" if raw is None else say.reason(raw)
@@ -62,9 +63,9 @@ def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) ->
     start, link = f"{grader} agrees with gold on", " and"
     if n_graders > 1:
         start, link = f"Of {n_graders} graders, {grader} agrees with gold most often: on", "; it"
-    passes = rate_text(rows.get("false_passes")) or "an unknown share"
+    passes = say.rate_text(rows.get("false_passes")) or "an unknown share"
     items = f"{raw['n']:,.0f} item{say.plural(raw['n'])}"
-    return f"{start} {rate_text(raw)} of {items}{link} passes {passes} of what gold fails."
+    return f"{start} {say.rate_text(raw)} of {items}{link} passes {passes} of what gold fails."
 
 
 def grader_screen(
@@ -93,11 +94,12 @@ def grader_screen(
         "gold": gold_sentences(data, agreement, grader),
         "limits": _limit_sentences(data, results),
     }
-    sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
+    sentences = topic_sentences(makers, results.missing)
     rows = _rows_of_figure(agreement)
     caption = "Agreement of each grader with gold and both kinds of its errors, on items with gold."
     table = _table_of_graders(data, results.frames)
-    return StudyScreen("grader study", headline, table, sentences, rows, caption, _draw_graders)
+    draw = partial(draw_shares, label="Share of the items (95 % CI)")
+    return StudyScreen("grader study", headline, table, sentences, rows, caption, draw)
 
 
 def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
@@ -139,37 +141,37 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     passed = labels["gold"].astype("boolean")
     labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
     every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
-    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
-    rows = reliability.drift(every, reference_grader=_GOLD, **how)
-    return rows[rows["measure"].eq("pass_rate_change")]
+    rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
+    return say.rows_of(rows, "pass_rate_change")
 
 
 def _table_of_graders(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -> Table:
     """Return one row per grader with its agreement, its errors and its rank."""
     cells, agreement = [], estimates.get("agreement")
     ranks = ranks_in_words(estimates)
-    by_grader = {} if agreement is None else dict(iter(agreement.groupby("grader", sort=False)))
-    for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name))):
-        own = data.verdicts[data.verdicts["grader"].eq(grader)]
+    parts = () if agreement is None else agreement.groupby("grader", sort=False)
+    by_grader: dict[str, dict[Any, Row]] = {name: say.by_measure(part) for name, part in parts}
+    for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name, {}))):
+        passed = data.verdicts.loc[data.verdicts["grader"].eq(grader), "passed"]
         row = {"Grader": grader}
         if agreement is not None:
-            rows = say.by_measure(by_grader[grader]) if grader in by_grader else {}
-            row["Agrees with gold"] = rate_text(rows.get("raw_agreement")) or "not known"
-            row["Kappa"] = coefficient_text(rows.get("cohen_kappa"))
-            row |= {text.capitalize(): rate_text(rows.get(m)) for m, text in _ERRORS.items()}
+            rows = by_grader.get(grader, {})
+            row["Agrees with gold"] = say.rate_text(rows.get("raw_agreement")) or "not known"
+            row["Kappa"] = say.coefficient_text(rows.get("cohen_kappa"))
+            row |= {t.capitalize(): say.rate_text(rows.get(m)) for m, t in _ERRORS.items()}
             row["Items"] = f"{rows['raw_agreement']['n']:,.0f}" if rows else "0"
         else:
-            row["Items"] = f"{own['passed'].notna().sum():,}"
+            row["Items"] = f"{passed.notna().sum():,}"
         if ranks:
             row["Rank"] = ranks.get(grader, "")
         if data.verdicts["passed"].isna().any():
-            row["No verdict"] = f"{own['passed'].isna().sum():,}"
+            row["No verdict"] = f"{passed.isna().sum():,}"
         cells.append(row)
     return cell_table(cells)
 
 
-def _agreement_of(rows: pd.DataFrame | None) -> float:
-    raw = None if rows is None else say.by_measure(rows).get("raw_agreement")
+def _agreement_of(rows: Mapping[Any, Row]) -> float:
+    raw = rows.get("raw_agreement")
     return float(raw["estimate"]) if say.has_estimate(raw) else -1.0
 
 
@@ -177,70 +179,51 @@ def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """Return the rank of each grader by agreement, with its interval, such as "1 [1, 3]"."""
     if "ranks" not in estimates:
         return {}
-    rows = estimates["ranks"][estimates["ranks"]["measure"].eq("agreement_rank")]
+    rows = say.rows_of(estimates["ranks"], "agreement_rank")
     return {
         row["grader"]: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
-        for _, row in rows.dropna(subset=["estimate", "ci_low"]).iterrows()
+        for _, row in say.known(rows, "ci_low").iterrows()
     }
-
-
-def coefficient_text(row: Row | None) -> str:
-    """Format a coefficient with its interval, such as ".62 [.52, .72]"; empty if unknown."""
-    if not say.has_estimate(row):
-        return ""
-    value, *ends = (say.coefficient(row[name]) for name in ("estimate", "ci_low", "ci_high"))
-    return value if pd.isna(row["ci_low"]) else f"{value} [{', '.join(ends)}]"
 
 
 def _rows_of_figure(agreement: pd.DataFrame | None) -> pd.DataFrame:
     """Return agreement, false passes and false fails of the graders that agree most with gold."""
     if agreement is None:
         return pd.DataFrame()
-    raw = agreement[agreement["measure"].eq("raw_agreement")]
+    raw = say.rows_of(agreement, "raw_agreement")
     order = raw.sort_values("estimate", ascending=False, kind="stable")["grader"].head(_MOST)
     rows = agreement[agreement["measure"].isin(["raw_agreement", *_ERRORS])]
     rows = rows[rows["grader"].isin(order)]
-    rows = rows.assign(measure=rows["measure"].map(_NAMES))
-    place = {name: at for at, name in enumerate(order)}
-    return rows.sort_values("grader", key=lambda names: names.map(place), kind="stable")
-
-
-def _draw_graders(rows: pd.DataFrame) -> Any:
-    return plots.estimates(rows, y="grader", hue="measure", label="Share of the items (95 % CI)")
+    return in_order_of(rows.assign(measure=rows["measure"].map(_NAMES)), "grader", order)
 
 
 def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Describe the labellers, chance agreement, how gold was drawn, and missing verdicts."""
     agreement = estimates.get("agreement")
     if "labellers" in estimates:
-        yield from (sentence.text for sentence in labeller_sentences(estimates["labellers"]))
+        yield from say.texts(labeller_sentences(estimates["labellers"]))
     if agreement is not None:
         if agreement["grader"].nunique() > 1:
             yield from about_graders(chance=agreement)
         yield f"The gold labels are {agreement['gold_drawn'].iloc[0].removeprefix('were ')}."
     for name, sentences in (("unusable", unusable_sentences), ("addressing", addressing_sentences)):
         if name in estimates:
-            yield from (sentence.text for sentence in sentences(estimates[name]))
+            yield from say.texts(sentences(estimates[name]))
 
 
 def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Describe leniency against gold, and the biases that can be estimated."""
-    for _, row in estimates.get("leniency", pd.DataFrame()).iterrows():
-        if not say.has_estimate(row):
-            continue
+    leniency = estimates.get("leniency", pd.DataFrame({"estimate": []}))
+    for _, row in say.known(leniency).iterrows():
         rates = f"it passes {say.rate(row['rate'])} of {row['n']:,.0f} items and gold "
         rates += f"{say.rate(row['reference_rate'])}, {say.change(row)}"
-        word = "is not shown to be lenient or strict"
-        if row["ci_low"] > 0 or row["ci_high"] < 0:
-            word = "is lenient" if row["ci_low"] > 0 else "is strict"
+        words = "is lenient", "is strict", "is not shown to be lenient or strict"
+        word = say.direction(row, *words)
         yield f"{row['grader']} {word}: {rates}."
-    audit = estimates.get("biases")
-    if audit is not None and _is_identified(audit).any():
-        yield from about_graders(biases=audit[_is_identified(audit)])
-
-
-def _is_identified(audit: pd.DataFrame) -> pd.Series:
-    return audit["estimate"].notna()
+    if "biases" in estimates:
+        identified = say.known(estimates["biases"])
+        if len(identified):
+            yield from about_graders(biases=identified)
 
 
 def drift_sentences_of(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -249,25 +232,19 @@ def drift_sentences_of(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -
         if f"drift of {name}" in estimates:
             yield from change_sentences(estimates[f"drift of {name}"], pairs=data.is_of_pairs)
     if "rounds" in estimates:
-        yield from (sentence.text for sentence in round_sentences(estimates["rounds"]))
+        yield from say.texts(round_sentences(estimates["rounds"]))
 
 
 def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iterator[str]:
     """Describe changes in agreement and in errors; in a study of pairs, only in agreement."""
     if drift is None:
         return
-    rows = drift[drift["measure"].eq("agreement_change")].dropna(subset=["estimate", "ci_low"])
+    rows = say.known(say.rows_of(drift, "agreement_change"), "ci_low")
     for _, row in rows.iterrows():
-        who, other = row["grader"], row["reference"]
-        if row["ci_low"] <= 0 <= row["ci_high"]:
-            text = f"{who} and {other} are not shown to differ in agreement with gold"
-        else:
-            word = "more" if row["estimate"] > 0 else "less"
-            text = f"{who} agrees with gold {word} often than {other}"
         n, unit = (row["n"] / 2, "comparisons") if pairs else (row["n"], "items")
-        yield f"{text}: {say.change(row)} on {n:,.0f} {unit}."
+        yield f"{change_text(row)} on {n:,.0f} {unit}."
     if not pairs:
-        yield from (sentence.text for sentence in drift_sentences(drift))
+        yield from say.texts(drift_sentences(drift))
         yield from about_graders(errors=drift)
 
 
@@ -281,11 +258,11 @@ def difference_sentences(
         yield from change_sentences(estimates.get("drift"))
         return
     rows = estimates["ranks"]
-    rows = rows[rows["measure"].eq("agreement_difference")]
+    rows = say.rows_of(rows, "agreement_difference")
     n = len(rows)
     own = rows[rows["grader"].eq(grader) | rows["reference"].eq(grader)]
     parts: dict[str, list[str]] = {"more": [], "less": [], "open": []}
-    for _, row in own.dropna(subset=["estimate"]).iterrows():
+    for _, row in say.known(own).iterrows():
         is_first = row["grader"] == grader
         change = row if is_first else say.complement_of(0, row)
         word = "more" if change["estimate"] > 0 else "less"
@@ -303,19 +280,17 @@ def difference_sentences(
 
 def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Describe the rate of passes before and after the correction, by grader and condition."""
-    rates = estimates.get("rates", pd.DataFrame())
-    by = [name for name in ("grader", "agent", "condition") if name in rates]
-    for key, part in rates.groupby(by, sort=False) if by else []:
+    rates = estimates.get("rates", pd.DataFrame({"grader": []}))
+    for key, part in say.parts_by(rates, "grader", "agent", "condition"):
         who, *rest = [name for name in key if name != _UNNAMED]
-        raw = part[part["estimator"].eq("naive")].iloc[0]
-        best = part[part["recommended"].fillna(False).astype(bool)]
+        raw, best = say.naive_and_best(part)
         text = f"{', '.join(map(called, rest))}: by {who}" if rest else f"By {who}"
-        if best.empty or not say.has_estimate(best.iloc[0]):
+        if best is None:
             yield f"{text}, no correction is recommended ({say.reason(part.iloc[0], 'reason')})."
             continue
-        row = best.iloc[0]
-        name = ESTIMATORS.get(row["estimator"], row["estimator"])
-        yield (f"{text} {rate_text(raw)} of the items pass; corrected by {name}, {rate_text(row)}.")
+        name = ESTIMATORS.get(best["estimator"], best["estimator"])
+        shares = say.rate_text(raw), say.rate_text(best)
+        yield f"{text} {shares[0]} of the items pass; corrected by {name}, {shares[1]}."
 
 
 def gold_sentences(
@@ -331,7 +306,7 @@ def gold_sentences(
         yield f"{count} {units} have no gold label."
     else:
         yield f"All {units} have a gold label."
-    rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
+    rows = say.of_grader(agreement, grader)
     texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
         if per_item > 1 and measure in _ERRORS:  # in pairs, false passes and false fails are equal
@@ -351,7 +326,7 @@ def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
     """Name what the data cannot show, and each missing estimate with its reason."""
     audit = results.frames.get("biases", pd.DataFrame())
     if len(audit):
-        unknown = audit[~_is_identified(audit) & audit["measure"].eq("effect_points")]
+        unknown = audit[audit["estimate"].isna() & audit["measure"].eq("effect_points")]
         bare = unknown["note"].str.contains("not recorded")
         names = list(dict.fromkeys(unknown.loc[bare, "bias"].str.partition(":")[0]))
         if names:
@@ -364,5 +339,3 @@ def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
         yield "Errors that the labellers share with a grader are not seen: gold has them too."
     if not data.versions and "rounds" not in results.frames:
         yield "Whether a grader drifts is not known: each has one version and one round."
-    for name, reason in results.missing.items():
-        yield f"{name.capitalize()}: {reason}"

@@ -10,11 +10,18 @@ from skillcomp.report.phrases import listing
 from skillcomp.style import called
 
 # name of a frame -> topic of the sentences on it
-_TOPICS = {"decided": "skill", "placebo": "skill", "previous": "skill", "overall": "summary"}
-_TOPICS |= {"gap": "transfer", "effects": "structure", "explained": "structure"}
-_TOPICS |= {"dimensions": "dimension", "price": "price"}
-_TOPICS |= {"triggers": "trigger", "goals": "trigger", "controls": "trigger", "drift": "drift"}
-_TOPICS |= {"corrected": "correction", "needed": "limits"}
+_TOPICS = {
+    **dict.fromkeys(("decided", "placebo", "previous"), "skill"),
+    **dict.fromkeys(("effects", "explained"), "structure"),
+    **dict.fromkeys(("triggers", "goals", "controls"), "trigger"),
+    "overall": "summary",
+    "gap": "transfer",
+    "dimensions": "dimension",
+    "price": "price",
+    "drift": "drift",
+    "corrected": "correction",
+    "needed": "limits",
+}
 # columns that identify a row; the first of them in a frame is the subject of its notes
 _KEYS = ["skill", "grader", "feature", "agent", "condition", "scope", "effect", "at", "kind"]
 _KEYS += ["goal", "estimator", "sought", "measure"]

@@ -7,7 +7,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -152,30 +152,56 @@ def build(
     values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
-    how: dict[str, Any] = {"groups": groups, "reference": reference}
-    how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
-    how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
-    how["tokenizer"] = tokenizer
-    how |= {"margin": _margin_of(values["MARGIN"])}
-    how |= {"round": _round_of(values["ROUND"], study)}
+    how: dict[str, Any] = {
+        "groups": groups,
+        "margin": _margin_of(values["MARGIN"]),
+        "interval": interval,
+        "round": _round_of(values["ROUND"], study),
+        "assume_missing": assume_missing,
+        "asked": asked,
+        "checks": checks,
+        "reference": reference,
+        "gold_drawn": gold_drawn,
+        "drawn_by": drawn_by,
+        "tokenizer": tokenizer,
+    }
     todo: SimpleQueue[Any] = SimpleQueue()
     own = notebooks is None
     with _executed_chapters(todo, list(defaults), share_kernel=own, progress=progress) as books:
-        result, problem = _answer_or_reason(study, grader, how)
+        result: Answer | None = None
+        problem = ""
+        try:
+            result = answer(study, grader=grader, **how)
+        except SkillcompError as error:
+            problem = str(error)
         if result and result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
             defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
         if result and values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
-        values = _with_paths(values, study, out)
+        # a notebook runs in its own folder, where a relative path would lead elsewhere
+        values["OUT"] = str(out.resolve())
+        if isinstance(study, RunStore):
+            values["DATA"] = str(study.path.resolve())
+        if "STORE" in values:
+            values["STORE"] = str(Path(str(values["STORE"])).resolve())
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         pages = _pages_of_cases(study, out, result, reference, how["round"], checks)
         figures = _headline_figures(result, out, study.fingerprint)
     sentences = [] if result is None else list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
-    parts: dict[str, Any] = {"case_pages": pages, "figures": figures, "chapters": chapters}
-    page = _write_page(study, name, out, result, **parts, problem=problem, lacking=lacking)
+    page = _write_page(
+        study,
+        name,
+        out,
+        result,
+        case_pages=pages,
+        figures=figures,
+        chapters=chapters,
+        problem=problem,
+        lacking=lacking,
+    )
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -201,21 +227,6 @@ def _defaults_by_notebook(
     return {path: named_parameters(path) for path in paths}
 
 
-def _with_paths(
-    values: Mapping[str, object], study: RunStore | Frames, out: Path
-) -> dict[str, object]:
-    """Add the parameters DATA and OUT to `values`, and make the path STORE absolute.
-
-    A notebook runs in its own folder, where a relative path would lead elsewhere.
-    """
-    paths: dict[str, object] = {"OUT": str(out.resolve())}
-    if isinstance(study, RunStore):
-        paths["DATA"] = str(study.path.resolve())
-    if "STORE" in values:
-        paths["STORE"] = str(Path(str(values["STORE"])).resolve())
-    return {**values, **paths}
-
-
 def write_answer(
     result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
 ) -> Path:
@@ -235,10 +246,17 @@ def _pages_of_cases(
     checks: Checks,
 ) -> pd.DataFrame:
     """Write the case pages; return one row per skill, or no rows if they cannot be written."""
-    how: dict[str, Any] = {"reference": reference, "round": round, "checks": checks}
     grader = (result.grader or None) if result is not None else None
     try:
-        return write_case_pages(study, out / CASES, grader=grader, report="../index.html", **how)
+        return write_case_pages(
+            study,
+            out / CASES,
+            grader=grader,
+            report="../index.html",
+            reference=reference,
+            round=round,
+            checks=checks,
+        )
     except SkillcompError:  # the page says why the study cannot be read
         return pd.DataFrame(columns=["skill", "n_cases", "page"])
 
@@ -263,13 +281,19 @@ def _write_page(
     drawn = [*figures, *probe["figures"], *(f for chapter in chapters for f in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
-    content = _first_page(result, problem, study.fingerprint)
-    content["case_pages"] = case_pages.to_dict("records")
-    content |= {"study": name, "archive": archive, "version": skillcomp.__version__}
-    content["probe"] = probe
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
-    html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
+    html = _page_template().render(
+        **_first_page(result, problem, study.fingerprint),
+        case_pages=case_pages.to_dict("records"),
+        study=name,
+        archive=archive,
+        version=skillcomp.__version__,
+        probe=probe,
+        figures=figures,
+        chapters=chapters,
+        lacking=lacking,
+    )
     page = out / "index.html"
     # make links to files of the chapters relative to the page
     html = _with_unbroken_numbers(html.replace(f"{out.resolve().as_posix()}/", ""))
@@ -307,8 +331,9 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
         "Share of checks (%) that answers of known quality pass. The reference should pass all, "
         "the others few, except checks that forbid something."
     )
-    how = {"data": {"rates": rates}, "caption": lead, "fingerprint": study.fingerprint}
-    return {"html": html, "figures": [_saved_figure(fig, "00-probe", out, how)]}
+    how = {"data": {"rates": rates}, "caption": lead}
+    figure = _saved_figure(fig, "00-probe", out, how, study.fingerprint)
+    return {"html": html, "figures": [figure]}
 
 
 def _margin_of(value: object) -> float:
@@ -328,16 +353,6 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
-
-
-def _answer_or_reason(
-    study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
-) -> tuple[Answer | None, str]:
-    """Return the answer and an empty text, or None and the reason why there is no answer."""
-    try:
-        return answer(study, grader=grader, **how), ""
-    except SkillcompError as error:
-        return None, str(error)
 
 
 def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str, object]]) -> None:
@@ -424,23 +439,23 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         some = skills[start : start + ON_FIRST_PAGE]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
         how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
-        how["fingerprint"] = fingerprint
-        figure = _saved_figure(result.draw(some), stem, out, how)
+        figure = _saved_figure(result.draw(some), stem, out, how, fingerprint)
         # the page embeds the narrow figure, so its files are temporary
         with TemporaryDirectory() as folder:
             phone = result.draw(some, "column")
-            narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
+            narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how, fingerprint)
         figures.append(replace(figure, narrow=narrow))
     for screen in () if skills else result.screens:
         if len(screen.drawn):
             how = {"data": {screen.stem[10:]: screen.drawn}, "caption": screen.caption}
-            how["fingerprint"] = fingerprint
-            figures.append(_saved_figure(screen.draw(), screen.stem, out, how))
+            figures.append(_saved_figure(screen.draw(), screen.stem, out, how, fingerprint))
     return figures
 
 
-def _saved_figure(fig: Any, stem: str, out: Path, how: Mapping[str, Any]) -> Figure:
-    paths = style.save(fig, out / stem, **how)
+def _saved_figure(
+    fig: Any, stem: str, out: Path, how: Mapping[str, Any], fingerprint: str
+) -> Figure:
+    paths = style.save(fig, out / stem, fingerprint=fingerprint, **how)
     plt.close(fig)
     return figure_of(paths[1].read_bytes(), stem, out)
 
@@ -451,8 +466,8 @@ def _source_of_estimates(rows: pd.DataFrame) -> str:
         return ""
     alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
     kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
-    parts = [f"{word}: {listing(kind.index[kind])}." for word, kind in kinds.items() if kind.any()]
-    return f" {' '.join(parts)}" if parts else ""
+    texts = [f" {word}: {listing(kind.index[kind])}." for word, kind in kinds.items() if kind.any()]
+    return "".join(texts)
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
@@ -481,26 +496,15 @@ _ADAPTIVE = (
 )
 
 
-def _assumption_of_intervals(result: Answer | None) -> str:
-    """Return what the adaptive intervals assume, or "" without such intervals."""
-    frames_of_result = {} if result is None else result.frames
-    methods = [frame["method"] for frame in frames_of_result.values() if "method" in frame]
-    adaptive = any(names.astype("str").str.startswith("adaptive").any() for names in methods)
-    return _ADAPTIVE if adaptive else ""
-
-
-def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
+def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
     """Return pairs of name and value: versions, hash of the study, seeds and methods."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
     rows += [("skillcomp", skillcomp.__version__)]
     rows += [(name, version(name)) for name in _PACKAGES]
-    if result is not None:
-        with_method = [frame for frame in result.frames.values() if "method" in frame]
-        methods = [method for frame in with_method for method in frame["method"].dropna()]
-        seeds = {seed for m in methods for seed in re.findall(r"seed (\d+)", str(m))}
+    if methods:
+        seeds = {seed for name in methods for seed in re.findall(r"seed (\d+)", name)}
         rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
-        rows += [("Method", str(name)) for name in dict.fromkeys(methods)]
-    return rows
+    return rows + [("Method", name) for name in methods]
 
 
 def _page_template() -> Template:
@@ -557,6 +561,9 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
     estimates = {} if result is None else result.frames
+    with_method = [frame for frame in estimates.values() if "method" in frame]
+    methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
+    adaptive = any(name.startswith("adaptive") for name in methods)
     topics: dict[str, list[dict[str, Any]]] = {}
     signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
@@ -607,6 +614,6 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "screens": () if result is None else result.screens,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "intervals": _assumption_of_intervals(result),
-        "provenance": [*_provenance_rows(result, fingerprint), ("Sentences, sha256", digest)],
+        "intervals": _ADAPTIVE if adaptive else "",
+        "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
     }

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from skillcomp import bias, plots
+from skillcomp import bias
 from skillcomp.report import phrases as say
 from skillcomp.report.about_graders import about_graders
-from skillcomp.report.first_screen import rate_text
 from skillcomp.report.grader_screen import (
     add_comparisons,
-    coefficient_text,
     difference_sentences,
     drift_sentences_of,
     gold_sentences,
 )
 from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.report.study_screen import StudyScreen, cell_table, draw_shares, topic_sentences
 
 _SHARES = {
     "first_wins": "the answer shown first, in one order",
@@ -61,8 +60,8 @@ def pairwise_screen(
         systems = data.attempts["agent"].nunique() > 1
         results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **by_grader)
         makers["wins"] = _win_sentences(results.frames.get("win_rates"), judge)
-    makers["limits"] = _limit_sentences(data, results)
-    sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
+    makers["limits"] = _limit_sentences(data)
+    sentences = topic_sentences(makers, results.missing)
     rows = position[position["measure"].isin(list(_SHARES))]
     rows = rows.assign(measure=rows["measure"].map(_SHARES))
     caption = "What happens to the choice between two answers when their order is swapped."
@@ -73,13 +72,13 @@ def pairwise_screen(
         sentences,
         rows,
         caption,
-        _draw_pairs,
+        partial(draw_shares, label="Share of the pairs (95 % CI)"),
     )
 
 
 def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
     """Return one sentence on a judge: its consistency, position bias and agreement with gold."""
-    rows = say.by_measure(position[position["grader"].eq(judge)])
+    rows = say.of_grader(position, judge)
     same, points = rows.get("position_consistency"), rows.get("position_points")
     once = rows.get("first_wins") if same is None else None
     if say.has_estimate(once):
@@ -92,17 +91,13 @@ def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, j
     else:
         text = f"{judge} makes the same choice in both orders in {say.share(same, 'pairs')}"
         if say.has_estimate(points):
-            text += f"; being shown first is worth {say.change(_as_rate(points))}"
+            text += f"; being shown first is worth {say.points(points)}"
     if agreement is not None:
-        rows = say.by_measure(agreement[agreement["grader"].eq(judge)])
+        rows = say.of_grader(agreement, judge)
         if say.has_estimate(raw := rows.get("raw_agreement")):
-            text += f"; it agrees with gold in {rate_text(raw)} of {raw['n'] / _SIDES:,.0f} "
+            text += f"; it agrees with gold in {say.rate_text(raw)} of {raw['n'] / _SIDES:,.0f} "
             text += "comparisons"
     return f"{text}."
-
-
-def _as_rate(points: say.Row) -> say.Row:
-    return pd.Series({end: points[end] / 100 for end in ("estimate", "ci_low", "ci_high")})
 
 
 def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | None) -> Any:
@@ -111,23 +106,19 @@ def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | No
     for grader, part in position.groupby("grader", sort=False):
         rows, row = say.by_measure(part), {"Grader": str(grader)}
         if agreement is not None:
-            gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
-            row["Agrees with gold"] = rate_text(gold.get("raw_agreement"))
-            row["Kappa"] = coefficient_text(gold.get("cohen_kappa"))
+            gold = say.of_grader(agreement, grader)
+            row["Agrees with gold"] = say.rate_text(gold.get("raw_agreement"))
+            row["Kappa"] = say.coefficient_text(gold.get("cohen_kappa"))
         same, points = rows.get("position_consistency"), rows["position_points"]
         if both_orders:
-            row["Same choice"] = rate_text(same) or "not known"
+            row["Same choice"] = say.rate_text(same) or "not known"
         known = say.has_estimate(points)
-        row["Shown first, points"] = say.change(_as_rate(points), unit=False) if known else ""
+        row["Shown first, points"] = say.points(points, unit=False) if known else ""
         own = data.pairwise[data.pairwise["grader"].eq(grader)]["winner"]
         row["Ties"] = say.rate(own.eq("tie").sum() / max(own.notna().sum(), 1))
         row["Pairs"] = f"{points['n'] if same is None else same['n']:,.0f}"
         cells.append(row)
     return cell_table(cells)
-
-
-def _draw_pairs(rows: pd.DataFrame) -> Any:
-    return plots.estimates(rows, y="grader", hue="measure", label="Share of the pairs (95 % CI)")
 
 
 def _win_sentences(rates: pd.DataFrame | None, judge: str) -> Iterator[str]:
@@ -142,7 +133,7 @@ def _win_sentences(rates: pd.DataFrame | None, judge: str) -> Iterator[str]:
         yield f"{len(rows) - _MOST} more pairs of systems are in bias.win_rates."
 
 
-def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
+def _limit_sentences(data: StudyData) -> Iterator[str]:
     """Name what the comparisons cannot show."""
     pairs = data.pairwise
     lacking = int(pairs["winner"].isna().sum()) if "winner" in pairs else 0
@@ -153,5 +144,3 @@ def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
         yield "Whether a choice holds in the other order is not known: each pair was shown in one."
     if data.gold.empty and data.is_of_pairs:
         yield "Which choices are right is not known without gold: a judge can be wrong twice."
-    for name, reason in results.missing.items():
-        yield f"{name.capitalize()}: {reason}"

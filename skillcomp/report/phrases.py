@@ -37,10 +37,71 @@ def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
     return {row[name]: row for _, row in frame.iterrows()}
 
 
+def columns_of(frame: Any, *names: str) -> list[str]:
+    """Return those of `names` that a frame or row has."""
+    return [name for name in names if name in frame]
+
+
+def parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Group a frame by those `names` that are columns; yield values and rows of each group."""
+    by = columns_of(frame, *names)
+    yield from frame.groupby(by, sort=False) if by else [((), frame)]
+
+
+def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
+    """Return the rows for which a column of truth values is True."""
+    return rows[rows[column].fillna(False).astype(bool)]
+
+
+def naive_and_best(rows: pd.DataFrame) -> list[Row | None]:
+    """Return the uncorrected and the recommended row; None for a row without an estimate."""
+    parts = rows[rows["estimator"].eq("naive")], marked(rows)
+    return [part.iloc[0] if len(part) else None for part in map(known, parts)]
+
+
+def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
+    """Return the row of `frame` that has the skill, agent and condition of `row`.
+
+    Return None if there is no such row, or if it has no estimate.
+    """
+    if frame is None:
+        return None
+    names = [name for name in columns_of(frame, "skill", "agent", "condition") if name in row]
+    same = frame[frame[names].eq(row[names]).all(axis=1)]
+    return same.iloc[0] if len(same) == 1 and has_estimate(same.iloc[0]) else None
+
+
+def texts(sentences: Iterable[Sentence]) -> Iterator[str]:
+    """Yield the texts of sentences."""
+    return (sentence.text for sentence in sentences)
+
+
+def direction(row: Row, above: str, below: str, neither: str) -> str:
+    """Return a word for an interval above zero, below zero, or around zero or unknown."""
+    if row["ci_low"] > 0:
+        return above
+    return below if row["ci_high"] < 0 else neither
+
+
+def rows_of(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of one measure."""
+    return frame[frame["measure"].eq(measure)]
+
+
+def known(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """Return the rows with an estimate, and with a value in each of the columns `more`."""
+    return rows.dropna(subset=["estimate", *more])
+
+
+def of_grader(frame: pd.DataFrame | None, grader: str) -> dict[Any, Row]:
+    """Return the rows of a grader by measure; empty without a frame."""
+    return {} if frame is None else by_measure(frame[frame["grader"].eq(grader)])
+
+
 def complement_of(total: float, row: Row) -> Row:
     """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
-    ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
-    return pd.Series({name: total - row[other] for name, other in ends.items()})
+    swapped = {"ci_low": "ci_high", "ci_high": "ci_low"}
+    return (total - row[["estimate", *swapped]]).rename(swapped)
 
 
 def treatment(condition: object, reference: object = "baseline") -> str:
@@ -101,6 +162,11 @@ def change(row: Row, unit: bool = True) -> str:
     return f"{text if unit else bare(text)} {limits(row)}".rstrip()
 
 
+def points(row: Row, unit: bool = True) -> str:
+    """Format an estimate in percentage points with its interval, such as "+3 points [−2, 8]"."""
+    return change(row[["estimate", "ci_low", "ci_high"]] / 100, unit)
+
+
 def share(row: Row, of: str = "") -> str:
     """Format a rate with its interval and, with `of`, its n, such as "16 % [11, 22] of 419 items".
 
@@ -110,6 +176,23 @@ def share(row: Row, of: str = "") -> str:
     """
     text = f"{rate(row['estimate'])} {_in_brackets(row, rate)}".rstrip()
     return f"{text} of {row['n']:,.0f} {of}" if of else text
+
+
+def rate_text(row: Row | None) -> str:
+    """Format a rate with its interval, such as "3 % [1, 12]"; empty if unknown."""
+    return share(row) if has_estimate(row) else ""
+
+
+def change_text(row: Row | None) -> str:
+    """Format a change in points with its interval, such as "+52 [37, 64]"; empty if unknown."""
+    return change(row, unit=False) if has_estimate(row) else ""
+
+
+def coefficient_text(row: Row | None) -> str:
+    """Format a coefficient with its interval, such as ".62 [.52, .72]"; empty if unknown."""
+    if not has_estimate(row):
+        return ""
+    return f"{coefficient(row['estimate'])} {_in_brackets(row, coefficient)}".rstrip()
 
 
 def coefficient(value: float) -> str:
@@ -143,6 +226,16 @@ def count_range(counts: pd.Series) -> str:
     """Format the range of counts, such as "5 to 20"; a single number if all are equal."""
     ends = (f"{counts.min():,.0f}", f"{counts.max():,.0f}")
     return " to ".join(dict.fromkeys(ends))
+
+
+def skill_and_agent(row: Row) -> str:
+    """Return the name of a skill, with the agent if the rows are by agent."""
+    return called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
+
+
+def unit_of_rows(rows: pd.DataFrame) -> str:
+    """Return what the rows of a frame are about."""
+    return "pairs of skill and agent" if "agent" in rows else "skills"
 
 
 def plural(count: float) -> str:

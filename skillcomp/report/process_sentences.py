@@ -70,7 +70,7 @@ def description_sentences(compared: pd.DataFrame, noise: pd.DataFrame | None = N
     """
     names = ["condition", "reference", "measure", "estimate", "ci_low", "ci_high"]
     require_columns(compared, names, "report.description_sentences")
-    exact = compared[compared["measure"].eq(_EXACT)]
+    exact = say.rows_of(compared, _EXACT)
     sentences = []
     for _, row in exact.iterrows():
         pair = f"{called(row['condition'])} against {called(row['reference'])}"

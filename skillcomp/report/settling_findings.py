@@ -20,17 +20,16 @@ FIXED_IN_ADVANCE = (
 )
 
 
-def settling_sentences(
-    undecided: pd.DataFrame, needed: pd.DataFrame | None, names: Sequence[str], by: Sequence[str]
-) -> Sentences:
-    """Describe how many cases each undetermined skill needs; ``names`` has a name for each row."""
-    parts = [_rows_of(needed, row, by) for _, row in undecided.iterrows()]
-    any_known = any(len(rows) for rows in parts)
+def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> Sentences:
+    """Describe how many cases each undetermined skill needs."""
+    parts = [_rows_of(needed, row) for _, row in undecided.iterrows()]
+    any_known = any(map(len, parts))
     if len(undecided) > 1 and any_known:
         yield Sentence(_sentence_on_all(undecided, parts))
     if len(undecided) <= _FEW or not any_known:
-        for name, rows, (_, row) in zip(names, parts, undecided.iterrows(), strict=True):
-            yield Sentence(f"{name}: {_settling_words(rows, _is_corrected(row))}", row["skill"])
+        for rows, (_, row) in zip(parts, undecided.iterrows(), strict=True):
+            text = _settling_words(rows, _is_corrected(row))
+            yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
     if any_known:
         yield Sentence(FIXED_IN_ADVANCE)
 
@@ -39,11 +38,11 @@ def _is_corrected(row: Row) -> bool:
     return bool(row.get("estimator", NAIVE) != NAIVE)
 
 
-def _rows_of(needed: pd.DataFrame | None, row: Row, by: Sequence[str]) -> pd.DataFrame:
+def _rows_of(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
     """Return the rows of `needed` for one skill that have a number of cases."""
     if needed is None or needed.empty:
         return pd.DataFrame()
-    keys = [*by, "condition"]
+    keys = say.columns_of(row, "skill", "agent", "condition")
     rows = needed[needed[keys].eq(row[keys]).all(axis=1)]
     return rows[rows["estimate"].notna() | rows["note"].str.startswith(_MORE_THAN)]
 
@@ -89,8 +88,8 @@ def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> 
     """Summarise how many cases each skill needs; each frame of `parts` is about one skill."""
     firsts = pd.DataFrame([rows.iloc[0] for rows in parts if len(rows)])
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())
-    unit = "pairs of skill and agent" if "agent" in undecided else "skills"
-    text = f"{n} {unit} are undetermined, with {say.count_range(undecided['n'])} cases each. "
+    text = f"{n} {say.unit_of_rows(undecided)} are undetermined, "
+    text += f"with {say.count_range(undecided['n'])} cases each. "
     counts = say.count_range(firsts["estimate"].dropna()) if n_known else "more than 2,000"
     n_settled = n_known or len(firsts)
     which = "all" if n_settled == n else f"{n_settled}"

@@ -103,10 +103,7 @@ def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
     return frame
 
 
-def _escaped_markup(text: str) -> str:
-    """Escape the characters that are markup in Markdown or HTML; line breaks become spaces."""
-    return re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", " ".join(text.split()))
-
-
 def _show_text(text: str) -> None:
-    display(Markdown(_escaped_markup(text)))  # type: ignore[no-untyped-call]
+    """Show a text on one line, with the characters escaped that are markup in Markdown or HTML."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", " ".join(text.split()))
+    display(Markdown(escaped))  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -82,9 +82,15 @@ class StudyData:
         verdicts = self.verdicts.iloc[:0] if self.is_of_pairs else self.verdicts
         gold = self.gold.iloc[:0] if self.is_of_pairs else self.gold
         items = len(verdicts[["attempt_id", "check_id"]].drop_duplicates())
-        sizes = {"cases": len(self.cases), "items": items, "graders": len(self.graders)}
-        sizes |= {"verdicts": len(verdicts), "gold labels": len(gold)}
-        sizes |= {"comparisons": len(self.pairwise), "passages": len(self.passages)}
+        sizes = {
+            "cases": len(self.cases),
+            "items": items,
+            "graders": len(self.graders),
+            "verdicts": len(verdicts),
+            "gold labels": len(gold),
+            "comparisons": len(self.pairwise),
+            "passages": len(self.passages),
+        }
         return {name: n for name, n in sizes.items() if n}
 
     def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
@@ -136,8 +142,10 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
 
 
 def study_data(study: RunStore | Frames, round: int) -> StudyData:
-    """Read the frames of a study with the verdicts of a round."""
-    whole = isinstance(study, Frames)
+    """Read the frames of a study with the verdicts of a round.
+
+    Frames with a single round are read whole.
+    """
     if isinstance(study, Frames):
         names = ("cases", "attempts", "gold", "pairwise", "passages")
         read = {name: getattr(study, name) for name in names}
@@ -149,17 +157,19 @@ def study_data(study: RunStore | Frames, round: int) -> StudyData:
         skills = study.skills
     every = grader_versions(own)
     base_names = dict(zip(every["grader"], own["grader"], strict=True))
-    verdicts = _verdicts_of_round(every, round, whole=whole)
-    about: dict[str, Any] = {"skills": skills, "facts": facts, "base_names": base_names}
-    return StudyData(**read, verdicts=verdicts, every=every, **about)
-
-
-def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
-    """Return the verdicts of a round; with `whole`, return all if they are of a single round."""
     rounds = every["round"].fillna(1)
-    if whole and rounds.nunique() == 1:
-        return every
-    return every[rounds.eq(round)].reset_index(drop=True)
+    verdicts = every
+    if not (isinstance(study, Frames) and rounds.nunique() == 1):
+        verdicts = every[rounds.eq(round)].reset_index(drop=True)
+    return StudyData(
+        **read, verdicts=verdicts, every=every, skills=skills, facts=facts, base_names=base_names
+    )
+
+
+def in_order_of(rows: pd.DataFrame, column: str, values: Iterable[Any]) -> pd.DataFrame:
+    """Sort rows by the first place that the value of a column has among `values`."""
+    place = {value: at for at, value in enumerate(dict.fromkeys(values))}
+    return rows.sort_values(column, key=lambda cells: cells.map(place), kind="stable")
 
 
 def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
@@ -181,12 +191,11 @@ def _labellers(data: StudyData) -> pd.DataFrame:
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
     counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
-    for column, families in (
-        ("answered", data.attempts["agent_family"]),
-        ("graded", data.verdicts["grader_family"]),
-    ):
-        counts[column] = counts["labeller_family"].isin(families.dropna().unique())
-    return counts
+    family = counts["labeller_family"]
+    return counts.assign(
+        answered=family.isin(data.attempts["agent_family"].dropna()),
+        graded=family.isin(data.verdicts["grader_family"].dropna()),
+    )
 
 
 def _unusable_verdicts(data: StudyData) -> pd.DataFrame:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp import style
+from skillcomp import plots, style
 from skillcomp.table import Table
 
 # title of the sentences on each topic, in the order of the screen
@@ -80,6 +80,10 @@ class StudyScreen:
         topics = dict.fromkeys(frame["topic"])
         return [(TITLES[t], list(frame.loc[frame["topic"].eq(t), "sentence"])) for t in topics]
 
+    @property
+    def _sections(self) -> list[tuple[str, list[str]]]:
+        return [*self.boxes, (TITLES["limits"], self.limits)]
+
     def draw(self) -> Any:
         """Draw the figure of the screen."""
         with style.use():
@@ -90,10 +94,9 @@ class StudyScreen:
         cells = self.table.cells
         rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
         lines = [self.headline, *rows]
-        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
-            if not sentences:
-                continue
-            lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
+        for title, sentences in self._sections:
+            if sentences:
+                lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
         return lines
 
     @property
@@ -104,10 +107,23 @@ class StudyScreen:
     def html(self) -> str:
         """Return the screen as escaped HTML, without its figure."""
         parts = [Markup("<p><b>{}</b></p>").format(self.headline), Markup(self.table.html())]
-        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+        for title, sentences in self._sections:
             items = Markup("").join(Markup("<li>{}</li>").format(text) for text in sentences)
             parts.append(Markup("<p>{}</p><ul>{}</ul>").format(title, items))
         return str(Markup("").join(parts))
+
+
+def topic_sentences(
+    texts: Mapping[str, Iterable[str]], missing: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return topic and text of each sentence; each missing estimate has one with its reason."""
+    sentences = [(topic, text) for topic, own in texts.items() for text in own]
+    return sentences + [("limits", f"{n.capitalize()}: {why}") for n, why in missing.items()]
+
+
+def draw_shares(rows: pd.DataFrame, label: str) -> Any:
+    """Draw shares by grader and measure."""
+    return plots.estimates(rows, y="grader", hue="measure", label=label)
 
 
 def cell_table(rows: Sequence[dict[str, str]]) -> Table:

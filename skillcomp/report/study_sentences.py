@@ -63,7 +63,7 @@ def repeat_sentences(
     list of str
         The range of the changes, and the standard errors of one and of all repeats.
     """
-    changes, whole = repeats.dropna(subset=["estimate", "se"]), every.iloc[0]
+    changes, whole = say.known(repeats, "se"), every.iloc[0]
     if len(changes) < 2:
         return ["The noise between repeats is not known: fewer than two have a change."]
     low, high = (say.signed(changes["estimate"].agg(end)) for end in ("min", "max"))
@@ -104,15 +104,14 @@ def threshold_sentences(cut: pd.DataFrame, copies: str = "copies") -> list[str]:
     """
     columns = ["rule", "n", "cut", "measure", "estimate", "ci_low", "ci_high", "n_texts", "limit"]
     require_columns(cut, [*columns, "chosen", "note"], "report.threshold_sentences")
-    parts = cut.groupby("skill", sort=False) if "skill" in cut else [("", cut)]
     return [
-        (f"{called(skill)}: " if skill else "") + " ".join(_sentences_of_threshold(part, copies))
-        for skill, part in parts
+        " ".join([*(f"{called(name)}:" for name in skill), *_sentences_of_threshold(part, copies)])
+        for skill, part in say.parts_by(cut, "skill")
     ]
 
 
 def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
-    chosen = cut[cut["chosen"].fillna(False).astype(bool)]
+    chosen = say.marked(cut, "chosen")
     if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
         why = say.reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
         yield f"With {copies}, no threshold can be chosen: {why}."
@@ -124,7 +123,7 @@ def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
         share = say.rate(chosen["cut"].iloc[0])
         how = f"at least {share} of its sequences of {n} content tokens are in its skill"
     yield f"With {copies}, a text counts as a copy if {how}."
-    for _, row in rows[rows["measure"].eq("sensitivity")].iterrows():
+    for _, row in say.rows_of(rows, "sensitivity").iterrows():
         text = f"This finds {say.share(row)} of {row['n_texts']:,.0f} {copies}"
         edits = pd.isna(row["ci_low"])
         yield f"{text}, which depends on how they were made." if edits else f"{text}."
@@ -169,13 +168,13 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
     """
     columns = ["condition", "effect", "size", "power", "n_skills", "n_repeats", "measure"]
     require_columns(needed, [*columns, "estimate", "note"], "report.plan_sentences")
-    rows = needed[needed["measure"].eq("cases_in_all")]
-    by = [name for name in _PLAN if name in rows]
+    rows = say.rows_of(needed, "cases_in_all")
+    by = say.columns_of(rows, *_PLAN)
     return [_plan_sentence(part) for _, part in rows.groupby(by, sort=False, dropna=False)]
 
 
 def _plan_sentence(rows: pd.DataFrame) -> str:
-    row, known = rows.iloc[0], rows.dropna(subset=["estimate"])
+    row, known = rows.iloc[0], say.known(rows)
     what = f"a change of {say.size(row['size'])} by {say.treatment(row['condition'])}"
     if row["effect"] == "gap":
         more = "more" if row["size"] > 0 else "less"
@@ -188,16 +187,15 @@ def _plan_sentence(rows: pd.DataFrame) -> str:
     text = f"To show {what}{claim} with {say.rate(row['power'])} power"
     if known.empty:
         return f"{text}, no number of cases can be given: {say.reason(row)}."
-    counts = [_cases_in_words(each) for _, each in known.iterrows()]
+    counts = [
+        f"{each['estimate']:,.0f} case{say.plural(each['estimate'])} with {_repeats(each)}"
+        for _, each in known.iterrows()
+    ]
     unknown = rows[rows["estimate"].isna()]
     reasons = [f" With {_repeats(each)}: {say.reason(each)}." for _, each in unknown.iterrows()]
     from_skills = f" from {skills}" if row.get("cluster") == "skill" else ""
     text += f", a study needs {say.listing(counts)} of each condition{from_skills}."
     return text + "".join(reasons)
-
-
-def _cases_in_words(row: Row) -> str:
-    return f"{row['estimate']:,.0f} case{say.plural(row['estimate'])} with {_repeats(row)}"
 
 
 def _repeats(row: Row) -> str:

@@ -160,8 +160,13 @@ def _rows_of_group(
     for _, about in skills.iterrows():
         yield {str(name): field for name, field in about.items()}
         if (shrunk := of_skill.get(about["skill"])) is not None:
-            limits = {"low": max(shrunk.low, -1.0), "high": min(shrunk.high, 1.0)}
-            shrunk = replace(shrunk, **limits, n=about["n"], n_clusters=about["n_clusters"])
+            shrunk = replace(
+                shrunk,
+                low=max(shrunk.low, -1.0),
+                high=min(shrunk.high, 1.0),
+                n=about["n"],
+                n_clusters=about["n_clusters"],
+            )
             yield row("pooled_delta", shrunk, skill=about["skill"])
     yield _mean_row(outcomes, used, values, how, few)
     yield row("next_skill_delta", following, skill=NEXT)

@@ -25,7 +25,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import bounded_mean
 
 Policy = Literal["strict", "weighted", "pass_count"]
 
@@ -140,7 +140,7 @@ def together(
         complete = part.dropna(subset=[first, second])
         for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
             share = complete[first].eq(left) & complete[second].eq(right)
-            interval = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
+            interval = bounded_mean(share.astype(float), ci_level=ci_level)
             if complete.empty:
                 interval = replace(interval, note="no skill has a verdict on both dimensions")
             rows.append(row(name, interval, **values, first=first, second=second))

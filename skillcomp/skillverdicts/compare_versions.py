@@ -139,12 +139,20 @@ def compare(
     columns = [name for name in (*names, *levels) if name in attempts.columns]
     how |= {"by": [name for name in names if name in columns], "ci_level": ci_level}
     how["average"] = [name for name in levels if name in columns]
-    pooled: dict[str, Any] = {"compared": ["condition"], "average": how["average"], "agents": True}
-    attempts = prepared(attempts, "attempts", how["by"], WHAT, **pooled)
+    attempts = prepared(
+        attempts,
+        "attempts",
+        how["by"],
+        WHAT,
+        compared=["condition"],
+        average=how["average"],
+        agents=True,
+    )
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
-    missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
-    rows = with_missing_attempts(rows, units, contrasts, assume_missing, **missing)
+    rows = with_missing_attempts(
+        rows, units, contrasts, assume_missing, cluster=cluster, interval=interval
+    )
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
 
 

@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.estimates import require_columns
-from skillcomp.stats.results import join_notes, p_value
+from skillcomp.frames.estimates import require_columns, rows_of_group
+from skillcomp.stats.results import join_notes, p_value, quantile
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
@@ -78,8 +76,8 @@ def with_corrections(
     _refuse_strays(deltas, rows, by)
     made = []
     for _, delta in deltas.iterrows():
-        mine = rows[_is_of(rows, delta, [*by, "condition"])]
-        base = rates[_is_of(rates, delta, by) & rates["condition"].eq(delta["reference"])]
+        mine = rows_of_group(rows, dict(delta[[*by, "condition"]]))
+        base = rows_of_group(rates, {**delta[[*by]], "condition": delta["reference"]})
         _refuse_other_data(delta, mine, by, cluster, weight)
         made.append(_corrected_row(delta, mine, base))
     columns = ["estimator", "correction_reason", "n_gold", "labels_needed", *_REPLACED]
@@ -120,15 +118,6 @@ def _checked_rows(
                 f"{here}. Compute it with {column}={here!r}."
             )
     return corrected
-
-
-def _is_of(rows: pd.DataFrame, delta: pd.Series, names: Sequence[str]) -> Any:
-    """Mark the rows that equal the row ``delta`` in all columns ``names``; NA equals NA."""
-    same = np.ones(len(rows), dtype=bool)
-    for name in names:
-        match = rows[name].isna() if pd.isna(delta[name]) else rows[name].eq(delta[name])
-        same &= match.to_numpy(dtype=bool, na_value=False)
-    return same
 
 
 def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
@@ -247,7 +236,7 @@ def _labels_needed(
         claims.append({"low": to_loss})
     if delta["verdict_uncorrected"] in ("helps", "hurts"):
         # p-values are adjusted for several rows, so a wider interval must exclude 0
-        reach = norm.isf(delta["p_limit"] / 2) / norm.isf((1.0 - delta["ci_level"]) / 2)
+        reach = quantile(1.0 - delta["p_limit"]) / quantile(delta["ci_level"])
         claims.append({"low" if estimate > 0 else "high": abs(estimate) / reach})
     sizes = [
         max(

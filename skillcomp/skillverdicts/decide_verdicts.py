@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, within
-from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, delta_rows, paired, paired_units
+from skillcomp.deltas.condition_rates import contrast_rows, rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired, paired_units
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, grouped, listed, with_method
+from skillcomp.frames.estimates import By, estimates, grouped, listed, with_adjusted_p, with_method
 from skillcomp.skillverdicts.corrected_deltas import (
     FAMILY,
     MOVED,
@@ -172,9 +172,13 @@ def decide(
     )
     rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level}
     how |= {"ci_level": ci_level, "interval": interval}
-    estimated = delta_rows(f"delta_{value}", units, contrasts, **rules, interval=interval)
-    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-    deltas = estimates(estimated, by=[*names, "condition"], extra=DELTA_COLUMNS, **noted)
+    deltas = estimates(
+        contrast_rows(f"delta_{value}", units, contrasts, **rules, interval=interval),
+        by=[*names, "condition"],
+        extra=DELTA_COLUMNS,
+        outcomes=outcomes,
+        reference=reference,
+    )
     deltas = with_method(deltas, cluster, weight)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
@@ -197,9 +201,10 @@ def decide(
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
-        matched = {name: how[name] for name in ("value", "cluster", "weight")}
         deltas = deltas.assign(**alone, **judged[FAMILY])
-        judged = judge(with_corrections(deltas, corrected, names, **matched))
+        judged = judge(
+            with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
+        )
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     inner = [*MOVED, "n_family", "correction_reason", "p_adjusted_uncorrected"]
@@ -235,8 +240,9 @@ def _with_verdicts(
     """Add the verdict, and whether missing attempts overturn it."""
     deltas = _with_adjusted_p_values(deltas)
     deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
-    how: dict[str, Any] = {"cluster": cluster, "interval": interval}
-    judged = with_missing_attempts(deltas, units, contrasts, assume_missing, **how)
+    judged = with_missing_attempts(
+        deltas, units, contrasts, assume_missing, cluster=cluster, interval=interval
+    )
     return _with_reasons(judged)
 
 
@@ -266,12 +272,12 @@ def _verdicts_by_other_rules(
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
-        limits = {
-            "ci_low": [mean.low for mean in means],
-            "ci_high": [mean.high for mean in means],
-            "p_value": [mean.p_value for mean in means],
-        }
-        other = _verdicts_of_limits(_with_adjusted_p_values(deltas.assign(**limits)))
+        other = deltas.assign(
+            ci_low=[mean.low for mean in means],
+            ci_high=[mean.high for mean in means],
+            p_value=[mean.p_value for mean in means],
+        )
+        other = _verdicts_of_limits(_with_adjusted_p_values(other))
         for at in np.flatnonzero(other != verdict):
             remark = f"{other[at]} by the {rule} interval"
             remarks[at] = join_notes(remarks[at], remark)
@@ -289,7 +295,8 @@ def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
     adjusted[claims], limits[claims] = holm(p_values), bounds[steps] if size else bounds
     family = np.where(claims, f"; p adjusted by Holm over {plural(size, 'row')}", "")
     method = deltas["method"].astype("str") + pd.Series(family, deltas.index, dtype="str")
-    return deltas.assign(p_adjusted=adjusted, p_limit=limits, n_family=size, method=method)
+    deltas = with_adjusted_p(deltas, adjusted)
+    return deltas.assign(p_limit=limits, n_family=size, method=method)
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:

@@ -41,8 +41,9 @@ class Claim:
         It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
         """
         filled = units.filled(self.contrast.weights)
-        how: dict[str, Any] = {"cluster": cluster, "interval": interval}
-        (worst,) = within(filled, [self.contrast], ci_level=self.ci_level, **how)
+        (worst,) = within(
+            filled, [self.contrast], cluster=cluster, ci_level=self.ci_level, interval=interval
+        )
         estimate = worst.interval.estimate + self.moved[0]
         low = worst.interval.low + self.moved[1]
         return not estimate > self.bound or (self.is_gain and not low > 0)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import joblib
 import numpy as np
@@ -389,12 +389,18 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha([[1, 1], [0, 0], [1, 0], [1, 1]]).estimate, 4)
     0.5333
     """
-    how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    how |= {"clusters": clusters, "weights": weights}
     levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL}
     if level not in levels:
         raise ValueError(f"level must be nominal or ordinal, found {level!r}.")
-    return bootstrap_agreement(ratings, levels[level], **how)
+    return bootstrap_agreement(
+        ratings,
+        levels[level],
+        clusters=clusters,
+        weights=weights,
+        ci_level=ci_level,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
 
 
 def _rating_matrix(ratings: ArrayLike) -> Floats:

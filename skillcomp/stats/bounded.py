@@ -27,7 +27,6 @@ from skillcomp.stats.clusters import (
     Clusters,
     complete_values,
     heavy_note,
-    satterthwaite,
 )
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
@@ -658,8 +657,9 @@ def bounded_mean(
     bounded 0.411 0.843
     """
     sample = Sample(values, clusters, weights, arms)
-    how: dict[str, Any] = {"quantity": quantity, "null": null, "ci_level": ci_level}
-    return bounded_means([sample], **how, interval=interval)[0]
+    return bounded_means(
+        [sample], quantity=quantity, null=null, ci_level=ci_level, interval=interval
+    )[0]
 
 
 def bounded_means(
@@ -690,8 +690,10 @@ def bounded_means(
     """
     check_null(null, quantity, ci_level)
     require_known("interval: found", interval, get_args(IntervalRule))
-    how: dict[str, Any] = {"rule": interval, "free": recentred, "ci_level": ci_level}
-    read = [_read_sample(Sample(*sample), quantity, **how) for sample in samples]
+    read = [
+        _read_sample(Sample(*sample), quantity, rule=interval, free=recentred, ci_level=ci_level)
+        for sample in samples
+    ]
     if interval == "t":
         return [_t_interval(bare, null) for _, bare in read]
     compact = [sample for sample, _ in read]
@@ -741,8 +743,8 @@ def _read_sample(
     heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
-    se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
+    se, df = _cr2_of_means(means - estimate, sizes / sizes.sum())
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -958,15 +960,14 @@ def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> C
     return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
 
 
-def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean, from sums over clusters."""
-    if len(sizes) < 2:
+def _cr2_of_means(residual: Floats, share: Floats) -> tuple[float, float]:
+    """Return CR2 standard error and Satterthwaite df of a mean; NaN without spread."""
+    if len(share) < 2:
         return math.nan, math.nan
-    share = sizes / sizes.sum()
-    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
+    variance, df = cr2_of_counts(residual, share, 1.0)
     if variance <= ZERO_VARIANCE:
         return math.nan, math.nan
-    return math.sqrt(variance), satterthwaite(share)
+    return math.sqrt(variance), float(df)
 
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,23 +21,28 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
-from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import (
+    HypothesisTest,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+)
 
 Floats = NDArray[np.float64]
-Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 
 # A variance of rates below this value is a rounding error: with a million cases of a thousand
 # attempts each, the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
 _HEAVY = 0.2  # a note warns if one case or cluster has more than this share of the weight
 
-# The exponent of each method. The residuals of a cluster are multiplied by the inverse of
-# (I - H_gg) ** exponent, where H_gg is the block of the hat matrix for the cluster.
-_POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
+_LABEL = "CR2 with Satterthwaite t"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
-# with at most this number G of clusters, all 2**G patterns of signs are enumerated
-_ENUMERATED = 20
+# with at most this number n of values, all 2**n patterns of signs are enumerated; with more values,
+# this number of patterns is drawn
+_ENUMERATED, _PATTERNS = 20, 9999
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -233,7 +238,7 @@ def _complete_rows(
 
 
 def _cluster_factors(
-    scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
+    scaled: Floats, codes: NDArray[np.intp], n_clusters: int
 ) -> tuple[Floats, Floats]:
     """Return two matrices per cluster: the Gram matrix and the adjustment matrix.
 
@@ -247,7 +252,7 @@ def _cluster_factors(
     rest = 1.0 - values
     # If one cluster alone determines a coefficient, an eigenvalue of (I - Gram matrix) is 0, and
     # the inverse does not exist. The pseudo-inverse has an eigenvalue of 0 instead.
-    adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
+    adjust = np.where(rest > 1e-10, 1.0 / np.sqrt(np.maximum(rest, 1e-10)), 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
@@ -267,9 +272,7 @@ def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Float
         return np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
 
 
-def cr2(
-    y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, kind: Kind = "CR2", ci_level: float = 0.95
-) -> ClusteredFit:
+def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.95) -> ClusteredFit:
     """Fit a linear model with bias-reduced cluster-robust standard errors and Satterthwaite df.
 
     Parameters
@@ -281,8 +284,6 @@ def cr2(
         Design matrix; an intercept needs a column of ones.
     clusters : array_like, shape (n,)
         Cluster of each row.
-    kind : {"CR2", "CR0", "CR1", "CR3"}
-        Small-sample adjustment. CR0, CR1 and CR3 are for comparison with CR2.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -295,7 +296,7 @@ def cr2(
     Raises
     ------
     ValueError
-        If the shapes differ, ``kind`` is unknown, or the columns are linearly dependent.
+        If the shapes differ, or the columns are linearly dependent.
 
     See Also
     --------
@@ -319,8 +320,6 @@ def cr2(
     >>> fit.coefficients.round(3), fit.n_clusters
     (array([3.]), 3)
     """
-    if kind not in _POWERS:
-        raise ValueError(f"kind must be one of {sorted(_POWERS)}, found {kind!r}.")
     check_level(ci_level)
     response, design, codes, n_clusters, dropped = _complete_rows(y, X, clusters)
     n, k = design.shape
@@ -331,12 +330,11 @@ def cr2(
     coefficients = root @ root @ (design.T @ response)
     residuals = response - design @ coefficients
     scaled = design @ root
-    gram, adjusted = _cluster_factors(scaled, codes, n_clusters, _POWERS[kind])
+    gram, adjusted = _cluster_factors(scaled, codes, n_clusters)
     totals = np.zeros((n_clusters, k))
     np.add.at(totals, codes, scaled * residuals[:, None])
     scores = np.einsum("gij,gj->gi", adjusted, totals) @ root
-    factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
-    covariance = factor * scores.T @ scores
+    covariance = scores.T @ scores
     df = _satterthwaite_of_fit(adjusted, gram, root)
     # use the scale of each coefficient to decide whether its standard error is a rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
@@ -353,7 +351,7 @@ def cr2(
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
         p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
     low, high = coefficients - reach, coefficients + reach
-    about = (n, n_clusters, ci_level, f"{kind} with Satterthwaite t", note)
+    about = (n, n_clusters, ci_level, _LABEL, note)
     return ClusteredFit(coefficients, se, df, p_values, low, high, covariance, *about)
 
 
@@ -410,14 +408,13 @@ def cr2_mean(
     (0.625, 3.0)
     """
     check_level(ci_level)
-    label = "CR2 with Satterthwaite t"
     numbers, groups, note = complete_values(values, clusters)
     if groups.n == 0:
-        return undefined(label, note or "no values", ci_level=ci_level, n=0.0)
+        return undefined(_LABEL, note or "no values", ci_level=ci_level, n=0.0)
     note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     mean = float(numbers.mean())
-    sizes = {"n": float(groups.n), "n_clusters": float(groups.count)}
-    bare = Interval(mean, math.nan, math.nan, ci_level, label, note, **sizes)
+    sizes = float(groups.n), float(groups.count)
+    bare = Interval(mean, math.nan, math.nan, ci_level, _LABEL, note, *sizes)
     if groups.count == 1:
         reason = _ONE_CLUSTER if groups.n > 1 else "one case has no standard error"
         return replace(bare, note=join_notes(reason, note))
@@ -429,82 +426,57 @@ def cr2_mean(
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))
     variance = float(groups.covariance(spread, spread)) * size**2
     se, df = math.sqrt(variance), groups.df
-    reach = float(student_t.isf((1.0 - ci_level) / 2.0, df)) * se
+    reach = quantile(ci_level, df) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
     return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
 
 
-def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return two sums over the clusters for each pattern of signs.
+def _signed_sums(values: Floats) -> Floats:
+    """Return the sum of the values for each pattern of signs.
 
-    The first adds up the signed totals; the second adds up signed totals times cluster sizes. The
-    first sign of a pattern is fixed, because reversing all signs does not change the absolute t.
+    The first sign of a pattern is fixed, because reversing all signs does not change the absolute
+    sum.
     """
-    plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
-    for total, size in zip(totals[1:], sizes[1:], strict=True):
-        plain = np.concatenate([plain + total, plain - total])
-        weighted = np.concatenate([weighted + total * size, weighted - total * size])
-    return plain, weighted
+    sums = values[:1].copy()
+    for value in values[1:]:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
 
 
-def _draw_sums(totals: Floats, sizes: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    plain, weighted = np.empty(n_resamples), np.empty(n_resamples)
-    step = max(1, 2**22 // len(totals))
-    for start in range(0, n_resamples, step):
-        rows = min(step, n_resamples - start)
-        signs = rng.integers(0, 2, size=(rows, len(totals))) * 2.0 - 1.0
-        plain[start : start + rows] = signs @ totals
-        weighted[start : start + rows] = signs @ (totals * sizes)
-    return plain, weighted
+def _draw_sums(values: Floats) -> Floats:
+    rng = np.random.default_rng(0)
+    step = max(1, 2**22 // len(values))
+    sums = []
+    for start in range(0, _PATTERNS, step):
+        size = (min(step, _PATTERNS - start), len(values))
+        sums.append((rng.integers(0, 2, size=size) * 2.0 - 1.0) @ values)
+    return np.concatenate(sums)
 
 
-def sign_flip(
-    values: ArrayLike,
-    clusters: Any = None,
-    *,
-    null: float = 0.0,
-    n_resamples: int = 9999,
-    seed: int = 0,
-) -> HypothesisTest:
-    """Test whether a mean differs from a null value by flipping the signs of whole clusters.
+def sign_flip(values: Floats) -> HypothesisTest:
+    """Test whether the mean of independent values differs from 0 by flipping their signs.
 
-    This is the restricted wild cluster bootstrap of a mean with Rademacher weights. With 6 to 20
-    clusters it serves as a second opinion on the CR2 interval. With G clusters the smallest
-    possible p-value is ``2 / 2**G``, so the test cannot reject at 5 % with five clusters or fewer.
+    This is the restricted wild bootstrap of a mean with Rademacher weights. With n values the
+    smallest possible p-value is ``2 / 2**n``, so the test cannot reject at 5 % with five values or
+    fewer.
 
     Parameters
     ----------
-    values : array_like of float, shape (n,)
-        One value per case, such as the difference of its pass rates; NaN is left out and counted
-        in ``note``.
-    clusters : array_like, shape (n,), optional
-        Cluster of each case; if omitted, each case is a cluster.
-    null : float, default 0
-        Value of the mean under the null hypothesis.
-    n_resamples : int, default 9999
-        Number of random patterns of signs; used only for more than 20 clusters.
-    seed : int, default 0
-        Seed of the random patterns.
+    values : ndarray of float, shape (n,)
+        One value per case, such as the difference of its pass rates; none is missing.
 
     Returns
     -------
     HypothesisTest
-        ``statistic`` is t: the mean minus ``null``, divided by the CR0 standard error. ``p_value``
-        is the share of sign patterns with an absolute t at least as large as the observed one. With
-        up to 20 clusters, all ``2**G`` patterns are used; with more clusters, random patterns and
-        the observed one.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a label is missing.
+        ``statistic`` is the mean. ``p_value`` is the share of sign patterns with an absolute mean
+        at least as large as the observed one. With up to 20 values, all ``2**n`` patterns are used;
+        with more values, random patterns and the observed one.
 
     Notes
     -----
-    The test is exact if the distribution of the clusters is symmetric about the null value.
-    Clusters with exactly the null value are kept, although their sign makes no difference. The
-    result was checked against a full enumeration for 8 skills (p = 6/256).
+    The test is exact if the distribution of the values is symmetric about 0. Values of exactly 0
+    are kept, although their sign makes no difference. Every pattern has the same sum of squares, so
+    the absolute t grows with the absolute mean, and both give the same p-value.
 
     References
     ----------
@@ -514,38 +486,22 @@ def sign_flip(
     --------
     All six values are positive, so the p-value is the smallest possible one, 2 / 2 ** 6.
 
-    >>> sign_flip([1.0, 2.0, 1.5, 0.5, 1.0, 2.5]).p_value
+    >>> sign_flip(np.array([1.0, 2.0, 1.5, 0.5, 1.0, 2.5])).p_value
     0.03125
     """
-    numbers, groups, note = complete_values(values, clusters)
-    numbers = numbers - null
-    exact = groups.count <= _ENUMERATED
-    drawn = f"{n_resamples} random patterns, seed {seed}"
-    label = f"sign flips of {groups.count} clusters, "
-    label += f"all {2**groups.count} patterns" if exact else drawn
-    if groups.count == 0:
-        return HypothesisTest(math.nan, math.nan, label, note or "no values")
-    totals, sizes = groups.totals(numbers), groups.sizes
-    # A rounding error, such as 1e-17 for thirds that cancel, must not count as a difference.
-    totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
-    if not totals.any():
-        reason = "every cluster sums to the null value: p = 1"
-        return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
-    observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
-    sums = _signed_sums(totals, sizes) if exact else _draw_sums(totals, sizes, n_resamples, seed)
+    n = len(values)
+    label = f"sign flips of {n} clusters, "
+    if n > _ENUMERATED:
+        label += f"{_PATTERNS} random patterns, seed 0"
+        sums, seen = _draw_sums(values), 1
+    else:
+        label += f"all {2**n} patterns"
+        sums, seen = _signed_sums(values), 0
+    if not values.any():
+        return HypothesisTest(0.0, 1.0, label, "every cluster sums to the null value: p = 1")
     # Patterns that tie with the observed one must count in spite of rounding errors.
-    reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
-    p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
-    if groups.count < 6:
-        floor = f"with {groups.count} clusters p cannot fall below {2 / 2**groups.count:g}"
-        note = join_notes(floor, note)
-    sign = math.copysign(1.0, totals.sum())
-    statistic = sign * math.sqrt(observed / (1 - observed)) if observed < 1 else sign * math.inf
-    return HypothesisTest(statistic, p_value, label, note)
-
-
-def _bounded_t(plain: Any, weighted: Any, totals: Floats, sizes: Floats) -> Any:
-    """Return t^2 / (1 + t^2) for the CR0 t; unlike t, it is finite if the standard error is 0."""
-    mean = plain / sizes.sum()
-    squares = (totals**2).sum() - 2.0 * mean * weighted + mean**2 * (sizes**2).sum()
-    return plain**2 / (plain**2 + np.maximum(squares, 0.0))
+    least = abs(values.sum()) - 1e-10 * np.abs(values).sum()
+    reached = int((np.abs(sums) >= least).sum())
+    note = f"with {n} clusters p cannot fall below {2 / 2**n:g}" if n < 6 else ""
+    p_value = (reached + seen) / (len(sums) + seen)
+    return HypothesisTest(float(values.mean()), p_value, label, note)

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
 
 from skillcomp.errors import plural
-from skillcomp.stats.bounded import RATES, bounded_means
+from skillcomp.stats.bounded import bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.intervals import weighted_rate
 from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
-Estimate = Interval | tuple[float, float, float]
 
 
 def sensitivity(
@@ -141,7 +140,7 @@ def rates_against_gold(
         if not used.any():
             notes[-1] = f"no gold label {'passes' if truth else 'fails'} with a verdict"
     rates = []
-    solved = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    solved = bounded_means(samples, ci_level=ci_level)
     for question, interval, note in zip(questions, solved, notes, strict=True):
         label = "sensitivity" if question[2] else "specificity"
         if question[5] is not None:
@@ -163,8 +162,9 @@ def _rate_in_strata(
     has = np.isfinite(true)
     right = np.where(has, used & (verdict == truth), np.nan)
     counted = np.where(has, used, np.nan)
-    about: dict[str, Any] = {"clusters": clusters, "weights": weights, "ci_level": ci_level}
-    return weighted_rate(right, strata, counted=counted, **about)
+    return weighted_rate(
+        right, strata, counted=counted, weights=weights, clusters=clusters, ci_level=ci_level
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ def _by_exchange(
         rates = sums[:, both] / units[:, both]
         test = sign_flip(rates[0] - rates[1])
         note = f"CR2 collapses: conditions exchanged within {int(both.sum())} cases instead"
-        return HypothesisTest(gap, test.p_value, test.method, join_notes(note, test.note))
+        return replace(test, statistic=gap, note=join_notes(note, test.note))
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
@@ -328,14 +328,13 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 
-def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
+def youden(sensitivity: Interval, specificity: Interval) -> Interval:
     """Estimate Youden's J of a grader: sensitivity + specificity - 1.
 
     Parameters
     ----------
-    sensitivity, specificity : Interval or tuple of float
-        Results of :func:`sensitivity` and :func:`specificity` under one condition, or tuples of
-        estimate, low and high.
+    sensitivity, specificity : Interval
+        Results of :func:`sensitivity` and :func:`specificity` under one condition.
 
     Returns
     -------
@@ -359,23 +358,20 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
     Examples
     --------
-    >>> round(youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9)).estimate, 3)
+    >>> rates = Interval(0.9, 0.8, 0.95), Interval(0.8, 0.7, 0.9)
+    >>> round(youden(*rates).estimate, 3)
     0.7
     """
-    right = _as_interval(specificity)
-    ends = 1.0 - right.estimate, 1.0 - right.high, 1.0 - right.low
-    wrong = Interval(*ends, right.ci_level, note=right.note)
-    return _labelled_difference("Youden's J", sensitivity, wrong)
+    return _labelled_difference("Youden's J", sensitivity, specificity.complement)
 
 
-def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
+def youden_difference(skill: Interval, baseline: Interval) -> Interval:
     """Estimate the difference of Youden's J between two conditions.
 
     Parameters
     ----------
-    skill, baseline : Interval or tuple of float
-        Results of :func:`youden` with the skill and in the baseline, or tuples of estimate, low and
-        high.
+    skill, baseline : Interval
+        Results of :func:`youden` with the skill and in the baseline.
 
     Returns
     -------
@@ -394,18 +390,14 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
 
     Examples
     --------
-    >>> round(youden_difference((0.6, 0.5, 0.7), (0.7, 0.6, 0.8)).low, 4)
+    >>> both = Interval(0.6, 0.5, 0.7), Interval(0.7, 0.6, 0.8)
+    >>> round(youden_difference(*both).low, 4)
     -0.2414
     """
     return _labelled_difference("difference of Youden's J", skill, baseline)
 
 
-def _as_interval(value: Estimate) -> Interval:
-    return value if isinstance(value, Interval) else Interval(*value)
-
-
-def _labelled_difference(label: str, first: Estimate, second: Estimate) -> Interval:
-    left, right = _as_interval(first), _as_interval(second)
+def _labelled_difference(label: str, left: Interval, right: Interval) -> Interval:
     level = left.ci_level
     if level != right.ci_level:
         raise ValueError(f"both intervals must have one level, found {level} and {right.ci_level}.")

@@ -19,7 +19,15 @@ from scipy.stats import t as student_t
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import DELTAS, RATES
 from skillcomp.stats.clusters import cr2, cr2_mean
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined, within_range
+from skillcomp.stats.results import (
+    NAN,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+    within_range,
+)
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
@@ -189,7 +197,7 @@ def _ppi_interval(
     if normal:
         method += ", normal quantile, population variances"
         notes += [f"{rule}: this interval can collapse"] if rule else []
-        reach = norm.isf((1.0 - ci_level) / 2.0) * math.sqrt(variance)
+        reach = quantile(ci_level) * math.sqrt(variance)
         inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
     else:
         if rule:

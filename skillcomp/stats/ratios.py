@@ -109,10 +109,9 @@ def ratio_of_means(
     both = np.where(np.isfinite(top + bottom), top, np.nan)
     top, groups, note = complete_values(both, clusters)
     bottom = bottom[np.isfinite(both)]
-    how: dict[str, Any] = {"ci_level": ci_level, "n": float(groups.n)}
     if not groups.n or bottom.sum() == 0:
         reason = "the mean of the denominator is 0" if groups.n else note or "no values"
-        return undefined(label, reason, **how)
+        return undefined(label, reason, ci_level=ci_level, n=float(groups.n))
     a, b = float(top.mean()), float(bottom.mean())
     note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     ratio, count = a / b, float(groups.count)

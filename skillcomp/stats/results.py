@@ -56,13 +56,18 @@ class Interval:
         label = "difference of two intervals (MOVER)"
         ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
         if not math.isfinite(sum(ends)):
-            note = "; ".join(dict.fromkeys(filter(None, (self.note, other.note))))
-            reason = note or "an estimate or a limit is not defined"
+            reason = join_notes(*dict.fromkeys((self.note, other.note)))
+            reason = reason or "an estimate or a limit is not defined"
             return undefined(label, reason, ci_level=self.ci_level)
         difference = self.estimate - other.estimate
         low = difference - math.hypot(self.estimate - self.low, other.high - other.estimate)
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
         return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
+
+    @property
+    def complement(self) -> Interval:
+        """1 minus a rate, with the limits exchanged."""
+        return replace(self, estimate=1.0 - self.estimate, low=1.0 - self.high, high=1.0 - self.low)
 
     def times(self, factor: float) -> Interval:
         """Multiply the estimate, its limits and its standard error by a positive factor."""

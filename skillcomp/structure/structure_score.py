@@ -21,11 +21,13 @@ from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
+    grouped,
     groups,
     listed,
     refuse_different_checks,
     require_columns,
     row,
+    with_adjusted_p,
 )
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.records import Skill
@@ -459,9 +461,8 @@ def score_association(
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
     frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
-    for _, part in groups(frame, [*names, "measure"]):
-        frame.loc[part.index, "p_adjusted"] = holm(part["p_value"])
-    return frame
+    adjusted = grouped(frame, [*names, "measure"])["p_value"].transform(holm)
+    return with_adjusted_p(frame, adjusted)
 
 
 def _association_rows(

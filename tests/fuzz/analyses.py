@@ -168,7 +168,9 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     ),
     "deltas.over_time": lambda f: sc.deltas.over_time(f["runs"]),
     "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
-    "deltas.by_dimension": lambda f: sc.deltas.by_dimension(f["outcomes"], by=GRADER),
+    "deltas.paired by dimension": lambda f: sc.deltas.paired(
+        f["outcomes"], by=[*GRADER, "comprehension_dimension"]
+    ),
     "deltas.pass_at_k": lambda f: sc.deltas.pass_at_k(f["outcomes"], k=1, by=GRADER),
     "deltas.pass_hat_k": lambda f: sc.deltas.pass_hat_k(f["outcomes"], k=1, by=GRADER),
     "transfer.gap": lambda f: sc.transfer.gap(f["outcomes"], by=GRADER),

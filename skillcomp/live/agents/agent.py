@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
@@ -300,15 +300,7 @@ class BaseAgent(ABC):
         cls.name = cls.name or cls.__name__
 
     @abstractmethod
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
 
     async def aclose(self) -> None:  # noqa: B027 - a default, not an abstract method

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.event_streams import whole_number
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -174,18 +175,18 @@ class AnthropicAgent(ServiceAgent):
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    ) -> JsonObject:
+        body: JsonObject = {
             "model": self._model,
             "max_tokens": self._max_tokens,
             "messages": [{"role": "user", "content": prompt}],
         }
         if texts:
-            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in texts]
+            blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
             if self._cache:
                 blocks[-1]["cache_control"] = self._cache
             body["system"] = blocks
-        output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
+        output: JsonObject = {"effort": self._effort} if self._effort else {}
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": _api_schema(schema)}
         if output:
@@ -194,7 +195,7 @@ class AnthropicAgent(ServiceAgent):
             body["thinking"] = self._thinking
         return body
 
-    async def _send_body(self, body: dict[str, Any]) -> Reply:
+    async def _send_body(self, body: JsonObject) -> Reply:
         create = partial(self.client().messages.with_raw_response.create, **body)
         if not (self._cache and "system" in body):
             return await self._reply_to(create)
@@ -254,7 +255,7 @@ async def _end_long_retries(
 
 
 @cache
-def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
+def _api_schema(schema: type[BaseModel]) -> JsonObject:
     # Cache the result, because making the schema takes longer than making the rest of a request.
     return anthropic.transform_schema(schema)
 

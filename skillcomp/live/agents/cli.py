@@ -20,7 +20,13 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
-from skillcomp.io.redaction import hide, redact, redacted_start
+from skillcomp.io.redaction import (
+    hide,
+    is_secret_name,
+    redact,
+    redacted_start,
+    secrets_inside,
+)
 from skillcomp.io.skills import copy_skill
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
@@ -65,7 +71,6 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # them, claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
-_SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
@@ -349,7 +354,8 @@ class CliAgent(BaseAgent):
         The command passes `schema` to the program as an option. If the program has no such option,
         the note contains the schema; otherwise the note is None.
         """
-        more = self._codex_settings(folder) if self._is_codex_exec() else []
+        is_codex_exec = self._program == "codex" and "exec" in self._command
+        more = self._codex_settings(folder) if is_codex_exec else []
         note = None
         if schema is not None:
             text = json.dumps(schema)
@@ -363,9 +369,6 @@ class CliAgent(BaseAgent):
                 note = _SHAPE.format(schema=text)
         last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
-
-    def _is_codex_exec(self) -> bool:
-        return self._program == "codex" and "exec" in self._command
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
@@ -383,7 +386,9 @@ class CliAgent(BaseAgent):
         if self._base_url:
             # define a provider, because codex would otherwise try websockets first
             provider = {"name": "skillcomp", "base_url": self._base_url, "wire_api": "responses"}
-            provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
+            names = {"CODEX_API_KEY", "OPENAI_API_KEY"} & set(self._passed)
+            if any(map(os.environ.get, names)):
+                provider["env_key"] = "CODEX_API_KEY"
             settings["model_provider"] = "skillcomp"
             fields = {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
             if redact(self._base_url) == self._base_url:
@@ -395,10 +400,6 @@ class CliAgent(BaseAgent):
                 file.write_text("\n".join(_toml_lines(fields)) + "\n", encoding="utf-8")
         pairs = (("-c", line) for line in _toml_lines(settings))
         return [argument for pair in pairs for argument in pair]
-
-    def _has_codex_key(self) -> bool:
-        names = {"CODEX_API_KEY", "OPENAI_API_KEY"} & set(self._passed)
-        return any(os.environ.get(name) for name in names)
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
         """Return the command, with the option for `sandbox` if it runs claude or codex."""
@@ -499,13 +500,15 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
-        if sign and _SECRET_FLAG.search(name):
+        if sign and is_secret_name(name.lstrip("-")):
             add(value, f"{name.lstrip('-')}, a key")
-        elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
+        elif is_secret_name(before.lstrip("-")) and before.startswith("-") and "=" not in before:
             add(argument, f"{before.lstrip('-')}, a key")
-        header = _HEADER.fullmatch(argument)
-        if header and _SECRET_FLAG.search(header[1]):
+        header = _HEADER.fullmatch(value if sign else argument)
+        if header and is_secret_name(header[1]):
             add(header[2], f"{header[1]}, a key")
+        for secret in secrets_inside(argument):
+            add(secret, "a key")
         for key in _KEY_LIKE.findall(argument):
             if not (_HASH.fullmatch(key) and _OF_HASH.search(f"{before} {argument}")):
                 add(key, "a key")

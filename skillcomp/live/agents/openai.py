@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
+from skillcomp.io.files import JsonObject
+from skillcomp.io.redaction import hide
 from skillcomp.live.agents.agent import Reply, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
@@ -100,7 +102,8 @@ class OpenAIAgent(ServiceAgent):
         if client is None:
             # the user chose the name of the variable, which need not be that of a secret
             self._key_placeholder = f"{key_env}, a key"
-        self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
+        hide({name: str(text) for name, text in (options or {}).get("extra_headers", {}).items()})
+        self._fixed: JsonObject = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort
         self._json_mode = json_mode
@@ -126,10 +129,10 @@ class OpenAIAgent(ServiceAgent):
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
         messages.append({"role": "user", "content": prompt})
-        body: dict[str, Any] = {"model": self._model, "messages": messages, **self._fixed}
+        body: JsonObject = {"model": self._model, "messages": messages, **self._fixed}
         if schema is not None and self._json_mode == "schema":
             form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -137,7 +140,7 @@ class OpenAIAgent(ServiceAgent):
             body["response_format"] = {"type": "json_object"}
         return body
 
-    async def _send_body(self, body: dict[str, Any]) -> Reply:
+    async def _send_body(self, body: JsonObject) -> Reply:
         create = self.client().chat.completions.with_raw_response.create
         return await self._reply_to(partial(create, **body))
 

@@ -28,12 +28,13 @@ from filelock import FileLock, Timeout
 
 from skillcomp.errors import extra_imports
 from skillcomp.io.files import json_or_none
-from skillcomp.io.redaction import redact_bytes, redact_json
+from skillcomp.io.redaction import redact_bytes, redact_json, redacted_start
 
 with extra_imports("live", "starting a program"):
     import psutil
 
 MAX_OUTPUT = 64_000_000  # Maximum size of the output in bytes; a program with more is ended.
+_CUT = 1 << 16  # An output that is too long loses this many characters, not to cut a secret in two.
 MAX_FILE = 2_000_000_000  # Maximum size in bytes of a file that the program writes.
 VAR_TMP = Path("/var/tmp")  # Files in this temporary directory survive a restart.
 LOOK = 0.25  # Seconds between two checks of the size of the output.
@@ -353,11 +354,16 @@ def _nameless_files(pid: int) -> dict[int, int]:
 
 def _decoded_text(stream: IO[bytes]) -> str:
     stream.seek(0)
-    return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
+    text = stream.read(MAX_OUTPUT + _CUT).decode("utf-8", "replace")
+    return redacted_start(text, len(text) - _CUT) if _is_long(stream) else text
 
 
 def _wrote_too_much(streams: Sequence[IO[bytes]]) -> bool:
-    return any(os.fstat(stream.fileno()).st_size > MAX_OUTPUT for stream in streams)
+    return any(map(_is_long, streams))
+
+
+def _is_long(stream: IO[bytes]) -> bool:
+    return os.fstat(stream.fileno()).st_size > MAX_OUTPUT
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, without_control
 from skillcomp.io.event_streams import whole_number
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     MAX_ERROR,
@@ -63,26 +64,13 @@ def _status_code(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _is_timeout(error: BaseException) -> bool:
-    # The classes of the two SDKs have no common base and may not be installed, so compare names.
-    names = {cls.__name__ for cls in type(error).__mro__}
-    return "APITimeoutError" in names or _status_code(error) in (408, 504)
-
-
-def is_fatal(error: BaseException) -> bool:
-    """Return whether every further call would fail too, for example because no money is left."""
-    codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
-    is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
-    return is_spent or _status_code(error) in _FATAL_STATUS
-
-
 def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
     status = _status_code(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     _hide_sent_keys(error)
-    text = without_control(f"{head}: {getattr(error, 'api_message', None) or error}")
-    return redacted_start(text, MAX_ERROR)
+    text = f"{head}: {getattr(error, 'api_message', None) or error}"
+    return without_control(redacted_start(text, MAX_ERROR))
 
 
 def _hide_sent_keys(error: BaseException) -> None:
@@ -104,10 +92,16 @@ def _request_headers(error: BaseException) -> Mapping[str, Any]:
 
 def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Reply:
     """Return a reply that records a call which ended in an error."""
-    fatal = is_fatal(error)
+    codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
+    is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
+    # every further call would fail, too
+    fatal = is_spent or _status_code(error) in _FATAL_STATUS
     headers = getattr(getattr(error, "response", None), "headers", None)
+    # The classes of the two SDKs have no common base and may not be installed, so compare names.
+    names = [cls.__name__ for cls in type(error).__mro__]
+    is_timeout = "APITimeoutError" in names or _status_code(error) in (408, 504)
     return Reply(
-        status="timeout" if _is_timeout(error) else "error",
+        status="timeout" if is_timeout else "error",
         wait_seconds=None if fatal or headers is None else retry_after(headers),
         error=error_text(error),
         fatal=fatal,
@@ -257,11 +251,11 @@ class ServiceAgent(BaseAgent):
     @abstractmethod
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return the body of a call; `texts` (instructions and skill) come before the prompt."""
 
     @abstractmethod
-    async def _send_body(self, body: dict[str, Any]) -> Reply:
+    async def _send_body(self, body: JsonObject) -> Reply:
         """Send the body of a call and return the reply."""
 
     async def ask(
@@ -310,6 +304,8 @@ class ServiceAgent(BaseAgent):
             key = getattr(client, name, None)
             if isinstance(key, str) and key != NO_KEY:
                 hide({placeholder: key})
+        headers = getattr(client, "_custom_headers", {})
+        hide({name: value for name, value in headers.items() if isinstance(value, str)})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails.

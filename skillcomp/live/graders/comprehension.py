@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from skillcomp.errors import FrameError, GraderError
+from skillcomp.errors import FrameError, GraderError, require_whole
 from skillcomp.grading_rules import overlap_record, shared_with_skill
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
@@ -122,8 +122,7 @@ class ComprehensionGrader(BaseGrader):
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
-        if not isinstance(ngram, int) or isinstance(ngram, bool) or ngram < 1:
-            raise GraderError(f"ngram: found {ngram!r}; allowed: a whole number of at least 1.")
+        require_whole("ngram", ngram, GraderError)
         off = switched_off(without, style)
         own = read_template(template) if template is not None else None
         if own is not None and any(name.startswith("RULE") for name in set(off) - {"RULE-6"}):
@@ -140,12 +139,7 @@ class ComprehensionGrader(BaseGrader):
             raise GraderError(f"ComprehensionGrader: {error}") from None
         if label != name_of_tokenizer(None) and style != "impression":
             present = f"{present}-{label}"
-        if version is not None and not present.startswith(version):
-            raise GraderError(
-                f"ComprehensionGrader: version '{version}' is asked for, but the prompt of style "
-                f"'{style}' is now '{present}'. Verdicts of two versions are two graders: leave "
-                "version= out to grade anew, or install the release that the study was begun with."
-            )
+        _require_version(f"ComprehensionGrader, style '{style}'", version, present)
         self.agent, self.style, self.version = agent, style, present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
@@ -160,8 +154,7 @@ class ComprehensionGrader(BaseGrader):
         """
         if self.style == "impression":
             return []
-        how: dict[str, Any] = {"n": self._ngram, "tokenizer": self._tokenizer}
-        return shared_with_skill(answer, skill, case, **how)
+        return shared_with_skill(answer, skill, case, n=self._ngram, tokenizer=self._tokenizer)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -193,8 +186,14 @@ class ComprehensionGrader(BaseGrader):
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         shared = self.overlap(answer, case, skill)
         same = {**self._form, "item": item, "answer": answer, "overlap": shared}
-        form: dict[str, Any] = {"ngram": self._ngram, "template": self._template}
-        prompt = partial(grader_prompt, case=case, skill=skill, **form, **same)
+        prompt = partial(
+            grader_prompt,
+            case=case,
+            skill=skill,
+            ngram=self._ngram,
+            template=self._template,
+            **same,
+        )
         read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._form["reply"])
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
@@ -205,6 +204,15 @@ class ComprehensionGrader(BaseGrader):
         verdicts = verdicts_of(case, replies, judged or {}, about)
         telltale = gives_condition_away(answer)
         return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
+
+
+def _require_version(grader: str, version: str | None, present: str) -> None:
+    if version is not None and not present.startswith(version):
+        raise GraderError(
+            f"{grader}: version '{version}' is asked for, but the prompt is now '{present}'. "
+            "Verdicts of two versions are two graders: leave version= out to grade anew, or "
+            "install the release that the study was begun with."
+        )
 
 
 @dataclass(frozen=True)
@@ -269,12 +277,7 @@ class PairwiseGrader(BaseGrader):
         self, agent: Agent, *, version: str | None = None, name: str | None = None
     ) -> None:
         present = COMPARATOR.version
-        if version is not None and not present.startswith(version):
-            raise GraderError(
-                f"PairwiseGrader: version '{version}' is asked for, but the prompt is now "
-                f"'{present}'. Judgements of two versions are two graders: leave version= out to "
-                "compare anew, or install the release that the study was begun with."
-            )
+        _require_version("PairwiseGrader", version, present)
         self.agent, self.version = agent, present
         self.name = name or f"pairwise:{agent.name}"
         self.model, self.family = agent.model, agent.family
@@ -309,8 +312,9 @@ class PairwiseGrader(BaseGrader):
         """
         texts = [answer_of(attempt, case, done="compared") for attempt in (first, second)]
         telltale = next(filter(None, map(gives_condition_away, texts)), None)
-        answers = {"first": texts[0], "second": texts[1]}
-        prompt = partial(COMPARATOR.about, question=case.prompt, item=item, **answers)
+        prompt = partial(
+            COMPARATOR.about, question=case.prompt, item=item, first=texts[0], second=texts[1]
+        )
         reply, replies, problems = await ask_until_read(
             self.agent, prompt, COMPARATOR.reply, partial(read_comparison, item=item)
         )
@@ -336,7 +340,8 @@ class PairwiseGrader(BaseGrader):
 
 def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
     """Return the parsed reply to a comparison (None if unusable), and its problems."""
-    reply, problems = read_item(text, COMPARATOR.reply, item)
-    if reply is not None and not reply.rationale.strip():
-        problems.append("The rationale is empty.")
-    return (None if problems else reply), problems
+
+    def fault(reply: ComparisonReply) -> str:
+        return "" if reply.rationale.strip() else "The rationale is empty."
+
+    return read_item(text, COMPARATOR.reply, item, fault)

@@ -52,9 +52,10 @@ class GoldAnswer(Record):
         return Attempt(attempt_id=self.attempt_id, skill=skill, condition="gold", **own)
 
 
-def gold_answers(
-    suites: Iterable[Suite], gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
-) -> list[GoldAnswer]:
+_Gold = str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
+
+
+def gold_answers(suites: Iterable[Suite], gold: _Gold) -> list[GoldAnswer]:
     """Return the gold answers in the suites, followed by those in `gold`."""
     cases: dict[str, Case] = {}
     rows: list[tuple[str, Any]] = []
@@ -80,7 +81,7 @@ def gold_answers(
 
 
 def _rows_of_gold(
-    gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None,
+    gold: _Gold,
 ) -> list[tuple[str, Any]]:
     if gold is None:
         return []

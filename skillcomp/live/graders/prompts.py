@@ -21,7 +21,7 @@ from pydantic import AliasChoices, Field
 from skillcomp.errors import GraderError, require_known
 from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
-from skillcomp.records import Case, Check, Record, Skill
+from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
@@ -278,7 +278,14 @@ def grader_prompt(
         "expected_reasoning": unless_left_out("expected_reasoning", case.expected_reasoning),
         "overlap": None if impression or overlap is None else list(overlap),
         "overlap_n": Attribute(ngram),
-        "checks": [_check_data(check) for check in case.checks],
+        "checks": [
+            {
+                "id": Attribute(check.check_id),
+                "kind": Attribute(check.check_kind),
+                "description": check.description,
+            }
+            for check in case.checks
+        ],
         "with_evidence": not impression,
         "reply": reply,
         "problems": list(problems),
@@ -292,11 +299,6 @@ def grader_prompt(
     rules = _template_environment().get_template(f"grader-{style}.j2")
     system = rules.render(skill_body=skill.body, without=without, n_rules=n_rules)
     return GraderPrompt(system, text)
-
-
-def _check_data(check: Check) -> dict[str, Any]:
-    kind = Attribute(check.check_kind)
-    return {"id": Attribute(check.check_id), "kind": kind, "description": check.description}
 
 
 @dataclass(frozen=True)

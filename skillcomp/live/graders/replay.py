@@ -73,14 +73,15 @@ class ReplayGrader(BaseGrader):
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
+        # the attempt_id by place, by place and answer, and by place, answer and agent
         self._recorded: dict[tuple[Any, ...], str] = {}
-        self._places: set[tuple[Any, ...]] = set()
         for row in store.table("attempts").to_pylist():
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
                 at = tuple(map(row.get, _PLACE))
-                self._places.add(at)
-                for agent in (row["agent"], None):
-                    self._recorded[*at, row["answer"], agent] = row["attempt_id"]
+                text = (*at, row["answer"])
+                self._recorded |= dict.fromkeys(
+                    (at, text, (*text, row["agent"])), row["attempt_id"]
+                )
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -90,10 +91,11 @@ class ReplayGrader(BaseGrader):
         The verdict on a check without a record has status ``error`` and the reason in ``raw``.
         """
         at = tuple(getattr(attempt, name) for name in _PLACE)
-        of_anyone = self._recorded.get((*at, attempt.answer, None), "")
-        attempt_id = self._recorded.get((*at, attempt.answer, attempt.agent), of_anyone)
+        text = (*at, attempt.answer)
+        of_anyone = self._recorded.get(text, "")
+        attempt_id = self._recorded.get((*text, attempt.agent), of_anyone)
         rows = self._verdicts.get(attempt_id, {})
-        is_other = not attempt_id and at in self._places
+        is_other = not attempt_id and at in self._recorded
         reason = "not recorded: the answer is another one" if is_other else "not recorded"
         about = self.about(attempt, place)
         identity: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}

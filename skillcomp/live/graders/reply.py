@@ -6,13 +6,13 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillcomp.errors import GraderError, plural
+from skillcomp.errors import GraderError, plural, shortened
 from skillcomp.grading_rules import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
@@ -139,12 +139,19 @@ def _report_problems(
     return problems
 
 
-def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
-    """Return the parsed reply about an item (None if it cannot be parsed), and its problems."""
+def read_item(
+    text: str, schema: type[_I], item: str, fault: Callable[[_I], str]
+) -> tuple[_I | None, list[str]]:
+    """Return the parsed reply about an item (None if unusable), and its problems.
+
+    `fault` returns what is wrong with a reply that fits the schema; an empty text if nothing is.
+    """
     parsed, problem = read_json(text, schema)
-    if parsed is not None and parsed.item != item:
-        return parsed, [f"item must be '{item}'."]
-    return parsed, [problem] if parsed is None else []
+    if parsed is None:
+        return None, [problem]
+    wrong_item = "" if parsed.item == item else f"item must be '{item}'."
+    problems = list(filter(None, (wrong_item, fault(parsed))))
+    return (None if problems else parsed), problems
 
 
 def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
@@ -172,17 +179,12 @@ def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
     strange = sum(name not in expected for name in ids)
     problems = []
     if missing:
-        problems.append(f"RULE-9: no verdict for {_listed_names(missing)}.")
+        problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
     if twice:
-        problems.append(f"RULE-1: more than one verdict for {_listed_names(twice)}.")
+        problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
     if strange:
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     return problems
-
-
-def _listed_names(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-    return ", ".join(names[:_MAX_SHOWN]) + more
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:

@@ -284,11 +284,16 @@ def without_userns() -> list[str]:
     if os.getuid() == 0:
         user = {"user": USERS[-1], "group": USERS[-1], "extra_groups": []}
     command = ["bwrap", *options, "--dev-bind", "/", "/", "/bin/true"]
+    return options if _exit_code(command, **user) == 0 else []
+
+
+def _exit_code(command: Sequence[str], **options: Any) -> int | None:
+    """Return the exit code of a trial; None if it cannot be started or takes too long."""
     try:
-        ended = subprocess.run(command, capture_output=True, timeout=20, cwd="/", **user)
+        ended = subprocess.run(command, capture_output=True, timeout=20, cwd="/", **options)
     except (OSError, subprocess.SubprocessError):
-        return []
-    return options if ended.returncode == 0 else []
+        return None
+    return ended.returncode
 
 
 @cache
@@ -304,12 +309,7 @@ def control_group() -> list[str]:
     command = [program, *([] if os.getuid() == 0 else ["--user"]), "--scope", "--quiet"]
     command += ["--collect", "-p", "MemorySwapMax=0", "-p", f"TasksMax={TASKS}"]
     waste = [sys.executable, "-I", "-c", "bytearray(256 << 20)"]
-    how: dict[str, Any] = {"capture_output": True, "timeout": 20, "cwd": "/"}
-    try:
-        ended = subprocess.run([*command, "-p", "MemoryMax=64M", "--", *waste], **how)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    if ended.returncode != -signal.SIGKILL:
+    if _exit_code([*command, "-p", "MemoryMax=64M", "--", *waste]) != -signal.SIGKILL:
         return []
     return [*command, "-p", f"MemoryMax={KERNEL_MEMORY}", "--"]
 
@@ -321,8 +321,10 @@ def _address_of_systemd() -> dict[str, str]:
 
 def probe(*, trusted: bool, test: bytes = _PROBE, launch: Sequence[str] = ()) -> Report:
     """Run a trivial test and return its report. This works even inside a running event loop."""
-    how: dict[str, Any] = {"timeout": 60, "trusted": trusted, "launch": launch}
-    return run_sync(lambda _: run_tests({"t.py": test}, "t.py", "x", **how))
+    files = {"t.py": test}
+    return run_sync(
+        lambda _: run_tests(files, "t.py", "x", timeout=60, trusted=trusted, launch=launch)
+    )
 
 
 def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
 from skillcomp.io.files import digest, read_own, whole_text
+from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
@@ -89,12 +90,20 @@ class _TaskGrader(BaseGrader):
             replies += judgement.replies
             problems += judgement.problems
             last = judgement.replies[-1] if judgement.replies else None
-            outcome: dict[str, Any] = {"passed": judgement.passed, "score": judgement.score}
-            outcome |= {"cost_usd": cost_of(judgement.replies), "graded_at": datetime.now(UTC)}
-            outcome["rationale"] = whole_text(judgement.reason)[:_MAX_REASON] or None
-            if last is not None and judgement.status != "ok":
-                outcome["raw"] = last.answer or last.error
-            verdicts.append(on_check(check, position, about, status=judgement.status, **outcome))
+            has_failed = last is not None and judgement.status != "ok"
+            verdict = on_check(
+                check,
+                position,
+                about,
+                status=judgement.status,
+                passed=judgement.passed,
+                score=judgement.score,
+                rationale=redacted_start(whole_text(judgement.reason), _MAX_REASON) or None,
+                raw=last.answer or last.error if last and has_failed else None,
+                cost_usd=cost_of(judgement.replies),
+                graded_at=datetime.now(UTC),
+            )
+            verdicts.append(verdict)
         if self.seconds is not None:
             self.seconds[attempt.attempt_id] = seconds
         telltale = gives_condition_away(answer) if replies else None
@@ -255,9 +264,15 @@ class Pytest(_TaskGrader):
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()
         try:
-            how: dict[str, Any] = {"timeout": self._timeout, "trusted": self.trusted, "core": core}
-            how["separate"] = not executes_answer(files, check.judge.test_file)
-            return await run_tests(files, check.judge.test_file, answer, **how)
+            return await run_tests(
+                files,
+                check.judge.test_file,
+                answer,
+                timeout=self._timeout,
+                trusted=self.trusted,
+                core=core,
+                separate=not executes_answer(files, check.judge.test_file),
+            )
         finally:
             _cores[loop].put_nowait(core)
 
@@ -312,11 +327,12 @@ class LlmRubric(_TaskGrader):
 
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
     """Return the parsed reply with a score (None if unusable), and its problems."""
-    reply, problems = read_item(text, RUBRIC.reply, item)
-    # test `not 0 <= score <= 1`, because NaN would pass the test `score < 0 or score > 1`
-    if reply is not None and not 0 <= reply.score <= 1:
-        problems.append("score must be a number from 0 to 1.")
-    return (None if problems else reply), problems
+
+    def fault(reply: RubricReply) -> str:
+        # NaN is not in the range either
+        return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
+
+    return read_item(text, RUBRIC.reply, item, fault)
 
 
 class SuiteGrader(_TaskGrader):

@@ -18,10 +18,9 @@ from pydantic import ConfigDict, Field, ValidationError
 from skillcomp.errors import StudyError
 from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, schema_problem
 from skillcomp.io.event_streams import Trace, read_trace
-from skillcomp.io.files import read_yaml
+from skillcomp.io.files import JsonObject, as_object, read_yaml
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
-from skillcomp.io.skill_creator_suites import trigger_check
-from skillcomp.io.trigger_suites import PATTERN_FLAGS
+from skillcomp.io.trigger_suites import PATTERN_FLAGS, trigger_check
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.agents.process import LEFT, files_left, write_file
 from skillcomp.live.graders.grader import (
@@ -74,7 +73,6 @@ def grade_trace(
     case: Case,
     skill: str,
     files: Sequence[str] | None,
-    folder: Path | None = None,
 ) -> tuple[Checked, ...]:
     """Check an answer and its trace by the rules of a case.
 
@@ -88,8 +86,6 @@ def grade_trace(
         Name of the skill under test.
     files : sequence of str or None
         Paths of the files that the program left in its working folder; None if unknown.
-    folder : path, optional
-        The folder in which these files are kept, for rules on the content of a file.
 
     Returns
     -------
@@ -101,7 +97,7 @@ def grade_trace(
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
         return tuple(Checked(check, None, why) for check in _trace_checks(case))
-    about = _TraceChecks(done, case, skill, files, folder)
+    about = _TraceChecks(done, case, skill, files)
     return tuple(Checked(check, *about.result_of(check)) for check in _trace_checks(case))
 
 
@@ -128,7 +124,6 @@ class _TraceChecks:
         case: Case,
         skill: str,
         files: Sequence[str] | None,
-        folder: Path | None = None,
     ) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
         self.trace = trace_of(done)
@@ -214,7 +209,7 @@ class _TraceChecks:
 
     def invoked_skills(self) -> _Result:
         content = _parsed_json(self.done.answer)
-        listed = content.get("invoked_skills") if isinstance(content, dict) else None
+        listed = as_object(content).get("invoked_skills")
         is_listed = isinstance(listed, list) and self.skill in listed
         preposition = "in" if self.case.should_trigger else "not in"
         note = f"expected '{self.skill}' {preposition} invoked_skills"
@@ -316,13 +311,9 @@ class TraceGrader(BaseGrader):
     ) -> Grading:
         """Return one verdict for each check of the case; see `grade_trace`."""
         folder = self._folder(attempt.skill, attempt.case_id) if self._folder else None
-
-        def results_of_case() -> tuple[Checked, ...]:
-            files = files_left(folder) if folder else None
-            return grade_trace(attempt, case, skill.name or skill.slug, files, folder)
-
+        files, name = files_left(folder) if folder else None, skill.name or skill.slug
         # run this in a thread, because a slow pattern would otherwise stop the other cases
-        results = await asyncio.to_thread(results_of_case)
+        results = await asyncio.to_thread(grade_trace, attempt, case, name, files)
         about = self.about(attempt, place)
         verdicts = (
             on_check(result.check, at, about, passed=result.passed, rationale=result.note or None)
@@ -553,24 +544,24 @@ def read_rubric_schema(file: Path) -> dict[str, Any]:
     return schema
 
 
-def _row_schema(schema: Mapping[str, Any]) -> Any:
+def _row_schema(schema: JsonObject) -> Any:
     """Return the part of a rubric schema that describes one check."""
     return _resolved(schema, _resolved(schema, schema["properties"]["checks"])["items"])
 
 
-def _resolved(schema: Mapping[str, Any], part: Any) -> Any:
+def _resolved(schema: JsonObject, part: Any) -> Any:
     """Return a part of a schema; if it is a reference, return the part that it refers to."""
-    reference = part.get("$ref", "") if isinstance(part, dict) else ""
+    reference = as_object(part).get("$ref", "")
     target: Any = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
         target = target[name]
     return target if reference else part
 
 
-def _asked_by(schema: Mapping[str, Any]) -> _Asked:
+def _asked_by(schema: JsonObject) -> _Asked:
     """Return the checks that a rubric schema lists; the default checks if it lists none."""
     part = _resolved(schema, _row_schema(schema)["properties"]["id"])
-    part = part if isinstance(part, dict) else {}
+    part = as_object(part)
     options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
     ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]
@@ -581,7 +572,7 @@ def _asked_by(schema: Mapping[str, Any]) -> _Asked:
     )
 
 
-def _reply_problem(content: Any, schema: Mapping[str, Any]) -> str | None:
+def _reply_problem(content: Any, schema: JsonObject) -> str | None:
     try:
         return misfit(content, schema, PatternSearch(SECONDS))
     except PatternError as error:
