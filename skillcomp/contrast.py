@@ -324,24 +324,6 @@ def first_names(names: NDArray[Any]) -> str:
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
 
 
-def means_of_cases(
-    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
-) -> tuple[pd.DataFrame, str]:
-    """Average ``columns`` within each case, over the values of ``average``; also return a note.
-
-    ``n`` and ``n_checks`` are the smallest values of the case, so that copied rows do not change an
-    interval. If ``average`` is empty, the rows are unchanged and the note is empty.
-    """
-    if not average:
-        return rows, ""
-    case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
-    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
-    counts = [n for n in rows.columns if n.removesuffix("_of_reference") in ("n", "n_checks")]
-    how |= dict.fromkeys(counts, "min")
-    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
-    return means, average_note(case, combination, average)
-
-
 def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
     """Return a note on averaging within cases; it counts the cases that lack some of the values.
 

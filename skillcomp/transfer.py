@@ -21,9 +21,8 @@ from skillcomp.contrast import (
     compared_outcomes,
     contrasts_with,
     missing_note,
-    within,
 )
-from skillcomp.deltas.condition_rates import contrasts_of_rates
+from skillcomp.deltas.condition_rates import contrast_rows, contrasts_of_rates
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check
@@ -313,7 +312,8 @@ def contrast(
     for group, about in enumerate(units.groups):
         arms = units.arms_of_group(group)
         for arm in product(ordered(condition for condition, _ in arms), right):
-            contrast = Contrast(about | {"condition": arm[0]}, group, {arm: 1.0})
+            place = {"condition": arm[0], "measure": arm[1]}
+            contrast = Contrast(about | place, group, {arm: 1.0})
             part = units.part(contrast)
             note = ""
             if arm[1] == "only_original_right" and part.facts["mutual"].any():
@@ -321,12 +321,8 @@ def contrast(
             lost = part.missing([""])[2]
             nothing = join_notes("no contrast pair with outcomes of both members", note, lost)
             contrasts.append(replace(contrast, nothing=nothing, note=note))
-    rows = []
-    estimated = within(units, contrasts, ci_level=ci_level, interval=interval)
-    for contrast, share in zip(contrasts, estimated, strict=True):
-        ((_, measure),) = contrast.weights
-        missing = dict(zip(_LEFT_OUT, (share.missing[0], *share.worst), strict=True))
-        rows.append(row(measure, share.interval, **contrast.about, **missing))
+    # the measures of the contrasts replace that of the rows; all of them are rates
+    rows = contrast_rows("both_right", units, contrasts, ci_level=ci_level, interval=interval)
     return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
 
 
