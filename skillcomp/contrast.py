@@ -50,19 +50,12 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 Value = Literal["passed", "share_passed"]
 
-
 Floats = NDArray[np.float64]
-
-
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
 
-
 WEIGHT = "case_weight"  # Name of the column with the case weights in a case table.
-
 
 # Columns in which a table of deltas describes the missing attempts.
 MISSING = [
@@ -70,18 +63,14 @@ MISSING = [
     *("worst_low", "worst_high"),
 ]
 
-
 # A note warns if the shares of missing attempts of two conditions differ by at least this much.
 UNEQUAL_LOSS = 0.05
 
-
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-
 
 # A repeat counts as planned for all cases if it occurs in at least this number and this share of
 # the cases.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
-
 
 _NAMED = 3  # A note names at most this many cases.
 
@@ -348,10 +337,8 @@ SAME_NAMES = (
 )
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 
-
 # With fewer skills than this, no estimate is about skills in general (STATISTICS, rule 4).
 MIN_SKILLS = 5
-
 
 # For each number of skills, the smallest delta whose interval excludes 0 in nine of ten studies.
 # `make validate` computes it for ten cases per skill, three attempts per case, and deltas of skills
