@@ -478,7 +478,9 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
 # the row in the table.
 _NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row")
-_MEANS, _LEAST, _SUMS = ("level", "mixed", "low", "high"), ("fewest", "n_checks"), ("n", "size")
+# In a table their names begin with an underscore, because a column of `by` may be called level.
+_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high"), ("_n", "_size")
+_LEAST = ("_fewest", "_n_checks")
 
 
 @dataclass(frozen=True)
@@ -596,8 +598,8 @@ class Units:
         unit : sequence of str
             Columns that identify a unit in its group, such as case and check.
         value : {"passed", "share_passed", "level"}
-            The value of an attempt. If the table has a column ``level`` with the values of the
-            units, ``"level"``; nothing is then known of attempts.
+            The value of an attempt. With ``"level"``, the table has a column ``_level`` with the
+            value of the unit in the arm and, if known, ``_n``, ``_size``, ``_low`` and ``_high``.
         nested : sequence of str
             Columns that are averaged within the arm, such as the agents of a family. An arm has a
             value only if each combination of their values that the arm's level has, has one.
@@ -617,7 +619,9 @@ class Units:
         numbers = {}
         for name in _NUMBERS:
             numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
-            numbers[name][place[place_of_row], of_arm] = table[name].to_numpy(dtype=np.float64)
+            numbers[name][place[place_of_row], of_arm] = table[f"_{name}"].to_numpy(
+                dtype=np.float64
+            )
         about: Facts = {"label": case_labels(table).to_numpy(dtype=object)[first_of_unit]}
         for name in ("cluster", "cluster_by_name", WEIGHT, *facts):
             if name in table:
@@ -701,23 +705,26 @@ def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
     if value == "level":
         by_name = table.get("cluster_by_name", table["cluster"])
-        table = table.reindex(columns=table.columns.union(_NUMBERS)).reset_index(drop=True)
-        row = table.index.where(table[["level", "size"]].notna().any(axis=1))
-        return table.assign(row=row, cluster_by_name=by_name.to_numpy())
+        columns = table.columns.union([f"_{name}" for name in _NUMBERS])
+        table = table.reindex(columns=columns).reset_index(drop=True)
+        row = table.index.where(table[["_level", "_size"]].notna().any(axis=1))
+        return table.assign(_row=row, cluster_by_name=by_name.to_numpy())
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
         level = total / n.where(n > 0)
     else:
         n, level, name = table["n_shares"], table["share"], "share"
         total = level.fillna(0.0) * n
+    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent")}
     return table.assign(
-        level=level,
-        mixed=mixed_of_case(level, n if value == "passed" else None),
-        fewest=n,
-        n=n,
-        row=np.arange(len(table)),
-        low=(total + table[f"{name}_low"]) / table["size"],
-        high=(total + table[f"{name}_high"]) / table["size"],
+        **own,
+        _level=level,
+        _mixed=mixed_of_case(level, n if value == "passed" else None),
+        _fewest=n,
+        _n=n,
+        _row=np.arange(len(table)),
+        _low=(total + table[f"{name}_low"]) / table["size"],
+        _high=(total + table[f"{name}_high"]) / table["size"],
     )
 
 
@@ -728,15 +735,15 @@ def _averaged_within_arms(
 
     The level is NaN if one of the nested values (such as an agent of a family) has no level.
     """
-    table = table.assign(member=group_codes(table, nested)[0], answered=table["level"].notna())
+    table = table.assign(_member=group_codes(table, nested)[0], _answered=table["_level"].notna())
     levels = [name for name in arm if name != "condition"]
-    table["n_members"] = grouped(table, [*by, *levels])["member"].transform("nunique")
+    table["_n_members"] = grouped(table, [*by, *levels])["_member"].transform("nunique")
     keys = list(dict.fromkeys([*by, *CASE, *arm]))
     how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
     how |= dict.fromkeys(_MEANS, "mean") | dict.fromkeys(_LEAST, "min")
-    how |= dict.fromkeys([*_SUMS, "answered"], "sum")
+    how |= dict.fromkeys([*_SUMS, "_answered"], "sum")
     means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
-    return means.assign(level=means["level"].where(means["answered"].eq(means["n_members"])))
+    return means.assign(_level=means["_level"].where(means["_answered"].eq(means["_n_members"])))
 
 
 def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> dict[str, Any]:
@@ -784,7 +791,7 @@ class _Part(_Rows):
         note = average_note(case, facts["combination"], self.average)
         for name, values in numbers.items():
             rows = pd.DataFrame(values).groupby(case)
-            numbers[name] = (rows.min() if name in _LEAST else rows.mean()).to_numpy()
+            numbers[name] = (rows.min() if f"_{name}" in _LEAST else rows.mean()).to_numpy()
         return _Cases(_rows_of(facts, first), numbers, self.weights, note)
 
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:

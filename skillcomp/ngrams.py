@@ -278,7 +278,6 @@ def _unicode_word() -> re.Pattern[str]:
     return re.compile(rf"(?=[^\W_])[{NO_BLANKS}][{marks}]*|{letter}(?:{letter}|[{marks}])*")
 
 
-_ASCII = bytes(range(128))
 _ALL_BUT_ASCII_LETTERS = bytes(c for c in range(256) if c >= 128 or not chr(c).isalpha())
 
 
@@ -288,7 +287,7 @@ def share_not_ascii(text: str) -> float:
         return 0.0
     encoded = text.encode("utf-8", "surrogatepass")
     n_ascii = len(encoded.translate(None, _ALL_BUT_ASCII_LETTERS))
-    others = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    others = encoded.translate(None, _ASCII_BYTES).decode("utf-8", "surrogatepass")
     n_other = sum(map(str.isalpha, others))
     return n_other / max(n_ascii + n_other, 1)
 
@@ -479,8 +478,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     words = [_checked_tokens(split(text)) for text, _ in normal]
     flat = np.array([w for ws in words for w in ws], dtype=object)
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
-    count = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-    bounds, place = _with_ends(count)
+    bounds, place = _with_ends(_sizes(words))
     return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
 
 
@@ -495,11 +493,15 @@ def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
         if edges is not None and len(own):
             own = np.stack([edges[own[:, 0], 0], edges[own[:, 1] - 1, 1]], axis=1)
         spans.append(own)
-    bounds, place = _with_ends(np.fromiter(map(len, spans), dtype=np.int64, count=len(spans)))
+    bounds, place = _with_ends(_sizes(spans))
     ids = pd.factorize(np.array(words, dtype=object))[0].astype(np.int64) + 1
     flat = np.concatenate([np.zeros((0, 2), dtype=np.int64), *spans])
     ids, start, end = (_values_at_places(v, place, bounds) for v in (ids, flat[:, 0], flat[:, 1]))
     return Tokens(ids, bounds, start, end)
+
+
+def _sizes(parts: Sequence[Sequence[Any] | Ints]) -> Ints:
+    return np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
@@ -539,7 +541,7 @@ def _intern_default(docs: list[str]) -> Tokens:
     start, end = start[long_enough], end[long_enough]
     ids = _intern_bytes(data, start, end - start)
 
-    size = np.fromiter(map(len, plain), dtype=np.int64, count=len(plain))
+    size = _sizes(plain)
     offset = 1 + np.concatenate([[0], np.cumsum(size + 1)])
     n_stop = int(np.searchsorted(start, offset[1]))
     stop = np.zeros(ids.max(initial=0) + 1, dtype=bool)
@@ -739,20 +741,17 @@ def match(
     job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
     # sort the texts by source, so that a batch needs few sources
     order = np.argsort(source_index, kind="stable")
-    size = np.fromiter((len(texts[i]) + 1 for i in order), dtype=np.int64, count=len(order))
+    size = _sizes([texts[i] for i in order]) + 1
     batch_of = np.cumsum(size) // BATCH
     batches = np.split(order, np.flatnonzero(np.diff(batch_of)) + 1)
     parts = [_match_batch(job, rows) for rows in batches]
     back = np.argsort(order, kind="stable")
     longest = [text for part in parts for text in part.longest_text]
-    return Matches(
-        n=job.n,
-        n_tokens=np.concatenate([part.n_tokens for part in parts])[back],
-        n_distinct=np.concatenate([part.n_distinct for part in parts])[back],
-        n_shared=np.concatenate([part.n_shared for part in parts])[back],
-        longest_run=np.concatenate([part.longest_run for part in parts])[back],
-        longest_text=[longest[i] for i in back],
-    )
+    counts: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])[back]
+        for name in ("n_tokens", "n_distinct", "n_shared", "longest_run")
+    }
+    return Matches(n=job.n, longest_text=[longest[i] for i in back], **counts)
 
 
 @dataclass(frozen=True)

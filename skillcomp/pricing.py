@@ -169,7 +169,12 @@ def cost(
     if own := _own_rows(model, prices):
         tiers = [row for row in own if usage.input_tokens > row.above or not row.above]
         if not tiers:
-            return Cost(math.nan, _no_tier(model, usage, own))
+            lowest = min(row.above for row in own)
+            why = (
+                f"no price for model '{model}' and a prompt of {usage.input_tokens:,.0f} tokens; "
+                f"its lowest tier begins above {lowest:,}"
+            )
+            return Cost(math.nan, why)
         rates: Mapping[str, float] = asdict(max(tiers, key=lambda row: row.above))
     else:
         listed = _list_prices(model, on or date.today())
@@ -196,13 +201,6 @@ def _own_rows(model: str, prices: Sequence[Price]) -> list[Price]:
     """Return the user's rows for a model, or for the model without the date of a snapshot."""
     exact = [row for row in prices if row.model == model]
     return exact or [row for row in prices if row.model == _SNAPSHOT.sub("", model)]
-
-
-def _no_tier(model: str, usage: Usage, rows: Sequence[Price]) -> str:
-    return (
-        f"no price for model '{model}' and a prompt of {usage.input_tokens:,.0f} tokens; "
-        f"its lowest tier begins above {min(row.above for row in rows):,}"
-    )
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from string import ascii_lowercase
@@ -267,18 +267,25 @@ def table(
     if frame.columns.names != [None]:
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)
-    formatted = [
-        _set_column(name, flat, units, limits.get(name), spread)
-        for name in flat.columns
-        if name not in (*hidden, *_NOTES, *(end for ends in limits.values() for end in ends))
-    ]
+    apart = {*hidden, *_NOTES, *(end for ends in limits.values() for end in ends)}
+    formatted: list[tuple[str, list[str], bool]] = []
+    for name in [name for name in flat.columns if name not in apart]:
+        if name in limits:
+            rows = zip(flat[name], *(flat[end] for end in limits[name]), units, strict=True)
+            texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
+            formatted.append((f"{_head_text(name)} [interval]", texts, True))
+            continue
+        unit_of_row = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(flat))
+        texts = [_cell_text(name, *cell) for cell in zip(flat[name], unit_of_row, strict=True)]
+        numeric = pd.api.types.is_numeric_dtype(flat[name])
+        numeric = numeric or all(re.fullmatch(_NUMBER, text) for text in texts)
+        formatted.append((_head_text(name), texts, numeric))
     letters, notes = _lettered_notes(flat)
     if any(letters):
         formatted.append(("Notes", letters, False))
     cells = pd.DataFrame({at: texts for at, (_, texts, _) in enumerate(formatted)})
     cells = cells.set_axis([head for head, _, _ in formatted], axis="columns")
-    numeric = tuple(right for _, _, right in formatted)
-    whole = Table(cells, about, notes, numeric, frame)
+    whole = Table(cells, about, notes, tuple(right for _, _, right in formatted), frame)
     return whole if csv is None else whole.linked(csv)
 
 
@@ -297,24 +304,6 @@ def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
     limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
     limits["estimate"] = ("ci_low", "ci_high")
     return {name: ends for name, ends in limits.items() if set(ends) <= set(frame.columns)}
-
-
-def _set_column(
-    name: Any,
-    frame: pd.DataFrame,
-    units: list[str | None],
-    ends: tuple[str, str] | None,
-    spread: Mapping[Any, list[str | None]],
-) -> tuple[str, list[str], bool]:
-    """Return the head and the cell texts of a column, and whether it is numeric."""
-    if ends is not None:
-        rows = zip(frame[name], *(frame[end] for end in ends), units, strict=True)
-        texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
-        return f"{_head_text(name)} [interval]", texts, True
-    unit_of_row = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(frame))
-    texts = [_cell_text(name, *cell) for cell in zip(frame[name], unit_of_row, strict=True)]
-    written = all(re.fullmatch(_NUMBER, text) for text in texts)
-    return _head_text(name), texts, written or pd.api.types.is_numeric_dtype(frame[name])
 
 
 def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:

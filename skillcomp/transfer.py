@@ -22,7 +22,8 @@ from skillcomp.contrast import (
     contrasts_with,
     missing_note,
 )
-from skillcomp.deltas.condition_rates import contrast_rows, contrasts_of_rates
+from skillcomp.deltas.condition_rates import contrasts_of_rates
+from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check

@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
-from skillcomp.deltas.condition_rates import contrast_rows
+from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
@@ -160,12 +160,12 @@ def detection(
     table = _prompts_by_measure(checked, names)
     instruments = [_instrument_note(group) for _, group in groups(table, names)]
     parts = list(groups(table, [*names, "measure", "kind"]))
-    known = (part[part["level"].notna()] for _, part in parts)
-    samples = [(part["level"], part["cluster"], part["weight"]) for part in known]
+    known = (part[part["_level"].notna()] for _, part in parts)
+    samples = [(part["_level"], part["cluster"], part["_weight"]) for part in known]
     counts, rows = ["n_right", "n_asked", "n_missing"], []
     intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
     for (values, part), interval in zip(parts, intervals, strict=True):
-        note = instruments[part["order"].iloc[0]]
+        note = instruments[part["_order"].iloc[0]]
         if interval.n:
             edge = {0.0: FLOOR, 1.0: CEILING}.get(interval.estimate, "")
             note = join_notes(note, interval.note, edge)
@@ -349,7 +349,7 @@ def compare(
     table["measure"] = "delta_" + table["measure"]
     units = Units.of(
         table,
-        ["order", *names, "measure", "kind"],
+        ["_order", *names, "measure", "kind"],
         unit=[*CASE, "offered", "should"],
         value="level",
     )
@@ -363,7 +363,7 @@ def compare(
         for condition in ordered(conditions, reference)
         for group, values in enumerate(units.groups)
     ]
-    contrasts.sort(key=lambda each: (each.about["measure"] == "delta_exact", each.about["order"]))
+    contrasts.sort(key=lambda each: (each.about["measure"] == "delta_exact", each.about["_order"]))
     how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
     rows = contrast_rows("delta_recall", units, contrasts, **how)
     return estimates(
@@ -491,9 +491,9 @@ def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
 def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return one row per group, measure, kind of prompts, condition, prompt and skill on offer.
 
-    ``level`` is the value of the prompt, NaN if it is unknown or the prompt does not count;
-    ``weight`` is its weight. ``n_right``, ``n_asked`` and ``n_missing`` count attempts, and
-    ``order`` is the number of the group. With kind ``all``, there are rows for all prompts.
+    ``_level`` is the value of the prompt, NaN if it is unknown or the prompt does not count;
+    ``_weight`` is its weight. ``n_right``, ``n_asked`` and ``n_missing`` count attempts, and
+    ``_order`` is the number of the group. With kind ``all``, there are rows for all prompts.
     """
     keys = list(dict.fromkeys([*names, "condition", *CASE, "cluster"]))
     wrong = (invocations["did"] - invocations["should"]).abs()
@@ -508,7 +508,7 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
     facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
     sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
     table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
-    table["order"] = group_codes(table, names)[0]
+    table["_order"] = group_codes(table, names)[0]
     share, should, is_exact = table["share"], table["should"], table["kind"].eq("exact")
     right, total = share.where(should.eq(1.0), 1.0 - share), share + should
     measures: list[tuple[str, Any, Any, Any]] = [
@@ -527,11 +527,11 @@ def _prompts_by_measure(invocations: pd.DataFrame, names: list[str]) -> pd.DataF
             n_asked = (table["n"] * weight).where(value.notna())
             n_missing = (table["n_attempts"] - table["n"]).where(some, 0)
             part = table.assign(
-                measure=measure, kind=kind, level=value, weight=weight, n_asked=n_asked,
+                measure=measure, kind=kind, _level=value, _weight=weight, n_asked=n_asked,
                 n_right=value * n_asked, n_missing=n_missing,
             )  # fmt: skip
             parts.append(part[own & (some | (kind == "all"))])
-    return pd.concat(parts).sort_values("order", kind="stable")
+    return pd.concat(parts).sort_values("_order", kind="stable")
 
 
 def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:

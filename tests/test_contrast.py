@@ -248,3 +248,19 @@ def test_groups_are_compared_within_the_strata_that_have_both() -> None:
     pooled = between(units, contrast, "transfer", ("near", "far"))
     assert pooled.sizes == [7, 2]
     assert pooled.intervals[0].estimate == pytest.approx(3 / 7)
+
+
+@pytest.mark.parametrize("name", ["level", "low", "row", "order", "member"])
+def test_a_column_of_by_may_be_called_like_a_number_of_the_engine(name: str) -> None:
+    frame = study(TWO)
+    frame = frame[frame["agent"].eq("ada")]
+    easy = frame["case_id"].isin(["s/0", "s/1", "s/2"])
+    frame = frame.assign(**{name: np.where(easy, "easy", "hard")}, seconds=1.0)
+    frame["attempt_id"] = np.arange(len(frame)).astype(str)
+    assert sc.deltas.rates(frame, by=[name])["n"].tolist() == [3, 3, 5, 5]
+    for value in ("passed", "seconds"):
+        rows = sc.deltas.paired(frame, by=[name], value=value)
+        assert rows.drop_duplicates(name)[[name, "n"]].to_numpy().tolist() == [
+            ["easy", 3],
+            ["hard", 5],
+        ]

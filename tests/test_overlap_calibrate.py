@@ -92,7 +92,7 @@ def test_the_answer_under_each_null_alone_stands_beside() -> None:
 
 
 def test_passages_without_a_column_are_told_by_the_argument() -> None:
-    with pytest.raises(FrameError, match="calibrate: passages needs a column 'text'; found: "):
+    with pytest.raises(FrameError, match="calibrate: passages: there is no column 'text'; there: "):
         calibrate(corpus(LEVELS).drop(columns="text"), answers([0] * 10))
 
 
@@ -247,7 +247,7 @@ def test_scores_that_cannot_be_calibrated_are_named(change: Any, message: str) -
 @pytest.mark.parametrize(
     ("frame", "change", "message"),
     [
-        ("cut", lambda f: f.drop(columns="chosen"), "cut needs a column 'chosen'; found: "),
+        ("cut", lambda f: f.drop(columns="chosen"), "cut: there is no column 'chosen'; there: "),
         ("verdicts", lambda f: f.assign(passed="yes"), "'passed': found 'yes' .2 rows.; allowed"),
         (
             "verdicts",

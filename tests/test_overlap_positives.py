@@ -163,7 +163,7 @@ def test_the_detection_curve_has_one_row_per_length_and_edit_without_an_interval
     names = ["quoted whole", "10 % of words dropped", "10 % of words swapped"]
     assert curve["copy"].unique().tolist() == names
     assert curve[["ci_low", "ci_high"]].isna().all(axis=None)
-    with pytest.raises(FrameError, match="needs a column 'n_sentences'"):
+    with pytest.raises(FrameError, match="there is no column 'n_sentences'"):
         sc.overlap.positives_found(
             pd.DataFrame({"passage_id": ["p"], "skill": "s", "level": "v", "text": "t"}),
             skills=skill,

@@ -141,7 +141,7 @@ def test_what_stands_in_a_passages_question_does_not_count() -> None:
         ({"skills": {"types": " "}}, r"skills\['types'\]: found str without text"),
         ({"texts": cases()}, r"found none of the two among: skill, case_id, prompt"),
         ({"texts": attempts("a").assign(passage_id="p")}, r"found both among"),
-        ({"texts": attempts("a").drop(columns="answer")}, r"attempts need a column 'answer'"),
+        ({"texts": attempts("a").drop(columns="answer")}, r"attempts: there is no column 'answer'"),
         ({"texts": attempts("a").assign(case_id="types/01")}, r"'types/01' is not in cases .* Did"),
         ({"texts": pd.concat([attempts("a")] * 2)}, r"2 rows share a key"),
         ({"ngram": "3"}, r"ngram: found '3'; allowed are whole numbers of at least 1"),

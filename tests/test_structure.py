@@ -236,7 +236,7 @@ def test_features_are_adjusted_and_documents_without_a_score_dropped() -> None:
         (lambda scores: scores.assign(document="x"), {}, "two values of one feature"),
         (lambda scores: scores.assign(document="x-" + scores["document"]), {}, "no document of"),
         (lambda scores: scores.assign(value="many"), {}, "has a value that is not a number"),
-        (lambda scores: scores, {"features": 3}, "features: found 3; allowed: names such as"),
+        (lambda scores: scores, {"features": 3}, "features: there is no 3; there: "),
         (lambda scores: scores, {"by": ["score"]}, "'score', a column of the result"),
         (lambda scores: scores, {"skills": {"s": "# S"}}, "give either skills, .* or scores="),
         (lambda scores: None, {"skills": pd.DataFrame()}, "skills: found a DataFrame; .* scores="),

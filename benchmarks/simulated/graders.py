@@ -15,7 +15,6 @@ from scipy.special import expit, logit
 from benchmarks.simulated.design import Bools, Floats, Ints, Rng
 from benchmarks.simulated.text import WrittenAnswers, quotes
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.check import missing_values
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS
 
 Rate = float | Mapping[str, float]
@@ -312,7 +311,7 @@ def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
     for name, dtype in CONTRACTS[kind].columns.items():
         values = columns.get(name)
         if values is None:
-            values = missing_values(dtype, n)
+            values = pd.Series(None, index=range(n), dtype=dtype).array
         elif isinstance(values, str | int | float):
             values = pd.array([values], dtype=dtype).repeat(n)
         elif not isinstance(values, ExtensionArray):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
@@ -334,40 +333,36 @@ def perturbed(
 
 def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
     """Join each verdict on a copy (``after``) with the verdict on the original (``before``)."""
-    about = attempts.set_index("attempt_id")[["source_attempt_id", "perturbation"]]
-    copies = attempts["perturbation"].notna()
-    lost = attempts[copies & attempts["source_attempt_id"].isna()]
+    about = attempts[["attempt_id", "source_attempt_id", "perturbation"]]
+    lost = about[about["perturbation"].notna() & about["source_attempt_id"].isna()]
     if len(lost):
         raise FrameError(
             f"{what}: {len(lost)} perturbed attempts have no source_attempt_id; the first is "
             f"'{lost['attempt_id'].iloc[0]}'."
         )
-    joined = verdicts.drop(columns=list(about.columns), errors="ignore")
-    joined = joined.join(about, on="attempt_id")
-    keys = ["check_id", "grader", "grader_version", "round"]
-    is_copy = joined["perturbation"].notna()
-    original = joined.loc[~is_copy, ["attempt_id", *keys, "passed"]]
-    original = original.rename(columns={"attempt_id": "source_attempt_id", "passed": "before"})
-    pairs = joined[is_copy].merge(original, on=["source_attempt_id", *keys], how="left")
-    return pairs.assign(
-        before=pairs["before"].astype("float64"), after=pairs["passed"].astype("float64")
-    )
+    graded = verdicts.drop(columns=about.columns[1:], errors="ignore")
+    graded = graded.merge(about, on="attempt_id", how="left")
+    graded = graded.assign(after=graded["passed"].astype("float64"))
+    is_copy = graded["perturbation"].notna()
+    keys = ["source_attempt_id", "check_id", "grader", "grader_version", "round"]
+    original = graded[~is_copy].assign(source_attempt_id=graded["attempt_id"])
+    original = original.rename(columns={"after": "before"})[[*keys, "before"]]
+    return graded[is_copy].merge(original, on=keys, how="left")
 
 
 def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     """Estimate the effect of one perturbation on the verdicts."""
-    decided = pairs[pairs["before"].notna() & pairs["after"].notna()]
-    n_dropped = len(pairs) - len(decided)
-    to_pass = int((decided["after"] > decided["before"]).sum())
-    to_fail = int((decided["after"] < decided["before"]).sum())
-    p_mcnemar = mcnemar_midp(to_pass, to_fail).p_value if len(decided) else np.nan
-    found_counts = (len(decided), to_pass, to_fail, p_mcnemar, n_dropped)
-    counts, measure = dict(zip(EXTRA, found_counts, strict=True)), "perturbation_points"
-    if decided.empty:
-        why = "no copy has a verdict together with its original"
-        return row(measure, undefined("", why, ci_level=ci_level, n=0.0), **counts)
-    grouped = decided.groupby(CASE, sort=False)
-    by_case, clusters = grouped[["after", "before"]].mean(), grouped["cluster"].first()
-    moved = by_case["after"] - by_case["before"]
-    change = bounded_mean(moved, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    return row(measure, in_points(change), **counts)
+    decided = pairs.dropna(subset=["before", "after"])
+    decided = decided.assign(moved=decided["after"] - decided["before"])
+    to_pass, to_fail = (int(decided["moved"].eq(step).sum()) for step in (1.0, -1.0))
+    columns: dict[str, Any] = {"n_pairs": len(decided), "n_to_pass": to_pass, "n_to_fail": to_fail}
+    columns["n_dropped"] = len(pairs) - len(decided)
+    change = undefined(
+        "", "no copy has a verdict together with its original", ci_level=ci_level, n=0.0
+    )
+    if len(decided):
+        columns["p_mcnemar"] = mcnemar_midp(to_pass, to_fail).p_value
+        cases = decided.groupby(CASE, sort=False).agg({"moved": "mean", "cluster": "first"})
+        how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+        change = in_points(bounded_mean(cases["moved"], cases["cluster"], **how))
+    return row("perturbation_points", change, **columns)

@@ -19,6 +19,7 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
+_RESULTS = ["first_1", "first_2"]  # of the answer shown first, in orders 1 and 2
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is comparable.
 # The order was not random if one of two systems was shown first in more than the share _UNEVEN of
@@ -148,68 +149,64 @@ def position_intervals(
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
     if once and shown_once.all():
-        n_ties = int(pairs[["first_1", "first_2"]].eq(TIE).sum().sum())
-        n_dropped = int(pairs[["first_1", "first_2"]].isna().all(axis=1).sum())
-        return once, dict.fromkeys(COUNTS, 0) | {"n_ties": n_ties, "n_dropped": n_dropped}
+        n_dropped = int(pairs[_RESULTS].isna().all(axis=1).sum())
+        return once, dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
     if once:
         pairs = pairs[~shown_once]
         del once["position_points"]
-    decided = pairs[pairs["first_1"].notna() & pairs["first_2"].notna()]
-    outcomes = _pair_outcomes(decided)
+    decided = pairs.dropna(subset=_RESULTS)
     wins = decided["first_1"] + decided["first_2"]
-    is_reversed, n, n_dropped = outcomes["reversed"], len(decided), len(pairs) - len(decided)
-    n_ties = sum(int(decided[name].eq(TIE).sum()) for name in ("first_1", "first_2"))
-    counts = dict(zip(COUNTS, (
-        int(outcomes["consistent"].sum()), int(wins.eq(2).sum()), int(wins.eq(0).sum()),
-        int(outcomes["tie_differs"].sum()), n_ties, n_dropped,
-    ), strict=True))  # fmt: skip
-    if n == 0:
+    n_dropped, is_reversed = len(pairs) - len(decided), wins.isin([0, 2])
+    outcomes = (wins.eq(1), wins.eq(2), wins.eq(0), wins.isin([TIE, 1 + TIE]))
+    numbers = (*(int(outcome.sum()) for outcome in outcomes), _n_ties(decided), n_dropped)
+    counts = dict(zip(COUNTS, numbers, strict=True))
+    if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
         return dict.fromkeys(_MEASURES, nothing) | once, counts
-    cluster = decided["cluster"].to_numpy()
-    shares = {
-        name: bounded_mean(values.to_numpy(), cluster, quantity=RATES, ci_level=ci_level)
-        for name, values in outcomes.items()
-    }
-    first_twice = wins[is_reversed].eq(2).to_numpy()
-    first_share = bounded_mean(
-        first_twice, cluster[is_reversed], quantity=RATES, null=0.5, ci_level=ci_level
-    )
+    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    shares = [
+        bounded_mean(outcome, decided["cluster"], **how)
+        for outcome in (outcomes[0], is_reversed, outcomes[3])
+    ]
+    reversed_clusters = decided["cluster"][is_reversed]
+    first_share = bounded_mean(outcomes[1][is_reversed], reversed_clusters, null=0.5, **how)
     if not is_reversed.any():
         first_share = replace(first_share, note="no pair is reversed")
     # The points of a pair are the outcome of an answer when it is shown first (1 for a win, 0 for
     # a loss) minus its outcome when it is shown second: first_1 - (1 - first_2). This is the number
     # of wins of the answer shown first, minus 1.
-    by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
-    values, clusters = by_case["points"].mean(), by_case["cluster"].first()
-    points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    others = (shares["reversed"], shares["tie_differs"])
-    intervals = (shares["consistent"], first_share, in_points(points), *others)
+    points = _mean_points(decided.assign(points=wins - 1), ci_level)
+    intervals = (shares[0], first_share, points, *shares[1:])
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = dropped if n_dropped else ""
     noted = {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}
     return noted | once, counts
 
 
+def _n_ties(pairs: pd.DataFrame) -> int:
+    return int(pairs[_RESULTS].eq(TIE).sum(axis=None))
+
+
+def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
+    """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
+    cases = pairs.groupby("case", sort=False)
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    return in_points(bounded_mean(cases["points"].mean(), cases["cluster"].first(), **how))
+
+
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
     """Estimate ``first_wins`` and ``position_points`` of pairs that were shown in one order."""
-    if pairs.empty:
-        return {}
     wins = pairs["first_1"].fillna(pairs["first_2"])
-    decided = pairs.assign(wins=wins)[wins.notna()]
+    decided = pairs.assign(wins=wins, points=2 * wins - 1)[wins.notna()]
     reason = _uneven_order(decided) if len(decided) else "no pair has a verdict"
     if reason:
         missing = not_identified(reason, ci_level, float(len(decided)))
         return {"first_wins": missing, "position_points": missing}
-    how: dict[str, Any] = {"ci_level": ci_level}
-    share = bounded_mean(decided["wins"], decided["cluster"], quantity=RATES, null=0.5, **how)
-    by_case = decided.groupby("case", sort=False)
-    values, clusters = by_case["wins"].mean(), by_case["cluster"].first()
-    points = bounded_mean(2 * values - 1, clusters, quantity=DELTAS, null=0.0, **how)
+    share = bounded_mean(decided["wins"], decided["cluster"], null=0.5, ci_level=ci_level)
     n_dropped = len(pairs) - len(decided)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
     note = join_notes(_RANDOM_ORDER, dropped if n_dropped else "")
-    both = {"first_wins": share, "position_points": in_points(points)}
+    both = {"first_wins": share, "position_points": _mean_points(decided, ci_level)}
     return {name: _with_note(interval, note) for name, interval in both.items()}
 
 
@@ -235,10 +232,3 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
                 f"'{second}', so the order was not random"
             )
     return ""
-
-
-def _pair_outcomes(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return whether each pair is consistent, reversed, or has a tie in one order only."""
-    wins = pairs["first_1"] + pairs["first_2"]
-    named = {"consistent": wins.eq(1), "reversed": wins.isin([0, 2])}
-    return pd.DataFrame(named | {"tie_differs": wins.isin([TIE, 1 + TIE])})

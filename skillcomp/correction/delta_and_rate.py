@@ -24,7 +24,6 @@ from skillcomp.correction.estimators import (
     differential_tests,
     errors_of,
     key_of,
-    no_units,
     rate_estimates,
     tables,
     unrecorded,
@@ -125,12 +124,23 @@ def rate(
     The recommended estimator is chosen as in :func:`delta`. ``naive`` and ``gold_only`` have the
     interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``.
     """
-    names = [name for name in listed(by) if name != "condition"]
+    names = listed(by, "condition")
     check_settings("correction.rate", ci_level)
     requested = estimators_of(estimator)
-    about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
-    about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
-    made = tables(verdicts, gold, by=names, what="correction.rate", compares=False, **about)
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        weight=weight,
+        cluster=cluster,
+        what="correction.rate",
+        compares=False,
+    )
     return _rates(made, labelled_groups(made, ci_level), requested, ci_level, interval)
 
 
@@ -305,9 +315,19 @@ def delta(
         )
     check_settings("correction.delta", ci_level)
     requested = estimators_of(estimator)
-    about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
-    about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
-    made = tables(verdicts, gold, by=names, what="correction.delta", **about)
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        weight=weight,
+        cluster=cluster,
+        what="correction.delta",
+    )
     parts = labelled_groups(made, ci_level, deltas=True)
     return _deltas(made, parts, requested, ci_level, interval, reference)
 
@@ -346,13 +366,12 @@ def _rates(
     rows: list[dict[str, Any]] = []
     for (values, group, condition), intervals in zip(sides, rates, strict=True):
         key = {**values, "condition": condition}
-        error, side = group.errors[condition], group.sides[condition]
-        n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
-        chosen = choose(group, [condition], intervals, n_gold, made.draw, **notes)
+        error, n_gold = group.errors[condition], group.n_gold(condition)
+        notes = made.label_notes(values, [condition])
         about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
-        lost = int((side.cases["size"] - side.cases["n"]).sum())
-        about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
+        about["lost"] = lost_attempts([group.sides[condition]], [""])
         about["gold_drawn"] = made.draw.words
+        chosen = choose(group, [condition], intervals, n_gold, made.draw, *notes)
         rows += rows_of(f"rate_{made.value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     result = estimates(rows, by=[*made.by, "condition"], extra=extra, outcomes=made.outcomes)
@@ -381,7 +400,7 @@ def _deltas(
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
         own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
-        chosen = choose(group, two, intervals, n_gold, made.draw, **notes)
+        chosen = choose(group, two, intervals, n_gold, made.draw, *notes)
         tests = differential_tests(group.units[condition], group.units[reference])
         about: dict[str, Any] = {
             **error_columns(own[condition]),
@@ -396,17 +415,23 @@ def _deltas(
         rows += rows_of(f"delta_{made.value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
-    noted: dict[str, Any] = {"outcomes": made.outcomes, "reference": reference}
-    result = estimates(rows, by=[*made.by, "condition"], extra=extra, **noted)
+    result = estimates(
+        rows,
+        by=[*made.by, "condition"],
+        extra=extra,
+        outcomes=made.outcomes,
+        reference=reference,
+    )
     return with_method(result, made.cluster, made.weight)
 
 
-def lost_attempts(sides: Iterable[Condition]) -> str:
+def lost_attempts(
+    sides: Iterable[Condition], names: Sequence[str] = ("the condition", "the reference")
+) -> str:
     """Return a note on the attempts without a verdict, for a condition and its reference."""
     both = [side.cases[["size", "n"]].sum() for side in sides]
-    names = ("the condition", "the reference")[: len(both)]
     counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
-    return join_notes(*missing_note(counts, names))
+    return join_notes(*missing_note(counts, names[: len(both)]))
 
 
 def estimators_of(estimator: str) -> tuple[str, ...]:
@@ -429,9 +454,8 @@ def choose(
     intervals: Mapping[str, Interval],
     n_gold: int,
     draw: Draw,
-    *,
-    strays: str = "",
     settled: str = "",
+    strays: str = "",
 ) -> tuple[str, str]:
     """Return the name of the recommended estimator (empty if there is none), and the reason.
 
@@ -556,8 +580,8 @@ def rows_of(
             interval, note=join_notes(interval.note, "" if word == "gold_only" else lost, wide)
         )
         needed = needed_columns(by_gold if has_width else undefined("", ""))
-        made = {**shared, **needed, "estimator": word, "recommended": word == name}
-        rows.append(row(measure, noted, **made))
+        about = {**shared, **needed, "recommended": word == name}
+        rows.append(row(measure, noted, estimator=word, **about))
     return rows
 
 
@@ -574,6 +598,8 @@ def labelled_groups(
 ) -> Iterator[tuple[dict[str, Any], Group]]:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
+    # a group without gold has no strata
+    no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
         key, note, names = key_of(values, made.by), "", list(CLUSTERS)
         if made.cluster == "skill":
@@ -582,7 +608,7 @@ def labelled_groups(
                 names = ["skill"]
         if part[names[0]].nunique() == part[names[-1]].nunique():
             del names[1:]
-        units = labelled.get(key, no_units())
+        units = labelled.get(key, no_units)
         readings = [
             _group_of(
                 part, units, name, {c: shares.get((*key, c)) for c in part["condition"]}, ci_level
@@ -630,24 +656,20 @@ def in_both_readings(
     twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
     others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
     for at, other in zip(twice, others, strict=True):
-        made[at] = {name: _covering_if_defined(i, other[name]) for name, i in made[at].items()}
+        for name, first in made[at].items():
+            # an estimate that is undefined in one reading is undefined
+            if not math.isnan(first.low):
+                second = other[name]
+                made[at][name] = second if math.isnan(second.low) else covering(first, second)
     return [
         {name: _as_claimed(interval, place[0].claim) for name, interval in intervals.items()}
         for place, intervals in zip(compared, made, strict=True)
     ]
 
 
-def _covering_if_defined(first: Interval, second: Interval) -> Interval:
-    """Return an interval that covers both intervals, or the first of them that is undefined."""
-    undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
-    return undefined_ones[0] if undefined_ones else covering(first, second)
-
-
 def _as_claimed(interval: Interval, note: str) -> Interval:
     if note == ONE_SKILL:
         return undefined("", note, ci_level=interval.ci_level, n=interval.n)
-    return (
-        interval
-        if math.isnan(interval.low)
-        else replace(interval, note=join_notes(interval.note, note))
-    )
+    if math.isnan(interval.low):
+        return interval
+    return replace(interval, note=join_notes(interval.note, note))

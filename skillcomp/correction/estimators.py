@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import norm
 
 from skillcomp.contrast import WEIGHT, Value, arms_of, with_weights
 from skillcomp.errors import FrameError, plural, require_known
@@ -63,7 +62,7 @@ from skillcomp.stats.grader_errors import (
 )
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
-from skillcomp.stats.results import Interval, join_notes, undefined, within_range
+from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
 
 Floats = NDArray[np.float64]
 
@@ -123,14 +122,14 @@ class Tables:
         """The units that gold can label: items or, if ``value`` is ``passed``, attempts."""
         return self.items if self.value == "share_passed" else self.attempts
 
-    def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
+    def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
         if labelled is not None:
             labelled = labelled[labelled["condition"].isin(conditions)]
             settled = labellers_said(labelled["settled_by"], labelled["gold"])
-        return {"settled": settled, "strays": self.strays}
+        return settled, self.strays
 
     @cached_property
     def _settled_items(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -262,12 +261,18 @@ def _with_check_sets(
 
 def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
     has, seen = items["gold"].notna(), items["verdict"].notna()
-    met, keys = items["verdict"].eq(1), list(dict.fromkeys([*by, *_PLACE]))
-    counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
-    counted |= {"_both": has & seen, "_both_met": has & met}
-    grouped = items.assign(**counted).groupby(keys, sort=False, dropna=False, observed=True)
+    met = items["verdict"].eq(1)
+    counted = {
+        "_seen": seen,
+        "_met": met,
+        "_gold": has,
+        "_gold_met": items["gold"].eq(1),
+        "_both": has & seen,
+        "_both_met": has & met,
+    }
+    of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
     facts = [*CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
-    frame = grouped[list(counted)].sum().join(grouped[facts].first())
+    frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -284,12 +289,12 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
     sparse = frame["_gold"].gt(0) & own[1].isna()
     checks = frame["n_checks"].where(frame["n_checks"].gt(0) & (value == "share_passed"))
-    about = {"sparse": sparse, "whole": whole, "checks": checks}
-    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, **about)
+    return frame.assign(
+        verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole, checks=checks
+    )
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    keys = list(dict.fromkeys([*by, *CASE, *CLUSTERS, "condition"]))
     labelled = attempts["gold"].notna()
     frame = attempts.assign(
         _n=attempts["verdict"].notna(),
@@ -297,8 +302,8 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         _unknown=labelled & attempts["chance"].isna(),
         seen=attempts["seen"].where(labelled),
     )
-    grouped = frame.groupby(keys, sort=False, dropna=False, observed=True)
-    table = grouped.agg(
+    of_case = grouped(frame, [*by, *CASE, *CLUSTERS, "condition"])
+    table: pd.DataFrame = of_case.agg(
         verdict=("verdict", "mean"),
         gold=("gold", "mean"),
         seen=("seen", "mean"),
@@ -313,7 +318,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     ).reset_index()
     # P(a case is drawn) = P(a given repeat gets gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
-    case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
+    case = grouped(table, CASE).ngroup()
     return table.assign(
         chance=drawn.clip(upper=1.0),
         case=case.to_numpy(),
@@ -419,13 +424,6 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
         samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
     rates = rates_against_gold(samples, ci_level)
     return [Errors(rates[i], rates[i + 1]) for i in range(0, len(rates), 2)]
-
-
-def no_units() -> pd.DataFrame:
-    """Build an empty frame of units with gold, for a group that has none."""
-    columns = {"verdict": "float64", "gold": "float64", "condition": "str", "skill": "str"}
-    columns |= dict.fromkeys(CLUSTERS, "int64")
-    return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
 
 def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
@@ -590,7 +588,7 @@ def _divided_by_youden(
         labels = _effective_labels(error_rate)
         rate = (labels * error_rate.estimate + 1.0) / (labels + 2.0)
         variance += by**2 * rate * (1.0 - rate) / (labels + 2.0)
-    reach = float(norm.isf((1.0 - naive.ci_level) / 2.0)) * math.sqrt(variance) / j
+    reach = quantile(naive.ci_level) * math.sqrt(variance) / j
     low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
     high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
     inside, low, high, cut = within_range(estimate, low, high, bounds)
@@ -623,14 +621,14 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     if math.isnan(difference.low):
         # Use the notes of the rates without limits, because only they explain the missing limits.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        reason = "; ".join(dict.fromkeys(filter(None, whys)))
+        reason = join_notes(*dict.fromkeys(whys))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
     return replace(
         difference,
         low=max(difference.low, -1.0),
         high=min(difference.high, 1.0),
         method=f"{label}, {difference.method}",
-        note="; ".join(dict.fromkeys(filter(None, (first.note, second.note)))),
+        note=join_notes(*dict.fromkeys((first.note, second.note))),
         n=min(first.n, second.n),
     )
 

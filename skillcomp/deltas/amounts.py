@@ -68,7 +68,8 @@ def amount_rows(
         np.bincount(code, weights=weights, minlength=len(table))
         for weights in (amount.fillna(0.0), amount.notna())
     )
-    table = table.assign(level=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
+    level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
+    table = table.assign(_level=level, _n=n, _size=table["size"])
     # the groups of `by` in alphabetical order
     table = table.sort_values(names, kind="stable", na_position="first")
     units = Units.of(table, names, average=average, value="level")

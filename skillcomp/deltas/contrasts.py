@@ -17,7 +17,7 @@ from skillcomp.contrast import (
     first_names,
     with_weights,
 )
-from skillcomp.deltas.condition_rates import contrast_rows
+from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.deltas.runs_over_time import note_on_checks
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import as_list, check_cluster, require_frame

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import (
@@ -17,9 +18,9 @@ from skillcomp.contrast import (
     compared_outcomes,
     contrasts_with,
     with_weights,
+    within,
 )
 from skillcomp.deltas.amounts import amount_rows
-from skillcomp.deltas.condition_rates import OwnWords, contrast_rows, in_own_words
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
@@ -30,16 +31,19 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     require_columns,
+    row,
     with_adjusted_p,
     with_method,
 )
 from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 _DIMENSION = "comprehension_dimension"
 DELTA_COLUMNS = [*_EXTRA, *MISSING]
+OwnWords = Literal["passed_own_words"]
 AnyValue = Value | OwnWords | Amount
 
 
@@ -243,6 +247,73 @@ def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.Data
         part = with_adjusted_p(part.assign(method=method), part[_DIMENSION].map(adjusted))
         parts.append(part.sort_values(_DIMENSION, kind="stable"))
     return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def contrast_rows(
+    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
+) -> list[dict[str, Any]]:
+    """Estimate rates, deltas or differences of deltas; return one row for each contrast.
+
+    ``how`` contains arguments of :func:`skillcomp.contrast.within`. Of a difference of deltas, the
+    columns ``rate`` and ``reference_rate`` hold the two deltas.
+    """
+    rows = []
+    for contrast, mean in zip(contrasts, within(units, contrasts, **how), strict=True):
+        levels: Any = mean.levels
+        if len(levels) > 2:
+            levels = np.subtract(levels[:2], levels[2:])
+        about = dict(zip(("rate", "reference_rate"), levels, strict=False))
+        names = [*MISSING[: len(mean.missing)], *MISSING[-2:]]
+        about |= dict(zip(names, (*mean.missing, *mean.worst), strict=True))
+        about["n_dropped"] = mean.n_dropped
+        rows.append(row(measure, mean.interval, **about) | contrast.about)
+    return rows
+
+
+def in_own_words(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    outcomes: pd.DataFrame,
+    what: str,
+    reference: str | None,
+) -> pd.DataFrame:
+    """Estimate a rate or delta of ``passed_own_words``.
+
+    A pass without a value of ``passed_own_words`` is *open*: it is too short to tell whether it
+    copies, or it was not scored. The estimate uses all other attempts. It is clipped so that it
+    lies between two extremes: all open passes copy, or none does. The lower limit of the interval
+    is the one for "all copy", the upper limit the one for "none copies". For a delta, the open
+    passes of the reference are assumed to do the opposite.
+    """
+    require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
+    passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
+    unknown = passed.fillna(False) & own.isna()
+    turned = outcomes["condition"].eq(reference) if reference is not None else unknown & False
+    judged, low, high = (
+        estimate(outcomes.assign(passed=own.mask(unknown, reading)))
+        for reading in (pd.NA, turned.astype("boolean"), ~turned.astype("boolean"))
+    )
+    result = high.assign(measure=high["measure"] + "_own_words")
+    counts = [name for name in ("n_missing", "n_missing_reference") if name in high.columns]
+    n_unknown = (judged[counts] - high[counts]).sum(axis=1).astype(int)
+    open_ = n_unknown > 0
+    result["estimate"] = judged["estimate"].clip(low["estimate"], high["estimate"])
+    result["estimate"] = result["estimate"].where(open_, high["estimate"])
+    result["ci_low"] = low["ci_low"].where(open_, high["ci_low"])
+    result["worst_low"] = low["worst_low"].where(open_, high["worst_low"])
+    result["p_value"] = high["p_value"].where(~open_, np.fmax(low["p_value"], high["p_value"]))
+    result[["se", "df"]] = result[["se", "df"]].mask(open_)
+    sides = zip(n_unknown, low["estimate"], high["estimate"], result["note"], strict=True)
+    result["note"] = [
+        join_notes(
+            f"passes too short to tell whether they copy, or not scored: {n}; the estimate is "
+            f"between {a:.2f} and {b:.2f}, whatever they do, and the interval covers both",
+            note,
+        )
+        if n
+        else note
+        for n, a, b, note in sides
+    ]
+    return result
 
 
 def _rows_of_values(

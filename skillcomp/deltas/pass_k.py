@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
-from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrast_rows, contrasts_of_rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired_units
+from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes
@@ -93,7 +93,7 @@ def pass_hat_k(
 def _pass_k(
     outcomes: pd.DataFrame, k: int, by: By, reference: str | None, ci_level: float, measure: str
 ) -> pd.DataFrame:
-    names, what = [name for name in listed(by) if name != "condition"], f"deltas.{measure}"
+    names, what = listed(by, "condition"), f"deltas.{measure}"
     of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
     if reference is None:

@@ -20,7 +20,6 @@ from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.candidates import COPIES, NULLS, existing_names, make_sample
 from skillcomp.overlap.score import (
     Skills,
-    as_names,
     checked_columns,
     common_tokenizer,
     require_one_row_per_attempt,
@@ -281,7 +280,7 @@ class ThresholdExplorer(ui.Explorer):
             pictures = {"strip": ui.picture(ax)}
             there = set(self._levels) & set(texts["class"])
             clean = [name for name in self._settings.nulls if name in there]
-            copies = [name for name in as_names(self._settings.positive) if name in there]
+            copies = [name for name in self._settings.positive if name in there]
             if clean and copies:
                 rows = texts.drop(columns=["text", "class"])
                 curve = roc(rows, positive=copies, negative=clean)

@@ -94,13 +94,6 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
 
 
-def _tasks_unknown(frame: pd.DataFrame) -> bool:
-    """Return True if cases of several skills share a name and one of them has no ``task``."""
-    cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
-    same_name = cases["case_id"].duplicated(keep=False)
-    return bool(cases.loc[same_name, "task"].isna().any())
-
-
 def both_clusters(
     frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
 ) -> tuple[pd.Series, pd.Series]:
@@ -110,7 +103,9 @@ def both_clusters(
     in the second, they are the same task.
     """
     cluster = clusters_of(frame, cases, column=column)
-    if not _tasks_unknown(frame):
+    distinct = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
+    same_name = distinct["case_id"].duplicated(keep=False)
+    if distinct.loc[same_name, "task"].notna().all():
         return cluster, cluster
     return cluster, clusters_of(frame, cases, column=column, by_name=True)
 

@@ -15,7 +15,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
 from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, Cluster, Contract
@@ -171,17 +170,6 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     return times.astype(TIME).reindex(values.index)
 
 
-def missing_values(dtype: Any, n: int) -> Any:
-    """Return an array of ``n`` missing values of a contract's dtype."""
-    if dtype == "str":
-        # let Arrow make the array, because pandas would first create n Python objects
-        return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
-    storage = {"boolean": "bool", "float64": "float64"}
-    values = pd.array(np.zeros(n, storage.get(dtype, "int64")), dtype=dtype)
-    values[:] = None
-    return values
-
-
 def empty(kind: str) -> pd.DataFrame:
     """Return a frame of ``kind`` without rows, with every column of its contract."""
     return _frame_without_rows(kind).copy()
@@ -245,7 +233,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
             continue
         problems += _problems_of_absent_column(name, source, contract)
         if name not in contract.required:
-            columns[name] = missing_values(dtype, len(source))
+            columns[name] = pd.Series(None, index=source.index, dtype=dtype).array
     present = {name: values for name, values in columns.items() if name in source.columns}
     problems += _problems_of_values(present, contract)
     problems += _problems_of_keys(columns, contract)
@@ -312,7 +300,8 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
         return
     odd = values[~(values.isin(allowed) | values.isna())]
     # a user's own dimensions are allowed unless one of them looks like C1 to C9
-    if name in contract.own and dimension_family(values.unique()) is not DIMENSIONS:
+    own = name == "comprehension_dimension"
+    if own and dimension_family(values.unique()) is not DIMENSIONS:
         return
     hint = suggest(str(odd.iloc[0]), [str(word) for word in allowed])
     words = ", ".join(repr(word) for word in allowed)

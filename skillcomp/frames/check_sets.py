@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import DIFFERENT_CHECKS, group_codes
+from skillcomp.frames.estimates import DIFFERENT_CHECKS, dense_codes, group_codes
 from skillcomp.stats.results import join_notes
 
 # Which checks an analysis counts: all, or only those that are graded under every condition.
@@ -107,20 +107,6 @@ class _Cells:
     def count_by_outcome(self, slots: Bools) -> Ints:
         """Return, for each outcome, the number of slots of its cell selected by ``slots``."""
         return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
-
-
-def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
-    """Assign numbers to the distinct combinations of several arrays of codes, entry by entry.
-
-    Return the number of each entry's combination, and the first entry with each number.
-    """
-    key = codes[0].astype(np.int64)
-    for code in codes[1:]:
-        key = key * (int(code.max(initial=-1)) + 1) + code
-    dense, values = pd.factorize(key)
-    first = np.empty(len(values), dtype=np.int64)
-    first[dense[::-1]] = np.arange(len(dense))[::-1]
-    return dense, first
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ class Contract:
     # Allowed words of each column. NA is allowed, too, unless the column is required.
     allowed: Mapping[str, tuple[Any, ...]]
     ranges: Mapping[str, tuple[float, float]]  # Lowest and highest allowed value of each column.
-    own: tuple[str, ...]  # Columns of `allowed` that also accept a user's own vocabulary.
 
 
 Cluster = Literal["case", "skill"]  # what an interval is about: these cases, or skills in general
@@ -64,7 +63,14 @@ _TYPED: Mapping[str, str] = {
     " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
     TIME: "started_at graded_at",
 }
-_DTYPES = {name: dtype for dtype, names in _TYPED.items() for name in names.split()}
+
+
+def key_by_word(table: Mapping[Any, str], separator: str | None = None) -> dict[str, Any]:
+    """Return the key of each word, from texts that list the words of each key."""
+    return {word: key for key, words in table.items() for word in words.split(separator)}
+
+
+_DTYPES = key_by_word(_TYPED)
 # closed ranges of numbers; they do not apply to the columns that a contract lists as `unranged`
 _RANGED: Mapping[tuple[float, float], str] = {
     (1, math.inf): "repeat round order ordinal turn",
@@ -73,7 +79,7 @@ _RANGED: Mapping[tuple[float, float], str] = {
     (0.0, 1.0): "share_passed ci_level p_value p_adjusted",
     (ABOVE_ZERO, 1.0): "inclusion_probability",
 }
-_RANGES = {name: limits for limits, names in _RANGED.items() for name in names.split()}
+_RANGES = key_by_word(_RANGED)
 # closed vocabularies; the words of the column `status` depend on the frame and are not here
 _WORDS: Mapping[str, tuple[Any, ...]] = {
     "comprehension_dimension": DIMENSIONS,
@@ -86,7 +92,6 @@ _WORDS: Mapping[str, tuple[Any, ...]] = {
     "labeller_kind": get_args(LabellerKind),
     "winner_position": (1, 2),
 }
-_ACCEPTS_OWN_WORDS = ("comprehension_dimension",)
 
 
 def _contract_of(
@@ -107,14 +112,18 @@ def _contract_of(
         otherwise=tuple(otherwise.split()),
         allowed={name: words[name] for name in names if name in words},
         ranges={n: _RANGES[n] for n in names if n in _RANGES and n not in unranged},
-        own=tuple(name for name in _ACCEPTS_OWN_WORDS if name in names),
     )
 
 
 # columns that identify an attempt and its grading; every frame uses the same names
 ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
 GRADER_KEYS = [
-    *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),
+    "grader",
+    "grader_kind",
+    "grader_model",
+    "grader_family",
+    "grader_version",
+    "round",
 ]
 _TOKENS = "input_tokens cached_tokens output_tokens"
 

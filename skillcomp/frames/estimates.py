@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead, plural
+from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check, require_frame, show
-from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster
+from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level, join_notes
@@ -95,23 +95,45 @@ _MEASURES_OF_UNIT = {
         cases_at_estimate cases_at_20th_percentile fewest_cases repeats_at_estimate
         estimated_n""",
 }
-UNITS = {name: unit for unit, names in _MEASURES_OF_UNIT.items() for name in names.split()}
+UNITS: Mapping[str, str] = key_by_word(_MEASURES_OF_UNIT)
 
 
-def listed(by: By | None) -> list[str]:
+def listed(by: By | None, *without: str) -> list[str]:
     """Return ``by`` as a list of distinct names; a single name is a list of one."""
     names = as_list(by)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"by=: found {by!r}; allowed: names of columns, such as ['skill'].")
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if name not in without]
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
     """Raise FrameError if one of ``names`` is not a column of ``frame``."""
     require_frame(frame, what)
     for name in names:
-        if name not in frame.columns:
-            raise FrameError(f"{what}: there is no column '{name}'{instead(name, frame.columns)}")
+        require_known(f"{what}: there is no column", name, frame.columns, label="there")
+
+
+def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.bool_]:
+    """Mark the rows whose keys are in another frame; missing values match each other."""
+    names = list(keys)
+    return pd.MultiIndex.from_frame(rows[names]).isin(pd.MultiIndex.from_frame(others[names]))
+
+
+def require_rows(
+    verdicts: pd.DataFrame, frame: pd.DataFrame, keys: Sequence[str], what: str, name: str
+) -> None:
+    """Raise FrameError if an attempt or case of the verdicts has no row in ``frame``.
+
+    ``name`` is the kind of the frame in the message. The last of the ``keys`` names the attempt or
+    the case.
+    """
+    missing = verdicts.loc[~is_among(verdicts, frame, keys), keys[-1]]
+    if len(missing):
+        noun, first = keys[-1].removesuffix("_id"), missing.iloc[0]
+        raise FrameError(
+            f"{what}: {noun} '{first}' of the verdicts is not in the {name} frame. Take both from "
+            "one study, with the same perturbation=." + suggest(first, frame[keys[-1]])
+        )
 
 
 def refuse_pooling(
@@ -299,13 +321,20 @@ def prepared(
             )
     checked = check(frame, kind)
     require_columns(checked, [*names, *averaged], what)
-    for name in averaged:
-        if name in (*names, *CASE):
-            why = "by= names it, too" if name in names else "it names the cases"
-            raise FrameError(f"{what}: average= names '{name}', but {why}. Leave it out.")
+    refuse_averaged(averaged, {"by= names it, too": names, "it names the cases": CASE}, what)
     averaged_or_none = None if average is None else averaged
     refuse_pooling(checked, names, what, average=averaged_or_none, compared=compared, **pooled)
     return checked
+
+
+def refuse_averaged(
+    averaged: Sequence[str], reasons: Mapping[str, Sequence[str]], what: str
+) -> None:
+    """Raise FrameError if a column of ``average=`` is among those that a reason excludes."""
+    for name in averaged:
+        for why, columns in reasons.items():
+            if name in columns:
+                raise FrameError(f"{what}: average= names '{name}', but {why}. Leave it out.")
 
 
 def require_reference(conditions: Iterable[str], reference: str | None) -> None:
@@ -395,10 +424,20 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
     """
-    code, numbers = np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
-    for name in names:
-        value = pd.factorize(frame[name])[0] + 1  # 0: missing; others from 1
-        code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
+    # the code of a missing value is -1, so add 1
+    columns = [pd.factorize(frame[name])[0] + 1 for name in names]
+    return dense_codes(np.zeros(len(frame), dtype=np.int64), *columns)
+
+
+def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
+    """Return a number for each combination of codes, and the first index of each number.
+
+    The numbers follow the order of appearance. The codes are not negative.
+    """
+    code, *others = codes
+    code, numbers = pd.factorize(code)
+    for other in others:
+        code, numbers = pd.factorize(code * (other.max(initial=0) + 1) + other)
     first = np.empty(len(numbers), dtype=np.int64)
     # assign in reverse order: of several rows with a code, the first is written last and stays
     first[code[::-1]] = np.arange(len(code))[::-1]

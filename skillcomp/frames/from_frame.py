@@ -103,9 +103,13 @@ class Frames:
         return overview_html("Frames", facts, columns=self.columns, changes=changes)
 
     def _row_counts(self) -> list[str]:
-        sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}
-        sizes |= {"attempt": len(self.attempts), "verdict": len(self.verdicts)}
-        sizes |= {"gold label": len(self.gold)}
+        sizes = {
+            "skill": self.cases["skill"].nunique(),
+            "case": len(self.cases),
+            "attempt": len(self.attempts),
+            "verdict": len(self.verdicts),
+            "gold label": len(self.gold),
+        }
         sizes |= {"comparison": len(self.pairwise)} if len(self.pairwise) else {}
         if len(self.passages) and not len(self.cases):
             sizes = {"source": len(self.skills), "passage": len(self.passages)}

@@ -162,8 +162,15 @@ def from_pairs(
     2       2      1   2/x    2/y    tie
     """
     require_frame(table, WHAT)
-    names = {"case": case, "first": first, "second": second, "winner": winner}
-    names |= {"order": order, "gold": gold, "grader": grader}
+    names = {
+        "case": case,
+        "first": first,
+        "second": second,
+        "winner": winner,
+        "order": order,
+        "gold": gold,
+        "grader": grader,
+    }
     _require_meanings(winner_names)
     reader = TableReader(names, {}, place=WHAT)
     _add_usual_columns(reader, table)
@@ -186,9 +193,10 @@ def from_pairs(
         "gold": labels,
         "pairwise": pairs,
     }
-    checked = {name: check(frame.reset_index(drop=True), name) for name, frame in frames.items()}
-    columns_read = {role: str(name) for role, name in reader.names.items()}
-    about: dict[str, Any] = {**checked, "columns": columns_read}
+    about: dict[str, Any] = {
+        name: check(frame.reset_index(drop=True), name) for name, frame in frames.items()
+    }
+    about["columns"] = {role: str(name) for role, name in reader.names.items()}
     return Frames(**about, problems=reader.listed_changes())
 
 
@@ -476,8 +484,9 @@ def _attempts_frame(pairs: pd.DataFrame) -> pd.DataFrame:
     ids = answers["case_id"] + "/" + name
     if ids.duplicated().any():  # names that contain slashes can give equal ids
         ids = ids + "#" + (answers.index + 1).astype("str")
-    facts: dict[str, Any] = {"skill": "the skill", "condition": "unnamed condition", "repeat": 1}
-    attempts = answers.assign(attempt_id=ids, status="ok", **facts)
+    attempts = answers.assign(
+        attempt_id=ids, status="ok", skill="the skill", condition="unnamed condition", repeat=1
+    )
     column = "agent" if systems else "answer"
     attempts = attempts.assign(**{column: attempts["value"]})
     return attempts if systems else attempts.assign(n_words=n_words(attempts["answer"]))
@@ -526,12 +535,12 @@ def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:
 
 def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two verdicts per shown pair, one for each answer, and their gold labels."""
-    parts = list(_rows_by_side(pairs))
-    sides = pd.concat(parts).sort_index(kind="stable")
+    sides = pd.concat(_rows_by_side(pairs)).sort_index(kind="stable")
     decided = sides["winner"].notna()
-    facts: dict[str, Any] = {"condition": "unnamed condition", "repeat": 1, "round": 1}
     verdicts = sides.assign(
-        **facts,
+        condition="unnamed condition",
+        repeat=1,
+        round=1,
         passed=sides["winner"].eq(sides["attempt_id"]).astype("boolean").where(decided),
         status=decided.map({True: "ok", False: None}),
     )

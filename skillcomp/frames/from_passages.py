@@ -112,8 +112,13 @@ def from_passages(
     """
     place = WHAT if name is None else f"{name} ({WHAT})"
     require_frame(table, place)
-    roles = {"text": text, "source": source, "label": label}
-    roles |= {"document": document, "question": question}
+    roles = {
+        "text": text,
+        "source": source,
+        "label": label,
+        "document": document,
+        "question": question,
+    }
     for role, mapping in (("sources", sources), ("label_names", label_names)):
         if not isinstance(mapping, Mapping | None):
             raise FrameError(f"{place}: {role}=: found {literal(mapping)}; expected a mapping.")
@@ -131,12 +136,16 @@ def from_passages(
     rows = _labelled_rows(rows, reader)
     passages = reader.checked(rows, "passages")
     reader.raise_problems()
-    about: dict[str, Any] = {
+    without: dict[str, Any] = {
         kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")
     }
-    names = {role: str(column) for role, column in reader.names.items()}
-    about |= {"problems": reader.listed_changes(), "skills": texts}
-    return Frames(**about, passages=passages, columns=names)
+    return Frames(
+        **without,
+        passages=passages,
+        problems=reader.listed_changes(),
+        columns={role: str(column) for role, column in reader.names.items()},
+        skills=texts,
+    )
 
 
 def _levels_of_labels(
@@ -196,7 +205,7 @@ def _named_sources(
     for slug in names.dropna().unique():
         if slug not in texts:
             n = plural(int(names.eq(slug).sum()), "row")
-            words = instead(slug, texts, label="there")
+            words = instead(slug, texts)
             reader.add_problem("source", f"'{slug[:60]}' ({n}) has no text in sources={words}")
         elif not isinstance(texts[slug], str) or not texts[slug].strip():
             reader.problems.append(f"sources=: '{slug[:60]}' has no text.")

@@ -714,18 +714,16 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
         (such as verbatim or fresh), text, made_up (whether :func:`skillcomp.overlap.positives` made
         it); then topic and question if the file has them. Empty for a study without passages.
     """
-    in_store = isinstance(path, RunStore)
-    table = (
-        path.table("passages") if isinstance(path, RunStore) else read_table(Path(path), "passages")
-    )
-    texts = check(table.to_pandas(types_mapper=_TYPES.get), "passages")
-    if in_store:
-        texts = texts[texts["level"].ne(SOURCE)].reset_index(drop=True)
-    if isinstance(path, RunStore) and texts.empty:
+    if not isinstance(path, RunStore):
+        table = read_table(Path(path), "passages")
+        return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+    texts = check(path.table("passages").to_pandas(types_mapper=_TYPES.get), "passages")
+    texts = texts[texts["level"].ne(SOURCE)].reset_index(drop=True)
+    if texts.empty:
         tables = [passages(file) for file in sorted((path.path.parent / "corpus").glob("*.jsonl"))]
         rows = pd.concat(tables, ignore_index=True) if tables else texts
         texts = check(rows[rows["skill"].isin(list(path.skills))], "passages")
-    unused = [name for name in ("topic", "question") if in_store and texts[name].isna().all()]
+    unused = [name for name in ("topic", "question") if texts[name].isna().all()]
     return texts.drop(columns=unused)
 
 

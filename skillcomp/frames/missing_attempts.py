@@ -9,7 +9,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS
-from skillcomp.frames.estimates import require_columns
+from skillcomp.frames.estimates import is_among, require_columns
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.io.store import RunStore
 
@@ -60,9 +60,7 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
         rows.assign(number=rows.groupby(_CELL, dropna=False).cumcount() + 1)
         for rows in (planned, attempts)
     )
-    answered = done[place].drop_duplicates().assign(answered=True)
-    missing = planned.merge(answered, on=place, how="left")
-    missing = missing[missing.pop("answered").isna()]
+    missing = planned[~is_among(planned, done, place)]
     numbers = missing.pop("number").astype("Int64")
     if "repeat" not in names and attempts["repeat"].notna().any():
         missing["repeat"] = numbers
@@ -111,9 +109,7 @@ def unanswered_outcomes(
     rows = ended_rows.merge(pd.concat([graders, every], ignore_index=True), on="skill")
     for place in (["attempt_id"], [*_CELL, "repeat"]):
         keys = [*place, *GRADER_KEYS]
-        decided = outcomes.loc[outcomes[place[-1]].notna(), keys].drop_duplicates()
-        rows = rows.merge(decided.assign(known=True), on=keys, how="left")
-        rows = rows[rows.pop("known").isna()]
+        rows = rows[~is_among(rows, outcomes[outcomes[place[-1]].notna()], keys)]
     again = rows.duplicated([*_CELL, "repeat", *GRADER_KEYS], keep="last")
     rows = rows[~(again & rows["repeat"].notna())]
     source = outcomes if cases is None else cases
@@ -128,12 +124,10 @@ def unanswered_outcomes(
         "share_passed": is_result.map({True: 0.0, False: float("nan")}),
         "passed": is_result.map({True: False, False: pd.NA}).astype("boolean"),
         "checks_differ": False,
-        "note": rows["status"].map(_no_answer),
+        "note": [
+            f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"
+            for status in rows["status"]
+        ],
     }
     rows = rows.assign(**{name: v for name, v in measured.items() if name in outcomes.columns})
     return rows.reindex(columns=outcomes.columns).astype(dict(outcomes.dtypes))
-
-
-def _no_answer(status: str) -> str:
-    """Return a note which says that attempts with this status have no answer."""
-    return f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"

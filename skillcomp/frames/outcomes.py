@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead, plural, suggest
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import as_list, check, empty, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
-from skillcomp.frames.estimates import group_codes
+from skillcomp.frames.estimates import group_codes, require_rows
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
@@ -114,7 +114,10 @@ def outcomes(
     1          b         2         0          2    <NA>
     """
     rows = check(verdicts, "verdicts")
-    graders = _graders_present(grader, rows["grader"])
+    graders = as_list(grader)
+    present = sorted(rows["grader"].dropna().unique())
+    for name in graders:
+        require_known("outcomes: there is no verdict by a grader", name, present, label="there")
     if rows.empty:
         return empty("outcomes")
     # the key columns are constant within a group: take them from its first row
@@ -164,7 +167,7 @@ def outcomes(
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
         table = pd.concat([table, more], ignore_index=True) if len(more) else table
-    if graders is None:
+    if grader is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
 
@@ -209,37 +212,17 @@ def _check_weights(rows: pd.DataFrame) -> Floats:
     return weights["check_weight"].to_numpy(dtype=np.float64)
 
 
-def _graders_present(
-    graders_argument: str | Sequence[str] | None, graders: pd.Series
-) -> list[str] | None:
-    """Return the chosen graders, None for all; raise FrameError if one has no verdict."""
-    if graders_argument is None:
-        return None
-    names = as_list(graders_argument)
-    present = sorted(graders.dropna().unique())
-    for name in names:
-        if name not in present:
-            message = f"outcomes: there is no verdict by a grader {name!r}"
-            raise FrameError(message + instead(name, present))
-    return names
-
-
 def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
     """Return n_checks and the facts about the case that each row of ``names`` identifies."""
     if cases is None:
         return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
-    index = pd.MultiIndex.from_frame(names)
     facts = check(cases, "cases")
+    require_rows(names, facts, CASE, "outcomes", "cases")
     own = list(
         facts.columns.difference([*CONTRACTS["cases"].columns, *CONTRACTS["outcomes"].columns])
     )
     if facts["comprehension_dimension"].isna().all() and facts["dimension"].notna().any():
         own.append("dimension")
     facts = facts.set_index(CASE)[["n_checks", *_CASE_FACTS, *own]]
-    unknown = sorted(case_id for _, case_id in index[~index.isin(facts.index)])
-    if unknown:
-        raise FrameError(
-            f"outcomes: {plural(len(unknown), 'case')} of the verdicts not in the cases frame, the "
-            f"first is '{unknown[0]}'." + suggest(unknown[0], facts.index.get_level_values(1))
-        )
-    return facts.assign(n_checks=facts["n_checks"].fillna(0)).loc[index]
+    n_checks = facts["n_checks"].fillna(0)
+    return facts.assign(n_checks=n_checks).loc[pd.MultiIndex.from_frame(names)]

@@ -20,6 +20,7 @@ from skillcomp.frames.estimates import (
     grouped,
     listed,
     prepared,
+    refuse_averaged,
     refuse_pooling,
 )
 
@@ -60,7 +61,12 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     if not set(SETTLED) & set(names):
         n_labels = gold[labelled].groupby(ITEM)["passed"].nunique()
         if n_labels.gt(1).any():
-            raise FrameError(_unsettled_message(names, int(n_labels.gt(1).sum()), what))
+            who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
+            raise FrameError(
+                f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. "
+                f"Select one first, or add '{ADJUDICATED}' labels where they differ "
+                f"({int(n_labels.gt(1).sum())} items)."
+            )
     last = np.where(gold["labeller"].eq(ADJUDICATED), 0, 1)
     rank = np.where(labelled, last, last + 2)
     ordered = gold.loc[np.argsort(rank, kind="stable")]
@@ -83,14 +89,6 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
         borderline=first["borderline"].mask(several, about["borderline"]),
         inclusion_probability=first["inclusion_probability"].fillna(about["chance"]),
     ).reset_index(drop=True)
-
-
-def _unsettled_message(names: list[str], n_items: int, what: str) -> str:
-    who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
-    return (
-        f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. Select one "
-        f"first, or add '{ADJUDICATED}' labels where they differ ({n_items} items)."
-    )
 
 
 def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -154,24 +152,24 @@ def clustered_verdicts(
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
     names, together = listed(by), listed(average)
-    for name in together:
-        reasons = {"it names the cases": CASE, "graders are not averaged": GRADER}
-        reasons["by= names it, too"] = names
-        if why := [reason for reason, columns in reasons.items() if name in columns]:
-            raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
+    reasons = {"it names the cases": CASE, "graders are not averaged": GRADER}
+    refuse_averaged(together, {**reasons, "by= names it, too": names}, what)
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
     from skillcomp.frames.case_clusters import both_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
-    how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}
-    refuse_pooling(checked, names, what, **how, average=together)
+    refuse_pooling(
+        checked, names, what, graders=False, agents=agents, copies=False, average=together
+    )
     cluster, by_name = both_clusters(checked, cases, None)
     n_values = len(group_codes(checked, together)[1])
     note = f"{n_values} {' and '.join(together)}s together: every check has the same weight"
-    columns = {"verdict": known_verdict(checked), "cluster": cluster, "cluster_by_name": by_name}
-    return checked.assign(**columns), note if n_values > 1 else ""
+    checked = checked.assign(
+        verdict=known_verdict(checked), cluster=cluster, cluster_by_name=by_name
+    )
+    return checked, note if n_values > 1 else ""
 
 
 def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:

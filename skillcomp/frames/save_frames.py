@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, StoreError, plural
+from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.estimates import require_rows
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
@@ -40,12 +41,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
         | {"level": SOURCE, "text": text}
         for slug, text in study.skills.items()
     ]
-    lost = set(study.verdicts["attempt_id"]) - set(study.attempts["attempt_id"])
-    if lost:
-        raise FrameError(
-            f"save: {plural(len(lost), 'attempt')} of the verdicts are not in the attempts frame, "
-            f"such as '{min(lost)}'. Add them to it."
-        )
+    require_rows(study.verdicts, study.attempts, ["attempt_id"], "save", "attempts")
     about = {
         "gold_drawn": study.gold_drawn,
         "drawn_by": study.drawn_by,

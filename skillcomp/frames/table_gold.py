@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import empty, require_frame
 from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.estimates import is_among
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.table_reader import (
     TRY,
@@ -25,11 +27,9 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     """Return the labels in the gold column of the table, one row per item and labeller."""
     if "gold" not in columns:
         return empty("gold")
-    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")
-    if "labeller" in columns:
-        labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
-        labels["labeller"] = labels["labeller"].fillna("own")
-    labels = labels.assign(**_labeller_facts(columns, reader))
+    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"))
+    labels = labels.assign(**_labeller_facts(columns, reader, needed=False))
+    labels["labeller"] = labels["labeller"].fillna("own")
     labels = labels[labels["passed"].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
     if len(twice):
@@ -38,10 +38,14 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     return labels
 
 
-def _labeller_facts(columns: Columns, reader: TableReader) -> dict[str, pd.Series]:
-    """Return the columns with the kind and family of the labellers, if the table has them."""
-    facts = [name for name in ("labeller_kind", "labeller_family") if name in columns]
-    return {name: reader.as_texts(columns[name], name, needed=False) for name in facts}
+def _labeller_facts(columns: Columns, reader: TableReader, *, needed: bool) -> dict[str, Any]:
+    """Return the labellers ("own" without a column of them), and their kind and family."""
+    facts: dict[str, Any] = {"labeller": "own"}
+    for name in ("labeller", "labeller_kind", "labeller_family"):
+        if name in columns:
+            is_needed = needed and name == "labeller"
+            facts[name] = reader.as_texts(columns[name], name, needed=is_needed)
+    return facts
 
 
 def labels_beside(
@@ -62,9 +66,7 @@ def labels_beside(
         )
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
-    meanings = {**reader.meanings, **reader.conditions}
-    other = TableReader({**names, **labellers}, meanings, missing=reader.missing.values())
-    other.from_zero, other.tries = reader.from_zero, reader.tries
+    other = reader.beside({**names, **labellers})
     try:
         columns = other.columns(gold, required=())
     except FrameError as error:
@@ -77,10 +79,8 @@ def labels_beside(
         of_try = dict(zip(row_tuples(rows, TRY), rows["attempt_id"], strict=True))
         ids = map(of_try.get, row_tuples(items, TRY), made_ids(items))
         items["attempt_id"] = pd.Series(list(ids), dtype="str")
-    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"), labeller="own")
-    if "labeller" in columns:
-        items["labeller"] = other.as_texts(columns["labeller"], "labeller")
-    items = items.assign(**_labeller_facts(columns, other))
+    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"))
+    items = items.assign(**_labeller_facts(columns, other, needed=True))
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold.columns:
             items[name] = gold[name].array
@@ -89,8 +89,7 @@ def labels_beside(
     # gold may cover a single condition, so leave out the warning that no condition is the baseline
     changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
     reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]
-    matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
-    strays = items.loc[~matches, ITEM]
+    strays = items.loc[~is_among(items, rows, ITEM), ITEM]
     if len(strays):
         n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
         stray = f"{n} match nothing in the table"

@@ -48,8 +48,13 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader_version", "grader_version", None),
 )
 # arguments that identify a planned attempt, and their columns in the frames
-_OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
-_OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
+_OF_ASKED = {
+    "skill": "skill",
+    "case": "case_id",
+    "condition": "condition",
+    "agent": "agent",
+    "repeat": "repeat",
+}
 CELL = [*CASE, "condition", "agent"]
 # a column with more values than this is not suggested as the column of graders or repeats
 _FEW_VALUES = 12
@@ -113,6 +118,14 @@ class TableReader:
         self.numbered = False
         self.frame = pd.DataFrame()
 
+    def beside(self, names: Mapping[str, Hashable | None]) -> TableReader:
+        """Return a reader of a second table, which has the same words and numbers of repeats."""
+        meanings = {**self.meanings, **self.conditions}
+        other = TableReader(names, meanings, missing=self.missing.values())
+        other.from_zero = self.from_zero
+        other.tries = self.tries
+        return other
+
     def raise_problems(self) -> None:
         """Raise one error that lists the problems so far."""
         if self.problems:
@@ -163,16 +176,15 @@ class TableReader:
         self.frame = source = frame.reset_index(drop=True)
         columns = {role: plain_values(source[name]) for role, name in self.names.items()}
         for role, values in columns.items():
-            odd = values[[not _is_hashable(value) for value in values]]
+            odd = values[[not pd.api.types.is_hashable(value) for value in values]]
             if len(odd):
                 name = type(odd.iloc[0]).__name__
                 self.add_problem(role, f"found a {name}; expected plain values.")
         self.raise_problems()
-        without = {role: self._without_missing(columns[role], role) for role in self._may_lack()}
-        return columns | without
-
-    def _may_lack(self) -> list[str]:
-        return [role for role in _MAY_LACK if role in self.names and self.missing]
+        if self.missing:
+            for role in [role for role in _MAY_LACK if role in columns]:
+                columns[role] = self._without_missing(columns[role], role)
+        return columns
 
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
         """Remove from a column the values that `missing` lists; add a change for each of them."""
@@ -261,18 +273,15 @@ class TableReader:
             if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
                 codes = [word for word in codes if (code_number(word) or 0) < 0]
             if codes:
-                self._add_codes(codes, False in meanings.values())
+                # explain how to read missing values such as -1 or "n.a."
+                listed = f"[{', '.join(map(as_literal, codes))}]"
+                self.problems[-1] += f" If no value is meant: missing={listed}."
+                if False not in meanings.values():
+                    self.problems[-1] += " If a fail is meant, put False in its place first."
             return pd.Series(None, index=values.index, dtype="object")
         if any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
             self.add_mapping(values, role, meanings)
         return values.map(meanings, na_action="ignore")
-
-    def _add_codes(self, codes: list[Any], has_fails: bool) -> None:
-        """Extend the last problem: explain how to read missing values such as -1 or "n.a."."""
-        listed = f"[{', '.join(map(as_literal, codes))}]"
-        self.problems[-1] += f" If no value is meant: missing={listed}."
-        if not has_fails:
-            self.problems[-1] += " If a fail is meant, put False in its place first."
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change for each mapped word."""
@@ -340,8 +349,7 @@ class TableReader:
             for role, two in candidates
             if set(two) & set(asked.columns) and (role != "agent" or role in self.names)
         }
-        other = TableReader(names, {**self.meanings, **self.conditions})
-        other.from_zero, other.tries = self.from_zero, self.tries
+        other = self.beside(names)
         columns = other.columns(asked, required=())
         rows = other.keys(columns, len(asked))
         if "repeat" in columns:
@@ -540,14 +548,6 @@ def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the columns ``names`` as one tuple per row, with None for a missing value."""
     columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
     return list(zip(*columns, strict=True))
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _are_scores(values: Iterable[Any]) -> bool:

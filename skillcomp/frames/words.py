@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillcomp.frames.contracts import key_by_word
 from skillcomp.io.files import whole_text
 from skillcomp.io.store import SOURCE
 
@@ -41,7 +42,7 @@ _ENDS = {
     "refused": "refused|refusal|content filter",
     "paused": "paused|interrupted",
 }
-STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in words.split("|")}
+STATUSES: dict[str, str | None] = key_by_word(_ENDS, "|")
 STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
 NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "-", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
@@ -55,10 +56,10 @@ _DEGREES = {
     "|not plagiarised|not plagiarized|own words|no|n|false|f|0|0.0",
     "copied": "copied|copy|plagiarism|plagiarised|plagiarized|yes|y|true|t|1|1.0",
 }
-LEVELS: dict[str, str | None] = {w: n for n, words in _DEGREES.items() for w in words.split("|")}
+LEVELS: dict[str, str | None] = key_by_word(_DEGREES, "|")
 LEVELS |= dict.fromkeys((SOURCE, "original", "orig"), SOURCE)
 LEVELS |= dict.fromkeys(("", "na", "n/a", "nan", "null", "missing"))
-_CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
+_CONDITION_OF = key_by_word(_CONDITIONS, "|")
 _THE = "(?:the |an? |any )?"
 _WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")
 _WITH = re.compile(rf"(?:with|w/) {_THE}(.+)|(.+) (?:on|enabled)")

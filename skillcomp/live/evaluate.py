@@ -187,7 +187,9 @@ def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
 class MockAgent(BaseAgent):
     """An agent with a fixed answer, to test a setup without asking a model."""
 
-    name = model = family = "mock"
+    name = "mock"
+    model: str | None = "mock"
+    family: str | None = "mock"
     settings = settings_json(mock=True)
     is_recording = True  # no budget counts fixed answers, because they are free
 

@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import By, check_settings, row
+from skillcomp.frames.estimates import By, check_settings, listed, row
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.candidates import (
     COPIES,
@@ -40,7 +40,6 @@ from skillcomp.overlap.positives import MADE_UP, positives
 from skillcomp.overlap.score import (
     FEW_LOST,
     Skills,
-    as_names,
     checked_columns,
     checked_lengths,
     common_tokenizer,
@@ -48,7 +47,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
     score,
 )
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
@@ -213,7 +212,7 @@ def calibrate(
     ----------
     Levels of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
     """
-    names = list(as_names(by))
+    names = listed(by)
     if names not in ([], ["skill"]):
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
     if shared is None and passages is None:
@@ -237,8 +236,14 @@ def calibrate(
         copies = existing_names(positive, COPIES, set(made["level"]))
     clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
     settings = settings_of(copies, clean, max_false_flags, ci_level, n_resamples, seed)
-    how: dict[str, Any] = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
-    scored = score(passages, skills=skills, ngram=lengths, boilerplate=boilerplate, **how)
+    scored = score(
+        passages,
+        skills=skills,
+        ngram=lengths,
+        boilerplate=boilerplate,
+        tokenizer=tokenizer,
+        tokenizer_name=tokenizer_name,
+    )
     every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
@@ -274,8 +279,8 @@ def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | N
 
 
 def settings_of(
-    positive: str | Sequence[str],
-    nulls: str | Sequence[str],
+    positive: tuple[str, ...],
+    nulls: tuple[str, ...],
     max_false_flags: float,
     ci_level: float,
     n_resamples: int,
@@ -283,7 +288,7 @@ def settings_of(
 ) -> Settings:
     """Check the settings of a calibration; raise FrameError if a value is not allowed."""
     for what, names in (("positive", positive), ("nulls", nulls)):
-        if not as_names(names):
+        if not names:
             raise FrameError(
                 f"overlap.calibrate: {what}: found none; allowed: at least one name of a level or "
                 "condition of these texts."
@@ -296,8 +301,7 @@ def settings_of(
     if not number or not 0 <= limit < 1:
         place = "overlap.calibrate: max_false_flags"
         raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
-    settings = float(limit), float(ci_level), n_resamples, seed
-    return Settings(as_names(positive), as_names(nulls), *settings)
+    return Settings(positive, nulls, float(limit), float(ci_level), n_resamples, seed)
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
@@ -358,8 +362,8 @@ def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
         here = chooser.n == n
         picked.append(int(np.flatnonzero(here & chooser.is_any)[0]))
         cuts = here & ~chooser.is_any
-        how = {"among": cuts & allowed if (cuts & allowed).any() else cuts}
-        by_share = int(chooser.choose(*chooser.whole, **how, by_estimate=True)[0])
+        among = cuts & allowed if (cuts & allowed).any() else cuts
+        by_share = int(chooser.choose(*chooser.whole, among=among, by_estimate=True)[0])
         if by_share >= 0:
             picked.append(by_share)
     return picked
@@ -408,31 +412,31 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
     copies = _flag_rate(settings, sample.positive, candidate, column)
     n_short = _number_too_short(sample, sample.positive, column)
     note = f"{n_short} copies are too short for this n and count as missed" if n_short else ""
-    how: dict[str, Any] = {"n_short": n_short, "note": note}
-    rows = [_measure_row(sample, candidate, "sensitivity", copies, **how)]
+    rows = [_measure_row(sample, candidate, "sensitivity", copies, n_short=n_short, note=note)]
     clean = [group for group in sample.nulls if group.passages]
     if clean:
         judged = [group.judged[:, column] for group in clean]
         parts = list(zip(clean, judged, strict=True))
         passed = ~np.concatenate([group.flags[rows_, candidate] for group, rows_ in parts])
         units = np.concatenate([group.units[rows_] for group, rows_ in parts])
-        specificity = bounded_mean(passed, units, quantity=RATES, ci_level=settings.ci_level)
+        specificity = bounded_mean(passed, units, ci_level=settings.ci_level)
         n_short = int(sum((~rows_).sum() for rows_ in judged))
         rows.append(_measure_row(sample, candidate, "specificity", specificity, n_short=n_short))
     for group in sample.nulls:
         rows += _false_flags(sample, settings, candidate, group)
     for group in sample.others:
         flagged = _flag_rate(settings, group, candidate, column)
-        how = {"n_short": _number_too_short(sample, group, column)}
-        how["note"] = _short_texts_note(how["n_short"])
-        rows.append(_measure_row(sample, candidate, f"flagged_{group.name}", flagged, **how))
+        n_short = _number_too_short(sample, group, column)
+        note = _short_texts_note(n_short)
+        measure = f"flagged_{group.name}"
+        rows.append(_measure_row(sample, candidate, measure, flagged, n_short=n_short, note=note))
     return rows
 
 
 def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) -> Interval:
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
-    rate = bounded_mean(flags, units, quantity=RATES, ci_level=settings.ci_level)
+    rate = bounded_mean(flags, units, ci_level=settings.ci_level)
     return _without_interval(rate, group)
 
 
@@ -582,7 +586,7 @@ def _nested_validation(
     for name, hits, times, group in zip(names, flagged, judged, chooser.groups, strict=True):
         some = times > 0
         shares, units = hits[some] / times[some], group.units[some]
-        value = bounded_mean(shares, units, quantity=RATES, ci_level=settings.ci_level)
+        value = bounded_mean(shares, units, ci_level=settings.ci_level)
         value = _without_interval(value, group)
         words = f"{method}; {note}" if left_out else method
         rows.append(_measure_row(sample, chosen, f"nested_{name}", value, note=words))

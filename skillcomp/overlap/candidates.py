@@ -211,7 +211,7 @@ def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
             if name not in allowed:
                 raise FrameError(
                     f"overlap.calibrate: {what} names '{name}', which no text has"
-                    + instead(name, allowed, label="there")
+                    + instead(name, allowed)
                 )
     both = sorted(set(settings.positive) & set(settings.nulls))
     if both:

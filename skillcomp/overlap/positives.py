@@ -108,8 +108,12 @@ def positives(
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
-                about: dict[str, Any] = {"skill": slug, "document": f"{slug}/sentence {number}"}
-                about |= {"n_sentences": int(n_sentences), "source_text": text}
+                about: dict[str, Any] = {
+                    "skill": slug,
+                    "document": f"{slug}/sentence {number}",
+                    "n_sentences": int(n_sentences),
+                    "source_text": text,
+                }
                 rows += [
                     about
                     | {"edit": edit, "edit_rate": rate, "text": _edited_text(text, edit, rate, rng)}
@@ -149,15 +153,20 @@ def positives_found(
     """
     keys = ["n_sentences", "edit", "edit_rate"]
     passages = checked_columns(passages, ["text", *keys], what="overlap.positives_found: passages")
-    how: Any = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
-    scored = score(passages, skills=skills, ngram=ngram, **how)
+    scored = score(
+        passages,
+        skills=skills,
+        ngram=ngram,
+        tokenizer=tokenizer,
+        tokenizer_name=tokenizer_name,
+    )
     scored = scored.merge(passages[["passage_id", *keys]], on="passage_id")
     scored["estimate"] = scored["any_shared"].fillna(False).astype("float64")
     rates = scored.groupby([*keys, "n"], sort=False)["estimate"]
     table = rates.agg(estimate="mean", n_texts="size").reset_index()
     words = {"none": "quoted whole", "dropped": "words dropped", "swapped": "words swapped"}
     copy = [
-        f"{words[edit]}" if edit == "none" else f"{100 * rate:g} % of {words[edit]}"
+        words[edit] if edit == "none" else f"{100 * rate:g} % of {words[edit]}"
         for edit, rate in zip(table["edit"], table["edit_rate"], strict=True)
     ]
     table = table.assign(copy=copy, measure="sensitivity", unit="rate", note=MADE_UP)

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
-from skillcomp.frames.check import check, plain_values, require_frame, settle
+from skillcomp.frames.check import as_list, check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import listed
+from skillcomp.frames.estimates import listed, require_columns
 from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.io.skills import FILE_NAME, skill_folders, skill_texts
 from skillcomp.ngrams import (
@@ -41,16 +41,29 @@ _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level", "made_up"]
 _KEYS = {
     **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
-    **{"repeat": "Int64", "document": "str", "level": "str", "made_up": "boolean"},
+    "repeat": "Int64",
+    "document": "str",
+    "level": "str",
+    "made_up": "boolean",
 }
 # dtypes of the columns that are read from scored texts, calibrations and verdicts
 _KNOWN = {
     **_KEYS,
-    **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
-    **{"n_distinct": "Int64", "share": "float64", "longest_run": "Int64", "longest_text": "str"},
-    **{"n_tokens": "Int64", "rule": "str", "cut": "float64", "chosen": "boolean"},
+    "kind": "str",
+    "n": "Int64",
+    "any_shared": "boolean",
+    "n_shared": "Int64",
+    "n_distinct": "Int64",
+    "share": "float64",
+    "longest_run": "Int64",
+    "longest_text": "str",
+    "n_tokens": "Int64",
     "not_ascii": "float64",
-    **{"passed": "boolean", "tokenizer": "str"},
+    "rule": "str",
+    "cut": "float64",
+    "chosen": "boolean",
+    "passed": "boolean",
+    "tokenizer": "str",
 }
 
 
@@ -293,12 +306,7 @@ def kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
             f"found {both} among: {', '.join(map(str, texts.columns))}."
         )
     kind, column = kinds[ids[0]]
-    if column not in texts.columns:
-        raise FrameError(
-            f"texts: {kind}s need a column '{column}'; "
-            f"found: {', '.join(map(str, texts.columns))}."
-            + suggest(column, [str(c) for c in texts.columns])
-        )
+    require_columns(texts, [column], f"texts: {kind}s")
     return kind, column
 
 
@@ -338,7 +346,7 @@ def _skill_of_texts(
             rows = int((skill_column == slug).sum())
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
-                f"skills{instead(slug, skills, label='there')} Give the text of its SKILL.md, as "
+                f"skills{instead(slug, skills)} Give the text of its SKILL.md, as "
                 f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
             )
     return list(slugs), codes.astype(np.int64)
@@ -349,8 +357,7 @@ def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
 
     A text that was given as a str has an empty file name.
     """
-    if slug not in skills:
-        raise FrameError(f"skills: there is no '{slug}'{instead(slug, skills, label='there')}")
+    require_known("skills: there is no", slug, skills, label="there")
     skill = skills[slug]
     if isinstance(skill, Path):
         return skill_texts(skill)
@@ -435,21 +442,9 @@ def _row_per_length(
     )
 
 
-def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Convert one name or several to a tuple."""
-    return tuple(listed(names))
-
-
 def checked_columns(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
     """Convert known columns to their dtypes; raise FrameError if one of ``columns`` is missing."""
-    require_frame(frame, what)
-    there = [str(column) for column in frame.columns]
-    for column in columns:
-        if column not in there:
-            raise FrameError(
-                f"{what} needs a column '{column}'; found: {', '.join(there) or 'none'}."
-                + suggest(column, there)
-            )
+    require_columns(frame, columns, what)
     if "n" in columns:
         lengths = plain_values(frame["n"])
         lengths = lengths[lengths.notna()].drop_duplicates()
@@ -555,8 +550,11 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     marks = marks.reindex(checked["attempt_id"]).astype("boolean")
     marks["copied"] = marks["copied"].mask(marks["too_short"].fillna(False))
     own_words = passed & ~pd.Series(marks["copied"].array, index=passed.index)
-    facts: dict[str, Any] = {name: marks[name].array for name in ("copied", "too_short")}
-    return verdicts.assign(**facts, passed_own_words=own_words)
+    return verdicts.assign(
+        copied=marks["copied"].array,
+        too_short=marks["too_short"].array,
+        passed_own_words=own_words,
+    )
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
@@ -620,7 +618,7 @@ def roc(
     """
     columns = ["kind", "level", "n", "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.roc: shared")
-    copying, clean = as_names(positive), as_names(negative)
+    copying, clean = listed(positive), listed(negative)
     common_tokenizer({"shared": shared}, what="overlap.roc")
     has_text = shared["n_tokens" if "n_tokens" in shared.columns else "any_shared"].notna()
     unjudged = shared["any_shared"].isna() | shared["share"].isna()
@@ -630,9 +628,7 @@ def roc(
         require_known("overlap.roc: no passage has the level", name, there, label="there")
     rows = passages[passages["level"].isin([*copying, *clean])]
     scored = sorted(rows["n"].unique())
-    requested: Any = scored if ngram is None else ngram
-    several = isinstance(requested, Iterable) and requested != str(requested)
-    lengths = list(requested) if several else [requested]
+    lengths = scored if ngram is None else as_list(ngram)
     if not lengths:
         raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
     for length in lengths:

@@ -20,8 +20,15 @@ from skillcomp.overlap.score import (
 )
 
 _KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
-_PLACES = {"start": "Int64", "end": "Int64", "span": "str", "file": "str"}
-_PLACES |= {"source_start": "Int64", "source_end": "Int64", "source": "str"}
+_PLACES = {
+    "start": "Int64",
+    "end": "Int64",
+    "span": "str",
+    "file": "str",
+    "source_start": "Int64",
+    "source_end": "Int64",
+    "source": "str",
+}
 
 
 def spans(

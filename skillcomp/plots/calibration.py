@@ -99,7 +99,8 @@ def overlap(
     where = "plots.overlap"
     draw.require(frame, [x, y, hue], where)
     for name, problem in _NOT_MIXED.items():
-        levels = [] if name in (y, hue) or name not in frame else frame[name].dropna().unique()
+        shown = name not in frame or name in (y, hue)
+        levels: list[Any] = [] if shown else list(frame[name].dropna().unique())
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")

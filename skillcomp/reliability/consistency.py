@@ -155,26 +155,28 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
     ``raw_agreement`` has only bounds. The rows in ``again`` are verdicts on items that were graded
     in several rounds.
     """
-    filled = {"low": again["verdict"].fillna(0.0), "high": again["verdict"].fillna(1.0)}
+    filled = {"_low": again["verdict"].fillna(0.0), "_high": again["verdict"].fillna(1.0)}
     again = again.assign(**filled, is_open=again["verdict"].isna()).sort_values("round")
     items = _flips(again, ITEM)
     n, n_passed, n_known = items["n_rounds"], items["n_passed"], items["n_known"]
     # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
     # the fewest agree if passes and fails are as equal in number as possible.
     most = n - n_known + n_passed
-    counts = {"low": (n // 2).clip(n_passed, most)}
-    counts["high"] = most.where(2 * n_passed >= n_known, n_passed)
+    counts = {"_low": (n // 2).clip(n_passed, most)}
+    counts["_high"] = most.where(2 * n_passed >= n_known, n_passed)
     pairs = {k: (m * (m - 1) + (n - m) * (n - m - 1)) / (n * (n - 1)) for k, m in counts.items()}
     ends = []
     for end in ("first", "last"):
-        values = grouped(again, [*ITEM, *_FACTS])[["verdict", "low", "high"]].agg(end).reset_index()
+        values = (
+            grouped(again, [*ITEM, *_FACTS])[["verdict", "_low", "_high"]].agg(end).reset_index()
+        )
         level = values["verdict"].where(n_known >= 2)
-        ends.append(values.assign(end=end, level=level, size=1, n=1))
-    attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="level")
+        ends.append(values.assign(end=end, _level=level, _size=1, _n=1))
+    attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="_level")
     known = again[again["verdict"].notna()]
     known = known[grouped(known, ITEM)["round"].transform("size") >= 2]
     decided = _flips(_outcomes_of_rounds(known), ["attempt_id"])
-    attempts = attempts.merge(decided[["attempt_id", *_FACTS, "level"]], how="outer")
+    attempts = attempts.merge(decided[["attempt_id", *_FACTS, "_level"]], how="outer")
 
     def mean(
         table: pd.DataFrame, unit: list[str], arm: Sequence[str] = (), average: Sequence[str] = ()
@@ -202,11 +204,11 @@ def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
     table = units["verdict"].agg(**counts).reset_index()
     changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
     return table.assign(
-        level=changes.astype(float).where(table["n_known"] >= 2),
-        low=changes,
-        high=changes | (table["n_known"] < table["n_rounds"]),
-        size=1,
-        n=~units["is_open"].any().to_numpy(),
+        _level=changes.astype(float).where(table["n_known"] >= 2),
+        _low=changes,
+        _high=changes | (table["n_known"] < table["n_rounds"]),
+        _size=1,
+        _n=~units["is_open"].any().to_numpy(),
     )
 
 

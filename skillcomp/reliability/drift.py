@@ -44,9 +44,7 @@ from skillcomp.stats.significance import (
 )
 
 VERSION = ["grader", "grader_version"]
-Version = tuple[str, str]
 Reference = str | tuple[str, str]
-Change = tuple[Interval, dict[str, Any]]
 _REFERENCE = ["reference", "reference_version"]
 _RATES = ["rate", "reference_rate", "p_interval", "p_items"]
 _MISSING = ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
@@ -56,6 +54,7 @@ _BOTH = list(_SIDES)
 _FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
 _TEXTS = ["evidence_quote", "rationale"]
 _READ = [*VERSION, "skill", "cluster", "cluster_by_name", "gold", "verdict", "status"]
+_READ += ["_check", "_source", "_item"]
 # For each measure of agreement with gold, the labels of the items that it counts.
 COUNTED = {"agreement": (0.0, 1.0), "sensitivity": (1.0,), "specificity": (0.0,)}
 
@@ -193,49 +192,50 @@ def drift(
     graded, reference, note = _graded_versions(
         verdicts, gold, reference_grader, exclude_checks, what, **how
     )
-    no_label = "no gold given" if gold is None else "no such gold label among these items"
+    no_item, no_label = "no item has both verdicts", "no such gold label among these items"
+    why = {"agreement": "no item has a gold label"}
+    if gold is None:
+        why, no_label = {}, "no gold given"
+    why |= {"pass_rate": no_item, "sensitivity": no_label, "specificity": no_label}
     rows: list[dict[str, Any]] = []
     for values, part in groups(graded, names):
-        keys = values | dict(zip(_REFERENCE, reference, strict=True))
         for versions, items in _pairs_with_reference(part, reference):
-            changes = _change_rows(items, versions, no_label, ci_level, interval)
-            rows += [keys | change for change in changes[gold is None :]]
+            changes = _change_rows(items, versions, why, ci_level, interval)
+            rows += [values | change for change in changes]
         if len(part[VERSION].drop_duplicates()) > 2:
-            rows.append(keys | _cochran_row(part, ci_level, n_resamples, seed))
+            rows.append(values | reference | _cochran_row(part, ci_level, n_resamples, seed))
     rows = [line | {"note": join_notes(line["note"], note)} for line in rows]
     return estimates(rows, by=[*names, *VERSION], extra=EXTRA)
 
 
 def _change_rows(
     items: pd.DataFrame,
-    versions: Sequence[Version],
-    no_label: str,
+    versions: dict[str, str],
+    why: dict[str, str],
     ci_level: float,
     rule: IntervalRule,
 ) -> list[dict[str, Any]]:
-    """Return one row per measure: the change of a version relative to the reference version."""
-    why = {"agreement": "no item has a gold label", "pass_rate": "no item has both verdicts"}
-    why |= {"sensitivity": no_label, "specificity": no_label, "severity": why["pass_rate"]}
+    """Return one row per measure: the change of a version relative to the reference version.
+
+    ``why`` has the measures, and the note of each if it has no item.
+    """
     parts = {measure: items_of_measure(items, measure) for measure in why}
-    changes = paired_changes(list(parts.items())[:-1], ci_level, rule)
+    rows = paired_changes(list(parts.items()), "change", ci_level, rule)
     # in this analysis, all gains and losses are of passes
-    of_fails = changes[3][1]
+    of_fails, of_passes = rows[-1], rows[-3]
     of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
     both = items.dropna(subset=_BOTH)
     shift = reduce(covering, [_severity(both, c, ci_level) for c in cluster_readings(both)])
-    rates = dict.fromkeys(_RATES, NAN) | {"p_interval": shift.p_value}
-    changes.append((shift, changes[1][1] | rates))
-    rows = []
-    for (measure, part), (change, columns) in zip(parts.items(), changes, strict=True):
-        columns |= dict(zip(VERSION, versions[0], strict=True)) | _missing_columns(part, measure)
-        if not change.n:
-            change = replace(change, note=why[measure])
-        change = replace(change, note=join_notes(change.note, *_notes(part, versions, columns)))
-        name = f"{measure}_change".replace("severity_change", "severity_shift")
-        rows.append(row(name, change, **columns))
-    adjusted = holm([change["p_value"] for change in rows[2:4]])
-    for change, p_value in zip(rows[2:4], adjusted, strict=True):
+    counts = {name: of_passes[name] for name in ("n_gained", "n_lost", "n_dropped")}
+    adjusted = holm([change["p_value"] for change in rows[-2:]])
+    for change, p_value in zip(rows[-2:], adjusted, strict=True):
         change["p_adjusted"] = p_value
+    rows.append(row("severity_shift", shift, p_interval=shift.p_value, **counts))
+    parts["severity"] = items
+    for (measure, part), change in zip(parts.items(), rows, strict=True):
+        change |= versions | _missing_columns(part, measure)
+        note = change["note"] if change["n"] else why.get(measure, why["pass_rate"])
+        change["note"] = join_notes(note, *_notes(part, change))
     return rows
 
 
@@ -258,60 +258,59 @@ def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
 
 
 def paired_changes(
-    parts: Sequence[tuple[str, pd.DataFrame]], ci_level: float, rule: IntervalRule
-) -> list[Change]:
+    parts: Sequence[tuple[str, pd.DataFrame]], what: str, ci_level: float, rule: IntervalRule
+) -> list[dict[str, Any]]:
     """Estimate how much more often the new grader passes, or is right on, the same items.
 
-    ``parts`` has measures and their items (see :func:`items_of_measure`). Each result has the
-    interval and further columns. Except for ``pass_rate``, the p-value is the larger of two: that
-    of the interval, and that of a test that exchanges the graders within clusters.
+    ``parts`` has measures and their items (see :func:`items_of_measure`), and ``what`` ends the
+    names of the measures. Return one row of an estimates frame for each. Except for ``pass_rate``,
+    the p-value is the larger of two: that of the interval, and that of a test that exchanges the
+    graders within clusters.
     """
     decided = [items.dropna(subset=_BOTH) for _, items in parts]
-    made = [sample_of_checks(items, _SIDES) for items in decided]
-    samples, by_name = zip(*made, strict=True)
+    samples, by_name = zip(*[sample_of_checks(both, _SIDES) for both in decided], strict=True)
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
     intervals = covering_means(samples, by_name, **how, interval=rule)
-    return [
-        _change(measure, items, both, interval)
-        for (measure, items), both, interval in zip(parts, decided, intervals, strict=True)
-    ]
+    rows = []
+    for (measure, items), both, interval in zip(parts, decided, intervals, strict=True):
+        gained, lost = both["new"].gt(both["old"]), both["new"].lt(both["old"])
+        columns: dict[str, Any] = {"n_gained": gained.sum(), "n_lost": lost.sum()}
+        columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
+        change = undefined("paired difference", "", ci_level=ci_level, n=0.0)
+        if len(both):
+            change = replace(interval, n=float(len(both)))
+            p_items = mcnemar_midp(gained.sum(), lost.sum()).p_value
+            rates = (both["new"].mean(), both["old"].mean(), interval.p_value, p_items)
+            columns |= dict(zip(_RATES, rates, strict=True))
+            if measure in COUNTED:
+                change = _with_larger_p(change, gained, lost, both)
+        rows.append(row(f"{measure}_{what}", change, **columns))
+    return rows
 
 
-def _change(measure: str, items: pd.DataFrame, both: pd.DataFrame, interval: Interval) -> Change:
-    step = both["new"] - both["old"]
-    gained, lost = step.gt(0), step.lt(0)
-    columns: dict[str, Any] = {"n_gained": gained.sum(), "n_lost": lost.sum()}
-    columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
-    if both.empty:
-        return undefined("paired difference", "", ci_level=interval.ci_level, n=0.0), columns
-    rates = (both["new"].mean(), both["old"].mean(), interval.p_value)
-    p_items = mcnemar_midp(gained.sum(), lost.sum()).p_value
-    columns |= dict(zip(_RATES, (*rates, p_items), strict=True))
-    interval = replace(interval, n=float(len(both)))
-    if measure == "pass_rate":
-        return interval, columns
+def _with_larger_p(change: Interval, gained: Any, lost: Any, both: pd.DataFrame) -> Interval:
+    """Use the p-value of a test that exchanges the graders within clusters if it is larger."""
     tests = [clustered_midp(gained, lost, clusters) for clusters in cluster_readings(both)]
-    p_value = float(np.fmax(interval.p_value, max(test.p_value for test in tests)))
-    method = f"{interval.method}; p: at least that of {tests[-1].method}"
-    return replace(interval, p_value=p_value, method=method), columns
+    p_value = float(np.fmax(change.p_value, max(test.p_value for test in tests)))
+    method = f"{change.method}; p: at least that of {tests[-1].method}"
+    return replace(change, p_value=p_value, method=method)
 
 
-def _notes(items: pd.DataFrame, versions: Sequence[Version], columns: dict[str, Any]) -> list[str]:
+def _notes(items: pd.DataFrame, change: dict[str, Any]) -> list[str]:
     """Return notes: how many items are left out, why verdicts are missing, and the worst case."""
-    n_dropped, n_neither = columns["n_dropped"], items[_BOTH].isna().all(axis=1).sum()
+    n_dropped, n_neither = change["n_dropped"], items[_BOTH].isna().all(axis=1).sum()
     notes = [f"{plural(n_dropped, 'item')} decided by one of the two only"] if n_dropped else []
     notes += [f"{plural(n_neither, 'item')} decided by neither"] if n_neither else []
-    # mention version numbers only if both versions belong to the same grader
-    (grader, _), (reference, _) = versions
-    length = 1 + (grader == reference)
-    sides = (("new", "status", "_check"), ("old", "old_status", "_old_check"))
-    for (verdict, status, row_of_grader), version in zip(sides, versions, strict=True):
+    new, new_version, old, old_version = (change[name] for name in [*VERSION, *_REFERENCE])
+    if new == old:  # versions of one grader are told apart by their numbers
+        new, old = f"{new} {new_version}", f"{old} {old_version}"
+    sides = (("new", "status", "_check", new), ("old", "old_status", "_old_check", old))
+    for verdict, status, row_of_grader, name in sides:
         lacking = items[items[verdict].isna()]
         if len(lacking):
             reasons = lacking[status].mask(lacking[row_of_grader].isna(), "not graded")
-            name = " ".join(version[:length])
             notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
-    n_missing, n_missing_reference, *ends = (columns[name] for name in _MISSING)
+    n_missing, n_missing_reference, *ends = (change[name] for name in _MISSING)
     if n_missing + n_missing_reference and not np.isnan(ends).any():
         notes.append(f"in the worst case the change is {ends[0]:+.2f} or {ends[1]:+.2f}")
     return notes
@@ -326,14 +325,14 @@ def _cochran_row(
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
-    columns = {"n_dropped": n_dropped, "p_items": NAN}
+    columns: dict[str, Any] = {"n_dropped": n_dropped}
     readings = []
     for clusters in cluster_readings(full.index.to_frame(index=False)) if len(full) else ():
         test, plain = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
         columns["p_items"] = plain.p_value
-        q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level)
-        sizes = {"n": float(len(full)), "n_clusters": float(n_distinct(clusters))}
-        readings.append(replace(q, estimate=test.statistic, p_value=test.p_value, **sizes))
+        q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
+        q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
+        readings.append(replace(q, p_value=test.p_value))
     why = f"no item decided by all; {note}"
     nothing = undefined("Cochran's Q", why, ci_level=ci_level, n=0.0)
     return row("cochran_q", reduce(covering, readings or [nothing]), **columns)
@@ -366,8 +365,7 @@ def flipped(
     flip_counts : The numbers of verdicts that flipped and that did not.
     """
     what = "reliability.flipped"
-    pairs = _decided_pairs(verdicts, gold, reference_grader, exclude_checks, what)
-    items = pd.concat([items for _, items in pairs], ignore_index=True)
+    items = _decided_items(verdicts, gold, reference_grader, exclude_checks, what)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
         direction=np.where(flips["new"].gt(flips["old"]), "to PASS", "to FAIL"),
@@ -404,26 +402,26 @@ def flip_counts(
     --------
     skillcomp.plots.flips : Draws the matrix of one version and gold label.
     """
-    what = "reliability.flip_counts"
-    pairs = _decided_pairs(verdicts, gold, reference_grader, exclude_checks, what)
+    what, names = "reliability.flip_counts", [*VERSION, *_REFERENCE]
+    decided = _decided_items(verdicts, gold, reference_grader, exclude_checks, what)
     rows = []
-    for keys, decided in pairs:
+    for values, items in groups(decided, names):
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
-            items = decided[decided["gold"].isna() if name is None else decided["gold"].eq(label)]
-            for old, new in product((True, False), repeat=2) if len(items) else ():
-                count = int((items["old"].eq(old) & items["new"].eq(new)).sum())
-                rows.append([*keys, name, old, new, count])
-    return pd.DataFrame(rows, columns=[*VERSION, *_REFERENCE, "gold", "old", "new", "count"])
+            of_label = items[items["gold"].eq(label) | (items["gold"].isna() & (name is None))]
+            for old, new in product((True, False), repeat=2) if len(of_label) else ():
+                count = int((of_label["old"].eq(old) & of_label["new"].eq(new)).sum())
+                rows.append([*values.values(), name, old, new, count])
+    return pd.DataFrame(rows, columns=[*names, "gold", "old", "new", "count"])
 
 
-def _decided_pairs(
+def _decided_items(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
     reference_grader: Reference | None,
     exclude_checks: str | Sequence[str],
     what: str,
-) -> list[tuple[list[str], pd.DataFrame]]:
-    """Return, for each pair, the names of both versions and the items that both decided."""
+) -> pd.DataFrame:
+    """Return the items that a version and the reference decided, for each of the versions."""
     graded, reference, _ = _graded_versions(
         verdicts,
         gold,
@@ -433,10 +431,9 @@ def _decided_pairs(
         columns=[*_FLIPPED, *_TEXTS],
         agents=False,
     )
-    return [
-        ([*versions[0], *reference], items.dropna(subset=_BOTH).assign(reference=reference[0]))
-        for versions, items in _pairs_with_reference(graded, reference)
-    ]
+    pairs = _pairs_with_reference(graded, reference)
+    items = pd.concat([items.assign(**versions) for versions, items in pairs], ignore_index=True)
+    return items.dropna(subset=_BOTH)
 
 
 def _graded_versions(
@@ -450,7 +447,7 @@ def _graded_versions(
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     **how: Any,
-) -> tuple[pd.DataFrame, Version, str]:
+) -> tuple[pd.DataFrame, dict[str, str], str]:
     """Return the verdicts with gold and codes, the reference version, and a note.
 
     Raise FrameError if a version has several rounds.
@@ -487,12 +484,17 @@ def with_labels(
         verdicts = join_gold(verdicts, labels[[*ITEM, "gold"]])
     check = [*CASE, "check_id"]
     source = [*check, *verdicts.columns.intersection(["agent", "run"])]
-    codes = {"_check": group_codes(verdicts, check)[0], "_source": group_codes(verdicts, source)[0]}
-    codes["_item"] = verdicts.groupby(ITEM).ngroup()  # in the order of the ids
-    return verdicts[list(dict.fromkeys([*names, *_READ]))].assign(**codes)
+    verdicts = verdicts.assign(
+        _check=group_codes(verdicts, check)[0],
+        _source=group_codes(verdicts, source)[0],
+        _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids
+    )
+    return verdicts[list(dict.fromkeys([*names, *_READ]))]
 
 
-def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
+def _reference_version(
+    verdicts: pd.DataFrame, reference_grader: Reference | None
+) -> dict[str, str]:
     """Return the name and version of the reference.
 
     Raise FrameError unless ``reference_grader`` fits exactly one of at least two versions.
@@ -507,12 +509,12 @@ def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | Non
     # accept lists, because JSON has no tuples
     is_name = isinstance(reference_grader, str)
     words = list(reference_grader) if isinstance(reference_grader, Sequence) else []
-    if not is_name and [type(word) for word in words] != [str, str]:
+    if not is_name and [isinstance(word, str) for word in words] != [True, True]:
         raise FrameError(
             f"reference_grader: found {reference_grader!r}; allowed: the name of a grader, such as "
             "'g1', or its name and version, such as ('g1', '2')."
         )
-    name = reference_grader if is_name else words[0]
+    name = str(reference_grader if is_name else words[0])
     matches = [pair for pair in versions if pair[0] == name and (is_name or pair[1] == words[1])]
     if not matches:
         matches = [pair for pair in versions if " ".join(filter(None, pair)) == reference_grader]
@@ -533,17 +535,18 @@ def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | Non
             f"reference_grader: '{name}' is the only grader there: nothing to compare. Grade the "
             "same answers with a second grader or version."
         )
-    return matches[0]
+    return dict(zip(_REFERENCE, matches[0], strict=True))
 
 
 def _pairs_with_reference(
-    part: pd.DataFrame, reference: Version
-) -> Iterator[tuple[tuple[Version, Version], pd.DataFrame]]:
-    """Yield each version with the reference, and their items."""
-    of_version = {name: rows for name, rows in part.groupby(VERSION, sort=False, observed=True)}
-    old = of_version.pop(reference, part.head(0))
+    part: pd.DataFrame, reference: dict[str, str]
+) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    """Yield the names of each version and of the reference, and their items."""
+    of_version = dict(iter(part.groupby(VERSION, sort=False, observed=True)))
+    old = of_version.pop(tuple(reference.values()), part.head(0))
     for version, rows in of_version.items():
-        yield (version, reference), paired_items(rows, old)
+        names = dict(zip(VERSION, map(str, version), strict=True)) | reference
+        yield names, paired_items(rows, old)
 
 
 def paired_items(rows: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:

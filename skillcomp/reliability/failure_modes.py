@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast import cluster_readings, covering
-from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -21,12 +18,12 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     refuse_pooling,
+    require_rows,
     row,
 )
 from skillcomp.frames.reference_labels import known_verdict
-from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
-from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.reliability.integrity import KEYS, rate_in_readings, shared_of, verdicts_with
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
 # unknown whether the mode applies.
@@ -144,13 +141,12 @@ def _verdicts_with_facts(
     """Add to each verdict the facts about its case and answer that decide its failure mode."""
     verdicts = check(verdicts, "verdicts")
     refuse_pooling(verdicts, [], "failure_modes", graders=False)
-    facts = check(cases, "cases").set_index(CASE)
-    case = pd.MultiIndex.from_frame(verdicts[CASE])
-    ids = facts.index.get_level_values("case_id")
-    _require_rows(verdicts["case_id"], case.isin(facts.index), ids, "cases", "case")
-    attempts = check(attempts, "attempts").set_index("attempt_id")
-    answered = verdicts["attempt_id"].isin(attempts.index).to_numpy()
-    _require_rows(verdicts["attempt_id"], answered, attempts.index, "attempts", "attempt")
+    cases = check(cases, "cases")
+    facts, case = cases.set_index(CASE), pd.MultiIndex.from_frame(verdicts[CASE])
+    attempts = check(attempts, "attempts")
+    require_rows(verdicts, cases, CASE, "failure_modes", "cases")
+    require_rows(verdicts, attempts, ["attempt_id"], "failure_modes", "attempts")
+    attempts = attempts.set_index("attempt_id")
     loaded = _skill_was_loaded(attempts)
     copied, close = _closeness_to_skill(shared, loaded, ngram)
     columns = {name: facts[name].reindex(case).array for name in _FACTS}
@@ -162,17 +158,6 @@ def _verdicts_with_facts(
         "close": verdicts["attempt_id"].map(close).astype("boolean"),
     }
     return verdicts.assign(**columns)
-
-
-def _require_rows(
-    ids: pd.Series, is_there: Any, available: Iterable[str], frame: str, noun: str
-) -> None:
-    missing = ids[~is_there]
-    if len(missing):
-        raise FrameError(
-            f"failure_modes: {noun} '{missing.iloc[0]}' of the verdicts is not in the {frame} "
-            "frame." + suggest(missing.iloc[0], map(str, available))
-        )
 
 
 def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
@@ -318,11 +303,9 @@ def _mode_share(
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
-    readings = cluster_readings(part)
-    share = reduce(covering, [bounded_mean(hit.to_numpy(), c, **how) for c in readings])
-    notes = [share.note, *_bound_notes(part, mode, counts["n_undecided"], may_lose)]
-    return replace(share, note="; ".join(filter(None, notes))), counts
+    share = rate_in_readings(hit.to_numpy(), part, ci_level)
+    notes = _bound_notes(part, mode, counts["n_undecided"], may_lose)
+    return replace(share, note=join_notes(share.note, *notes)), counts
 
 
 def _possible_changes(

@@ -45,7 +45,7 @@ from skillcomp.frames.reference_labels import (
     unequal_shares,
 )
 from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.grader_errors import rates_against_gold, sensitivity, specificity
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
@@ -238,13 +238,12 @@ def agreement(
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
     decided = join_gold(checked, labels)
-    if gold_drawn == "verdict":
-        condition = "'" + decided["condition"].fillna("") + "': "
-        decided["stratum"] = condition + drawn_strata(decided, drawn_by)
     keys = list(dict.fromkeys([*names, "condition"]))
     shares = one_draw(labelled_shares(decided, keys), keys)
     refuted = ""
     if gold_drawn == "verdict":
+        condition = "'" + decided["condition"].fillna("") + "': "
+        decided["stratum"] = condition + drawn_strata(decided, drawn_by)
         refuted = refuted_draw(decided, keys, drawn_by)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
@@ -319,8 +318,8 @@ def _all_measures(
         units = part[part["stratum"].notna()]
         intervals = _with_strata(intervals, units, settings["ci_level"])
     intervals |= {
-        "false_passes": _complement(intervals["specificity"]),
-        "false_fails": _complement(intervals["sensitivity"]),
+        "false_passes": intervals["specificity"].complement,
+        "false_fails": intervals["sensitivity"].complement,
         "failure_share": failure_share(part, settings["ci_level"]),
     }
     for name, (verdict, label) in _CONFUSION.items():
@@ -329,11 +328,6 @@ def _all_measures(
         intervals[name] = replace(bare, estimate=count, ci_level=settings["ci_level"])
     ceiling = _labeller_agreement(both, names, raters, lone, settings)
     return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
-
-
-def _complement(rate: Interval) -> Interval:
-    """Return 1 minus a rate."""
-    return replace(rate, estimate=1.0 - rate.estimate, low=1.0 - rate.high, high=1.0 - rate.low)
 
 
 def _missing_verdicts(
@@ -427,8 +421,7 @@ def _with_strata(
 
     def weighted(counted: Any) -> Interval:
         values, among = (np.where(has, x, np.nan) for x in (verdict == gold, counted))
-        how: dict[str, Any] = {"clusters": clusters, "ci_level": ci_level}
-        return weighted_rate(values, strata, counted=among, **how)
+        return weighted_rate(values, strata, counted=among, clusters=clusters, ci_level=ci_level)
 
     raw = weighted(np.isfinite(verdict))
     if NO_GOLD in raw.note:
@@ -479,7 +472,7 @@ def _against_gold(
         share = undefined("", f"{why} labelled item", ci_level=settings["ci_level"], n=0.0)
         if used.any():
             right, of_used = verdict[used] == gold[used], cluster[used]
-            share = bounded_mean(right, of_used, quantity=RATES, ci_level=settings["ci_level"])
+            share = bounded_mean(right, of_used, ci_level=settings["ci_level"])
         shares.append(share)
     return intervals | {"precision": shares[0], "f1": _f1(shares[1])}
 
@@ -532,8 +525,9 @@ def _labeller_agreement(
     if note:
         level = settings["ci_level"]
         return {name: undefined(name, note, ci_level=level, n=0.0) for name in names}
-    about = {"weights": items.get("weight"), **settings}
-    intervals = coefficients(ratings, items["cluster"].to_numpy(), names, **about)
+    intervals = coefficients(
+        ratings, items["cluster"].to_numpy(), names, weights=items.get("weight"), **settings
+    )
     who = " and ".join(map(str, raters.columns))
     return {
         name: replace(interval, note=join_notes(f"between {who}", interval.note))
@@ -559,9 +553,7 @@ def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
 def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     """Estimate the share of gradings without a verdict; the note lists the kinds of failure."""
     failed = part["verdict"].isna()
-    share = bounded_mean(
-        failed.to_numpy(), part["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level
-    )
+    share = bounded_mean(failed.to_numpy(), part["cluster"].to_numpy(), ci_level=ci_level)
     return replace(share, note=join_notes(missing_reasons(part.loc[failed, "status"]), share.note))
 
 

@@ -26,7 +26,6 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import clustered_verdicts
 from skillcomp.reliability.drift import (
     COUNTED,
-    Change,
     items_of_measure,
     paired_changes,
     paired_items,
@@ -212,8 +211,8 @@ def contrast_counts(
     what, names = "reliability.contrast_counts", listed(by)
     check_settings(what, ci_level)
     require_frame(counts, what)
-    matrix = set(_COUNTS) <= set(counts.columns)
-    require_columns(counts, [*names, between, *(_COUNTS if matrix else ["agreed", "n"])], what)
+    columns = _COUNTS if set(_COUNTS) <= set(counts.columns) else ["agreed", "n"]
+    require_columns(counts, [*names, between, *columns], what)
     if counts[between].isna().any():
         raise FrameError(f"{what}: {between}: a row has no name. Name the grader, or drop the row.")
     _require_two(counts[between].unique(), between, what)
@@ -223,7 +222,8 @@ def contrast_counts(
             name = part.loc[part[between].duplicated(), between].iloc[0]
             raise FrameError(f"{what}: '{name}' has several rows. Name their columns in by=.")
         levels = sorted(part[between].tolist())
-        compared = _compared_counts(part.set_index(between).loc[levels], matrix, ci_level, what)
+        table = part.set_index(between).loc[levels, columns]
+        compared = _compared_counts(table, ci_level, what)
         rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
     return estimates(rows, by=[*names, between], extra=_EXTRA)
 
@@ -231,11 +231,11 @@ def contrast_counts(
 class _Compared(NamedTuple):
     """Comparisons of all pairs of graders, and the agreement of each grader with gold.
 
-    ``pairs`` has a list for each measure. Its entries, one per pair of graders, are in the order of
+    ``pairs`` has a list of rows for each measure, one per pair of graders, in the order of
     ``itertools.combinations``.
     """
 
-    pairs: dict[str, list[Change]]
+    pairs: dict[str, list[dict[str, Any]]]
     agreement: list[Interval]
     method: str
 
@@ -254,34 +254,27 @@ def _family_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per pair and measure, then one row per grader with its rank."""
     pairs, n = list(combinations(levels, 2)), len(levels)
-    adjusted = {}
-    for measure, changes in compared.pairs.items():
-        adjusted[measure] = holm([interval.p_value for interval, _ in changes])
-        of_pairs = zip(pairs, changes, adjusted[measure], strict=True)
-        for (old, new), (interval, columns), p_value in of_pairs:
-            about = {between: new, "reference": old, "p_adjusted": p_value}
-            yield row(f"{measure}_difference", interval, **columns) | about
-    above = np.triu_indices(n, 1)
+    for changes in compared.pairs.values():
+        adjusted = holm([change["p_value"] for change in changes])
+        for (old, new), change, p_value in zip(pairs, changes, adjusted, strict=True):
+            change |= {between: new, "reference": old, "p_adjusted": p_value}
+            yield change
+    above, agreement = np.triu_indices(n, 1), compared.pairs["agreement"]
     differences, p_values = np.full((2, n, n), NAN)
-    changes_of_agreement = [interval.estimate for interval, _ in compared.pairs["agreement"]]
-    differences.T[above] = np.round(
-        changes_of_agreement, 12
-    )  # equal rates differ by rounding errors
+    differences.T[above] = [change["estimate"] for change in agreement]
     differences[above] = -differences.T[above]
-    p_values[above] = p_values.T[above] = adjusted["agreement"]
+    p_values[above] = p_values.T[above] = [change["p_adjusted"] for change in agreement]
     unknown = np.isnan(differences).sum(axis=1) - 1
-    places = (
-        1.0 + (differences < 0).sum(axis=1),
-        *rank_sets(differences, p_values, ci_level=ci_level),
-    )
-    ranks = np.where(unknown < n - 1, places, NAN).T
+    ends = rank_sets(differences, p_values, ci_level=ci_level)
+    ranks = np.where(unknown < n - 1, (1.0 + (differences < 0).sum(axis=1), *ends), NAN).T
     method = f"ranks from {plural(len(pairs), 'pair')}, Holm; {compared.method}"
     for k in np.argsort(ranks[:, 0], kind="stable"):
         own, note = compared.agreement[k], ""
         if unknown[k]:
             note = f"not compared with {plural(int(unknown[k]), 'grader')}"
-        sizes = (own.n, own.n_clusters)
-        rank = Interval(*ranks[k], ci_level, method, join_notes(note, own.note), *sizes)
+        place, low, high = ranks[k]
+        rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
+        rank = replace(rank, estimate=place, low=low, high=high, n_clusters=own.n_clusters)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 
 
@@ -295,7 +288,9 @@ def _compared_graders(
     changes = {}
     for measure in COUNTED:
         parts = [(measure, items_of_measure(items, measure)) for items in pairs]
-        changes[measure] = [_noted(*change) for change in paired_changes(parts, ci_level, rule)]
+        changes[measure] = paired_changes(parts, "difference", ci_level, rule)
+        for change in changes[measure]:
+            change["note"] = join_notes(change["note"], *_notes_on_items(change))
     own = []
     for rows in of_level:
         known = rows.dropna(subset="verdict")
@@ -305,44 +300,43 @@ def _compared_graders(
     return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
 
 
-def _noted(interval: Interval, columns: dict[str, Any]) -> Change:
-    """Add notes on the items of a pair to an interval."""
-    n_dropped, notes = columns["n_dropped"], [interval.note]
-    if not interval.n:
-        notes.append("no such item has gold and both verdicts")
-    elif not columns["n_gained"] + columns["n_lost"]:
-        notes.append("no verdict flipped: p = 1")
-    if n_dropped:
-        notes.append(f"{plural(n_dropped, 'item')} decided by one of the two only")
-    return replace(interval, note=join_notes(*notes)), columns
+def _notes_on_items(change: dict[str, Any]) -> Iterator[str]:
+    if not change["n"]:
+        yield "no such item has gold and both verdicts"
+    elif not change["n_gained"] + change["n_lost"]:
+        yield "no verdict flipped: p = 1"
+    if change["n_dropped"]:
+        yield f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
 
 
-def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: str) -> _Compared:
+def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compared:
     """Compare all pairs of graders by their counts, as independent samples."""
-    numbers = table[_COUNTS if matrix else ["agreed", "n"]].astype("float64")
+    numbers = table.astype("float64")
     if not ((numbers >= 0) & (numbers == numbers.round())).all(axis=None):
-        raise FrameError(
-            f"{what}: {', '.join(map(str, numbers))} must be whole numbers of items, 0 or more."
-        )
-    if matrix:
-        tp, ff, fp, tf = (numbers[name] for name in _COUNTS)
-        shares = {"agreement": (tp + tf, numbers.sum(axis=1))}
-        shares |= {"sensitivity": (tp, tp + ff), "specificity": (tf, fp + tf)}
+        names = ", ".join(table.columns)
+        raise FrameError(f"{what}: {names} must be whole numbers of items, 0 or more.")
+    columns = numbers.to_numpy().T
+    if len(columns) == 2:  # numbers of right and of wrong verdicts, for each measure
+        counts = {"agreement": (columns[0], columns[1] - columns[0])}
     else:
-        shares = {"agreement": (numbers["agreed"], numbers["n"])}
-        if (numbers["agreed"] > numbers["n"]).any():
-            raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
-    made: dict[str, list[Change]] = {}
-    for measure, (right, n) in shares.items():
-        rates = [wilson(*pair, ci_level=ci_level) for pair in zip(right, n, strict=True)]
-        made[measure] = []
-        for first, second in combinations(range(len(rates)), 2):
-            difference = rates[second].minus(rates[first])
-            at = [second, first]
-            cells = np.column_stack([right.iloc[at], n.iloc[at] - right.iloc[at]]).astype(int)
-            p = float(fisher_exact(cells).pvalue) if np.isfinite(difference.estimate) else NAN
-            how = "unpaired, Newcombe; p: Fisher's exact test"
-            columns = {"rate": rates[second].estimate, "reference_rate": rates[first].estimate}
-            made[measure].append((replace(difference, p_value=p, method=how), columns))
-    own = [wilson(*pair, ci_level=ci_level) for pair in zip(*shares["agreement"], strict=True)]
-    return _Compared(made, own, "Fisher's exact test of unpaired counts")
+        true_pass, false_fail, false_pass, true_fail = columns
+        counts = {"agreement": (true_pass + true_fail, false_fail + false_pass)}
+        counts |= {"sensitivity": (true_pass, false_fail), "specificity": (true_fail, false_pass)}
+    if (counts["agreement"][1] < 0).any():
+        raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
+    made: dict[str, list[dict[str, Any]]] = {measure: [] for measure in counts}
+    rates = {}
+    for measure, of_measure in counts.items():
+        cells = np.column_stack(of_measure).astype(int)
+        rates[measure] = [wilson(right, right + wrong, ci_level=ci_level) for right, wrong in cells]
+        for old, new in combinations(range(len(cells)), 2):
+            about = {"rate": rates[measure][new].estimate}
+            about["reference_rate"] = rates[measure][old].estimate
+            difference = rates[measure][new].minus(rates[measure][old])
+            p_value = NAN
+            if np.isfinite(difference.estimate):
+                p_value = float(fisher_exact(cells[[new, old]]).pvalue)
+            method = "unpaired, Newcombe; p: Fisher's exact test"
+            difference = replace(difference, p_value=p_value, method=method)
+            made[measure].append(row(f"{measure}_difference", difference, **about))
+    return _Compared(made, rates["agreement"], "Fisher's exact test of unpaired counts")

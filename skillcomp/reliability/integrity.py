@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.contrast import cluster_readings, covering
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError
 from skillcomp.frames.case_clusters import both_clusters, with_case_facts
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -22,6 +22,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_rows,
     row,
 )
 from skillcomp.frames.reference_labels import usable
@@ -34,8 +35,13 @@ from skillcomp.grading_rules import (
     normalise_quote,
     undecided,
 )
-from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.results import undefined
+from skillcomp.overlap.score import (
+    checked_columns,
+    common_tokenizer,
+    require_one_row_per_attempt,
+)
+from skillcomp.stats.bounded import bounded_mean
+from skillcomp.stats.results import Interval, undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -60,10 +66,6 @@ _WHY_NOT = {
 _BY_ATTEMPT = [name for name, counted in RULES.items() if counted == "attempts"]
 _REPLY = ["attempt_id", *GRADER]
 KEYS = ["attempt_id", *CASE, "condition", "repeat", "check_id", "check_kind", *GRADER]
-_SHARED = {
-    **{"attempt_id": "str", "skill": "str", "n": "Int64"},
-    **{"any_shared": "boolean", "share": "float64"},
-}
 
 
 def integrity(
@@ -150,7 +152,7 @@ def integrity(
     """
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
     checks = check(checks, "checks")
-    _require_attempts(verdicts, attempts)
+    require_rows(verdicts, attempts, ["attempt_id"], "integrity", "attempts")
     replies = _with_absent_behaviours(verdicts, checks)
     marks = replies[[*KEYS, "passed"]].copy()
     marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
@@ -170,27 +172,9 @@ def integrity(
     return marks[[*KEYS, "passed", *RULES, "closest_spot"]]
 
 
-def _require_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> None:
-    unknown = verdicts.loc[~verdicts["attempt_id"].isin(attempts["attempt_id"]), "attempt_id"]
-    if len(unknown):
-        raise FrameError(
-            f"integrity: {plural(len(unknown), 'verdict')} of attempts that are not in the "
-            f"attempts frame, the first is '{unknown.iloc[0]}'. Read both with the same "
-            "perturbation=." + suggest(unknown.iloc[0], map(str, attempts["attempt_id"]))
-        )
-
-
 def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Add a row for each expected behaviour that a reply left out."""
-    has_checks = pd.MultiIndex.from_frame(verdicts[CASE]).isin(
-        pd.MultiIndex.from_frame(checks[CASE])
-    )
-    unknown = sorted(set(verdicts.loc[~has_checks, "case_id"]))
-    if unknown:
-        raise FrameError(
-            f"integrity: {plural(len(unknown), 'case')} of the verdicts without checks, the first "
-            f"is '{unknown[0]}'."
-        )
+    require_rows(verdicts, checks, CASE, "integrity", "checks")
     verdicts = verdicts.assign(there=True, usable=usable(verdicts))
     verdicts["passed"] = verdicts["passed"].where(verdicts["usable"])
     replies = verdicts[[*_REPLY, *CASE, "condition", "repeat"]].drop_duplicates(_REPLY)
@@ -206,17 +190,22 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
     return rows.assign(**{name: rows[name].astype("boolean").fillna(False) for name in flags})
 
 
+def _over_reply(values: pd.Series, replies: pd.DataFrame, how: Any) -> pd.Series:
+    """Return, for each row, a function such as "any" of the values of its reply."""
+    reply = [replies[name] for name in _REPLY]
+    return values.groupby(reply, dropna=False).transform(how)
+
+
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
     """Mark the replies with a wrong number of verdicts, and the replies with wrong check ids."""
-    reply = [replies[name] for name in _REPLY]
     counts = {
-        name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
+        name: _over_reply(replies[name].astype("int64"), replies, "sum")
         for name in ("there", "expected", "usable")
     }
     mismatch = replies["there"] ^ replies["expected"]
     differs = {
         "count": counts["there"].ne(counts["expected"]),
-        "ids": mismatch.groupby(reply, dropna=False).transform("any"),
+        "ids": _over_reply(mismatch, replies, "any"),
     }
     marks = pd.DataFrame(differs, index=replies.index).astype("boolean")
     return marks.where(counts["usable"].gt(0))
@@ -224,6 +213,13 @@ def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
 
 def _has_text(values: pd.Series) -> pd.Series:
     return values.str.strip().fillna("").ne("")
+
+
+def _marks_at(rows: Any, marks: list[bool]) -> pd.Series:
+    """Return the marks of the rows to which a rule applies; the others are NA."""
+    every = pd.Series(pd.NA, index=range(len(rows)), dtype="boolean")
+    every[rows] = marks
+    return every
 
 
 def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -237,18 +233,16 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
-    not_found = pd.Series(pd.NA, index=replies.index, dtype="boolean")
     rows = (applies & has_quote).to_numpy(dtype=bool)
     plain = {text: normalise_quote(text) for text in answer[rows].unique()}
-    not_found[rows] = [
-        normalise_quote(quote) not in plain[text]
-        for quote, text in zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
-    ]
-    short = pd.Series(pd.NA, index=replies.index, dtype="boolean")
+    quotes = zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
+    not_found = _marks_at(
+        rows, [normalise_quote(quote) not in plain[text] for quote, text in quotes]
+    )
     shows = replies["passed"].ne(replies["check_kind"].eq("negative")).fillna(False)
     rows &= (shows & ~not_found.fillna(True)).to_numpy(dtype=bool)
     quotes = zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
-    short[rows] = [not is_valid_quote(quote, text) for quote, text in quotes]
+    short = _marks_at(rows, [not is_valid_quote(quote, text) for quote, text in quotes])
     return pd.DataFrame({"empty": empty, "not_found": not_found, "short": short})
 
 
@@ -257,11 +251,9 @@ def _wording_marks(
 ) -> pd.Series:
     """Return whether rationales break a wording rule; NA if the rule does not apply."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
-    rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
-    marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
-    facts = zip(rows["rationale"], rows["passed"], rows["check_kind"], strict=True)
-    marks[rows.index] = [breaks(text, bool(passed), kind) for text, passed, kind in facts]
-    return marks
+    rows = applies.fillna(False).to_numpy(dtype=bool)
+    facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
+    return _marks_at(rows, [breaks(text, bool(passed), kind) for text, passed, kind in facts])
 
 
 def _contradicts_overlap(
@@ -280,38 +272,28 @@ def _contradicts_overlap(
 
 def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return the overlap of each attempt at one n-gram length, indexed by attempt_id."""
-    require_columns(shared, ["attempt_id", "n", *columns], f"{what}: shared")
-    shared = settle(shared, _SHARED, f"{what}: shared")
-    tokenizers: list[Any] = []
-    if "tokenizer" in shared.columns:
-        tokenizers = list(shared["tokenizer"].dropna().unique())
-    if len(tokenizers) > 1:
-        raise FrameError(
-            f"{what}: shared was scored with several tokenizers ({', '.join(tokenizers)}); select "
-            "one."
-        )
+    place = f"{what}: shared"
+    shared = checked_columns(shared, ["attempt_id", "n", *columns], what=place)
+    common_tokenizer({"shared": shared}, what=what)
     attempts = shared[shared["attempt_id"].notna()]
     lengths = sorted(set(attempts["n"]))
     if ngram not in lengths:
         raise FrameError(f"{what}: shared has no n-grams of length {ngram}; there: {lengths}.")
-    rows = attempts[attempts["n"].eq(ngram)].set_index("attempt_id")
-    if not rows.index.is_unique:
-        twice = rows.index[rows.index.duplicated()][0]
-        raise FrameError(f"{what}: shared has attempt '{twice}' twice for n = {ngram}.")
-    return rows.astype({name: dtype for name, dtype in _SHARED.items() if name in columns})
+    rows = attempts[attempts["n"].eq(ngram)]
+    require_one_row_per_attempt(rows, what=place)
+    return rows.set_index("attempt_id")
 
 
 def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
     """Return whether a reply's verdict on the dimension contradicts those on the behaviours."""
-    reply = [replies[name] for name in _REPLY]
     passed = replies["passed"].astype("boolean")
-    failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
-    unknown = passed.isna().groupby(reply, dropna=False).transform("any")
+    failed = _over_reply(passed.eq(False).fillna(False), replies, "any")
+    unknown = _over_reply(passed.isna(), replies, "any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
     # The mark of a reply is True if any of its rows contradicts the dimension verdict, and NA only
     # if all its rows are NA.
-    return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
+    return _over_reply(differs.astype("Int64"), replies, "max").astype("boolean")
 
 
 def integrity_rates(
@@ -360,14 +342,19 @@ def integrity_rates(
             units = replies if rule in _BY_ATTEMPT else part
             units = units[units[rule].notna()]
             broken = units[rule].astype("float64")
-            how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
-            readings = cluster_readings(units)
-            rate = reduce(covering, [bounded_mean(broken, c, **how) for c in readings])
+            rate = rate_in_readings(broken, units, ci_level)
             if units.empty:
                 rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
-            counts = {"counted": counted, "n_broken": int(broken.sum())}
-            rows.append(row(rule, rate, unit="rate", **counts, **values))
+            n_broken = int(broken.sum())
+            made_row = row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values)
+            rows.append(made_row)
     return estimates(rows, by=names, extra=["counted", "n_broken"])
+
+
+def rate_in_readings(hits: Any, units: pd.DataFrame, ci_level: float) -> Interval:
+    """Return the share of hits among the units, valid in both readings of equal case names."""
+    readings = cluster_readings(units)
+    return reduce(covering, [bounded_mean(hits, c, ci_level=ci_level) for c in readings])
 
 
 def verdicts_with(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.report import phrases as say
-from skillcomp.report.grader_findings import agent_start, change_text
+from skillcomp.report.grader_findings import agent_start, graders_compared
 from skillcomp.report.phrases import Row
 from skillcomp.style import called
 
@@ -65,7 +65,7 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
 
 def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     """Name the graders that agree most and least with gold."""
-    raw = say.known(say.rows_of(agreement, "raw_agreement"))
+    raw = say.with_estimate(say.rows_of(agreement, "raw_agreement"))
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     if raw.empty:
         yield "No agreement is known: sc.reliability.label_sheet draws checks to label."
@@ -83,7 +83,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
     Also name the graders that rank lower by kappa than by agreement.
     """
-    raw = say.known(say.rows_of(agreement, "raw_agreement"), "ci_low")
+    raw = say.with_estimate(say.rows_of(agreement, "raw_agreement"), "ci_low")
     if raw.empty:
         return
     passes = raw["prevalence"].median() >= 0.5
@@ -95,7 +95,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     names = [f"{row['grader']} ({say.share(row)})" for _, row in lower.iterrows()]
     others = f"Not shown to agree more often than that: {say.listing(names)}" if names else ""
     yield f"{text} {others or 'Every grader is shown to agree more often than that'}."
-    kappa = say.known(say.rows_of(agreement, "cohen_kappa"))
+    kappa = say.with_estimate(say.rows_of(agreement, "cohen_kappa"))
     both = raw.merge(kappa, on="grader", suffixes=("", "_kappa"))
     for name in ("estimate", "estimate_kappa"):
         both[f"{name}_place"] = both[name].rank(method="min", ascending=False)
@@ -116,9 +116,9 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
     """Count the pairs of graders that differ significantly in agreement; list the other pairs."""
     if pairs.empty:
         return
-    ranks = say.known(say.rows_of(pairs, "agreement_rank"))
+    ranks = say.with_estimate(say.rows_of(pairs, "agreement_rank"))
     pairs = say.rows_of(pairs, "agreement_difference")
-    rows = say.known(pairs, "p_adjusted")
+    rows = say.with_estimate(pairs, "p_adjusted")
     alike = rows[rows["p_adjusted"] > 1 - rows["ci_level"]]
     n, differ = len(pairs), len(rows) - len(alike)
     text = f"{differ} of {n} pair{say.plural(n)} of graders "
@@ -146,7 +146,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
-    known = say.known(ceilings, "ci_low").set_index("grader")
+    known = say.with_estimate(ceilings, "ci_low").set_index("grader")
     if known.empty:
         why = say.reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
         yield f"How closely a grader could agree is not known: {why}."
@@ -171,7 +171,7 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
     """For each pair of graders, compare their false fails, and name the stricter grader."""
     rows = drift.dropna(subset=["grader", "estimate", "ci_low"])
     for _, row in say.rows_of(rows, "sensitivity_change").iterrows():
-        yield f"{change_text(row)}."
+        yield f"{graders_compared(row)}."
     for _, row in say.rows_of(rows, "severity_shift").iterrows():
         reference = row["reference"]
         text = say.direction(
@@ -203,7 +203,7 @@ def _rule_sentences(rates: pd.DataFrame) -> Iterator[str]:
     """Name the mechanical rules that each grader breaks most often."""
     for keys, part in say.parts_by(rates, "grader", "agent"):
         name = _source_text(keys) + ("," if len(keys) > 1 else "")
-        rows = say.known(part)
+        rows = say.with_estimate(part)
         rows = rows[~rows["measure"].isin(_NO_BREACH)]
         broken = rows[rows["estimate"].gt(0)].sort_values("estimate", ascending=False)
         if rows.empty:
@@ -246,7 +246,7 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
 def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
     """List effects of biases: significant after adjustment, significant only before, unknown."""
     rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
-    effects = say.known(rows, "ci_low")
+    effects = say.with_estimate(rows, "ci_low")
     alpha = 1 - effects["ci_level"]
     apart = effects["ci_low"].gt(0) | effects["ci_high"].lt(0)
     shown = apart & effects["p_adjusted"].lt(alpha)
@@ -271,7 +271,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
 def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
     """For checks with the same gold label, compare a grader's pass rates by condition."""
     rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
-    rows = say.known(rows, "ci_low")
+    rows = say.with_estimate(rows, "ci_low")
     for (*who, condition), part in say.parts_by(rows, "grader", "agent", "condition"):
         parts = []
         for _, row in part.iterrows():
@@ -360,7 +360,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
         label = ", ".join([first, *others])
         raw, best = say.naive_and_best(part)
         if raw is None or best is None:
-            reason = say.reason(part.iloc[0], "reason")
+            reason = say.reason(part.iloc[0])
             why.setdefault((condition, reason), []).append(label)
             continue
         before, after = (

@@ -37,7 +37,7 @@ def calibration_screen(
     rows = cut.iloc[:0]
     if chosen is not None:
         rows = cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])]
-        rows = say.known(rows).assign(name=_names_of(rows))
+        rows = say.with_estimate(rows).assign(name=_names_of(rows))
         rows = rows.dropna(subset=["name"]).assign(n=rows["n_texts"])
     headline = _headline(cut, chosen, rows, results)
     limits = _limit_sentences(data, cut, chosen)

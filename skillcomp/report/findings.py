@@ -679,7 +679,7 @@ def _control_sentences(controls: pd.DataFrame) -> Sentences:
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
     """Describe by condition how often the right skills fired, and how often a wrong one did."""
-    for key, part in say.parts_by(say.known(detection), "agent", "condition"):
+    for key, part in say.parts_by(say.with_estimate(detection), "agent", "condition"):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
         clauses = []
         if (exact := row.get(("exact", "all"))) is not None:
@@ -708,7 +708,7 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
 
 def _goal_sentences(goals: pd.DataFrame) -> Sentences:
     by = "agent", "grader", "grader_version", "condition"
-    for key, part in say.parts_by(say.known(goals), *by):
+    for key, part in say.parts_by(say.with_estimate(goals), *by):
         shares = [f"{row['goal']} {say.share(row)}" for _, row in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(shares)} of the attempts."
         yield Sentence(text, key[-1])

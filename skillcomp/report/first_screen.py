@@ -78,7 +78,7 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
     If no dimension has such a p-value, none is named.
     """
     for condition in main["condition"].unique():
-        rows = say.known(dimensions[dimensions["condition"].eq(condition)])
+        rows = say.with_estimate(dimensions[dimensions["condition"].eq(condition)])
         if rows.empty:
             continue
         sure = rows["p_adjusted"].lt(0.05)
@@ -108,7 +108,7 @@ def price_sentences(price: pd.DataFrame) -> Sentences:
     for agent, part in say.parts_by(price, "agent"):
         about = "".join(f"{called(name)}: " for name in agent)
         for amount in _AMOUNTS:
-            rows = say.known(say.rows_of(part, f"{amount}_per_pass"))
+            rows = say.with_estimate(say.rows_of(part, f"{amount}_per_pass"))
             if rows.empty:
                 continue
             parts = [
@@ -117,7 +117,7 @@ def price_sentences(price: pd.DataFrame) -> Sentences:
                 for _, row in rows.iterrows()
             ]
             text = f"{about}{say.listing(parts)}"
-            added = say.known(say.rows_of(part, f"{amount}_per_added_pass"))
+            added = say.with_estimate(say.rows_of(part, f"{amount}_per_added_pass"))
             more = [
                 f"{_amount_text(amount, row['estimate'])} for each further pass by "
                 f"{say.treatment(row['condition'])}"

@@ -140,14 +140,14 @@ def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
         return
     pairs = drift[drift["measure"].isin(["specificity_change", "pass_rate_change"])]
     for (name, *_), part in say.parts_by(pairs, "grader", "reference", "agent"):
-        rows = say.by_measure(say.known(part))
+        rows = say.by_measure(say.with_estimate(part))
         for measure in ("specificity_change", "pass_rate_change"):
             if measure in rows:
-                yield Sentence(f"{change_text(rows[measure])}.", name)
+                yield Sentence(f"{graders_compared(rows[measure])}.", name)
                 break
 
 
-def change_text(row: Row) -> str:
+def graders_compared(row: Row) -> str:
     """Compare two graders by one measure, such as the change in agreement; without a full stop."""
     what, more, less = _CHANGES[row["measure"]]
     grader, reference = row["grader"], row["reference"]
@@ -173,7 +173,7 @@ def correction_sentences(corrected: pd.DataFrame) -> Sentences:
         agent = f" with {about['agent']}" if "agent" in about else ""
         raw, best = say.naive_and_best(part)
         if raw is None or best is None:
-            why = say.reason(about, "reason")
+            why = say.reason(about)
             yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
             continue
         by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))

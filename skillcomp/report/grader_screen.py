@@ -17,8 +17,8 @@ from skillcomp.report.default_grader import first_grader
 from skillcomp.report.grader_findings import (
     ESTIMATORS,
     addressing_sentences,
-    change_text,
     drift_sentences,
+    graders_compared,
     labeller_sentences,
     round_sentences,
     unusable_sentences,
@@ -150,7 +150,7 @@ def _table_of_graders(data: StudyData, estimates: Mapping[str, pd.DataFrame]) ->
     cells, agreement = [], estimates.get("agreement")
     ranks = ranks_in_words(estimates)
     parts = () if agreement is None else agreement.groupby("grader", sort=False)
-    by_grader: dict[str, dict[Any, Row]] = {name: say.by_measure(part) for name, part in parts}
+    by_grader: dict[Any, dict[Any, Row]] = {name: say.by_measure(part) for name, part in parts}
     for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name, {}))):
         passed = data.verdicts.loc[data.verdicts["grader"].eq(grader), "passed"]
         row = {"Grader": grader}
@@ -182,7 +182,7 @@ def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     rows = say.rows_of(estimates["ranks"], "agreement_rank")
     return {
         row["grader"]: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
-        for _, row in say.known(rows, "ci_low").iterrows()
+        for _, row in say.with_estimate(rows, "ci_low").iterrows()
     }
 
 
@@ -214,14 +214,14 @@ def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Describe leniency against gold, and the biases that can be estimated."""
     leniency = estimates.get("leniency", pd.DataFrame({"estimate": []}))
-    for _, row in say.known(leniency).iterrows():
+    for _, row in say.with_estimate(leniency).iterrows():
         rates = f"it passes {say.rate(row['rate'])} of {row['n']:,.0f} items and gold "
         rates += f"{say.rate(row['reference_rate'])}, {say.change(row)}"
         words = "is lenient", "is strict", "is not shown to be lenient or strict"
         word = say.direction(row, *words)
         yield f"{row['grader']} {word}: {rates}."
     if "biases" in estimates:
-        identified = say.known(estimates["biases"])
+        identified = say.with_estimate(estimates["biases"])
         if len(identified):
             yield from about_graders(biases=identified)
 
@@ -239,10 +239,10 @@ def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iter
     """Describe changes in agreement and in errors; in a study of pairs, only in agreement."""
     if drift is None:
         return
-    rows = say.known(say.rows_of(drift, "agreement_change"), "ci_low")
+    rows = say.with_estimate(say.rows_of(drift, "agreement_change"), "ci_low")
     for _, row in rows.iterrows():
         n, unit = (row["n"] / 2, "comparisons") if pairs else (row["n"], "items")
-        yield f"{change_text(row)} on {n:,.0f} {unit}."
+        yield f"{graders_compared(row)} on {n:,.0f} {unit}."
     if not pairs:
         yield from say.texts(drift_sentences(drift))
         yield from about_graders(errors=drift)
@@ -262,7 +262,7 @@ def difference_sentences(
     n = len(rows)
     own = rows[rows["grader"].eq(grader) | rows["reference"].eq(grader)]
     parts: dict[str, list[str]] = {"more": [], "less": [], "open": []}
-    for _, row in say.known(own).iterrows():
+    for _, row in say.with_estimate(own).iterrows():
         is_first = row["grader"] == grader
         change = row if is_first else say.complement_of(0, row)
         word = "more" if change["estimate"] > 0 else "less"
@@ -286,7 +286,7 @@ def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str
         raw, best = say.naive_and_best(part)
         text = f"{', '.join(map(called, rest))}: by {who}" if rest else f"By {who}"
         if best is None:
-            yield f"{text}, no correction is recommended ({say.reason(part.iloc[0], 'reason')})."
+            yield f"{text}, no correction is recommended ({say.reason(part.iloc[0])})."
             continue
         name = ESTIMATORS.get(best["estimator"], best["estimator"])
         shares = say.rate_text(raw), say.rate_text(best)

@@ -56,7 +56,7 @@ def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
 def naive_and_best(rows: pd.DataFrame) -> list[Row | None]:
     """Return the uncorrected and the recommended row; None for a row without an estimate."""
     parts = rows[rows["estimator"].eq("naive")], marked(rows)
-    return [part.iloc[0] if len(part) else None for part in map(known, parts)]
+    return [part.iloc[0] if len(part) else None for part in map(with_estimate, parts)]
 
 
 def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
@@ -88,12 +88,12 @@ def rows_of(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     return frame[frame["measure"].eq(measure)]
 
 
-def known(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+def with_estimate(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
     """Return the rows with an estimate, and with a value in each of the columns `more`."""
     return rows.dropna(subset=["estimate", *more])
 
 
-def of_grader(frame: pd.DataFrame | None, grader: str) -> dict[Any, Row]:
+def of_grader(frame: pd.DataFrame | None, grader: Any) -> dict[Any, Row]:
     """Return the rows of a grader by measure; empty without a frame."""
     return {} if frame is None else by_measure(frame[frame["grader"].eq(grader)])
 
@@ -249,8 +249,7 @@ def listing(names: Iterable[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def reason(row: Row, *columns: str) -> str:
-    """Return the first text that the row has in `columns` or, failing that, in ``note``."""
-    cells = (row.get(column) for column in (*columns, "note"))
-    texts = (text.strip() for text in cells if isinstance(text, str))
+def reason(row: Row) -> str:
+    """Return the text of ``reason`` (of a correction) or, failing that, of ``note``."""
+    texts = [text.strip() for text in (row.get("reason"), row.get("note")) if isinstance(text, str)]
     return next(filter(None, texts), "no reason was recorded")

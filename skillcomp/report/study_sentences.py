@@ -63,7 +63,7 @@ def repeat_sentences(
     list of str
         The range of the changes, and the standard errors of one and of all repeats.
     """
-    changes, whole = say.known(repeats, "se"), every.iloc[0]
+    changes, whole = say.with_estimate(repeats, "se"), every.iloc[0]
     if len(changes) < 2:
         return ["The noise between repeats is not known: fewer than two have a change."]
     low, high = (say.signed(changes["estimate"].agg(end)) for end in ("min", "max"))
@@ -174,7 +174,7 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
 
 
 def _plan_sentence(rows: pd.DataFrame) -> str:
-    row, known = rows.iloc[0], say.known(rows)
+    row, known = rows.iloc[0], say.with_estimate(rows)
     what = f"a change of {say.size(row['size'])} by {say.treatment(row['condition'])}"
     if row["effect"] == "gap":
         more = "more" if row["size"] > 0 else "less"

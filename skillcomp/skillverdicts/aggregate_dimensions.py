@@ -60,7 +60,7 @@ def dimensions(
     over repeats, then over cases. The interval is that of a bounded mean, on the scale of the
     score. Use ``passed`` as the verdict, because a score hides which check failed.
     """
-    names = [name for name in listed(by) if name not in ("comprehension_dimension", "condition")]
+    names = listed(by, "comprehension_dimension", "condition")
     keys = [*names, "comprehension_dimension"]
     checked = check(outcomes, "outcomes")
     refuse_pooling(checked, names, "skillverdicts.dimensions")
@@ -123,7 +123,7 @@ def together(
     """
     if first == second:
         raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
-    names = [name for name in listed(by) if name != "condition"]
+    names = listed(by, "condition")
     keys = list(dict.fromkeys([*names, "condition", "skill"]))
     what = "skillverdicts.together"
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
@@ -198,7 +198,7 @@ def aggregate(
         For an unknown policy or exception.
     """
     require_known("policy: found", policy, ["strict", "weighted", "pass_count"])
-    keys = [*(name for name in listed(by) if name != "condition"), "condition"]
+    keys = [*listed(by, "condition"), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
     family = dimension_family(judged["comprehension_dimension"])
     if isinstance(weights, str):

@@ -130,8 +130,13 @@ def compare(
     outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
     attempts = _attempts_of(outcomes, check(attempts, "attempts"), facts)
-    how: dict[str, Any] = {"by": names, "value": value, "reference": reference}
-    how |= {"cluster": cluster, "average": levels}
+    how: dict[str, Any] = {
+        "by": names,
+        "value": value,
+        "reference": reference,
+        "cluster": cluster,
+        "average": levels,
+    }
     units, contrasts = paired_units(outcomes, **how, weight=None, what=WHAT)
     rows = paired(outcomes, **how, ci_level=ci_level, interval=interval)
     rows = rows.assign(margin=margin, amount=amount)

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.estimates import require_columns, rows_of_group
+from skillcomp.frames.estimates import is_among, require_columns, rows_of_group
 from skillcomp.stats.results import join_notes, p_value, quantile
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
 # With gold on fewer cases than this, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
-NEEDED: tuple[str, ...] = (
+NEEDED = (
     "condition",
     "measure",
     "estimator",
@@ -24,8 +24,14 @@ NEEDED: tuple[str, ...] = (
     "reference",
     "reason",
     "n_gold",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "ci_level",
+    "n",
+    "n_clusters",
+    "method",
 )
-NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
 # If an estimator is recommended, the delta gets the estimator's values in these columns.
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
@@ -80,8 +86,16 @@ def with_corrections(
         base = rows_of_group(rates, {**delta[[*by]], "condition": delta["reference"]})
         _refuse_other_data(delta, mine, by, cluster, weight)
         made.append(_corrected_row(delta, mine, base))
-    columns = ["estimator", "correction_reason", "n_gold", "labels_needed", *_REPLACED]
-    columns += ["note", "reference_low", *MOVED]
+    columns = [
+        "estimator",
+        "correction_reason",
+        "n_gold",
+        "labels_needed",
+        *_REPLACED,
+        "note",
+        "reference_low",
+        *MOVED,
+    ]
     frame = pd.DataFrame(made, columns=columns, index=deltas.index)
     floats = [name for name in columns if name in LIMITS or name.startswith("moved_")]
     return deltas.assign(**frame.astype(dict.fromkeys(floats, "float64")))
@@ -126,8 +140,7 @@ def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
 
 def _refuse_strays(deltas: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> None:
     keys = [*by, "condition"]
-    strays = rows.merge(deltas[keys].drop_duplicates(), on=keys, how="left", indicator="there")
-    strays = strays[strays["there"].eq("left_only")]
+    strays = rows[~is_among(rows, deltas, keys)]
     if len(strays):
         raise FrameError(
             f"{WHAT}: the outcomes have no {_name_of(strays.iloc[0], keys)}. Compute both from the "
@@ -190,7 +203,7 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
     if chosen is not None:
         made |= {name: chosen.get(name) for name in _REPLACED}
         made |= {"estimator": chosen["estimator"], "note": chosen.get("note", "")}
-        made |= {f"moved_{end}": chosen[of] - delta[of] for end, of in _ENDS.items()}
+        made |= {f"moved_{end.removeprefix('ci_')}": chosen[end] - delta[end] for end in LIMITS}
         made["reference_low"] = math.nan
         if base is not None:
             made["reference_low"] = base["ci_low"]
@@ -200,9 +213,6 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
     gold = rows[rows["estimator"].eq("gold_only")]
     made["labels_needed"] = _labels_needed(delta, projected, gold, n_gold, base)
     return made
-
-
-_ENDS = {"estimate": "estimate", "low": "ci_low", "high": "ci_high"}
 
 
 def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:

@@ -10,14 +10,23 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, within
-from skillcomp.deltas.condition_rates import contrast_rows, rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, paired, paired_units
+from skillcomp.deltas.condition_rates import rates
+from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired, paired_units
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, grouped, listed, with_adjusted_p, with_method
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    grouped,
+    is_among,
+    listed,
+    with_adjusted_p,
+    with_method,
+)
 from skillcomp.skillverdicts.corrected_deltas import (
     FAMILY,
+    LIMITS,
     MOVED,
     NAIVE,
     reasons_of_verdict,
@@ -165,8 +174,13 @@ def decide(
     """
     check_margin(margin, assume_missing)
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
-    how |= {"cluster": cluster, "average": listed(average)}
+    how: dict[str, Any] = {
+        "by": names,
+        "value": value,
+        "weight": weight,
+        "cluster": cluster,
+        "average": listed(average),
+    }
     units, contrasts = paired_units(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
@@ -194,8 +208,7 @@ def decide(
         interval=interval,
     )
     judged = judge(deltas)
-    ends = ["estimate", "ci_low", "ci_high"]
-    alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
+    alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
     if corrected is None and interval == "adaptive":
@@ -316,8 +329,11 @@ def _over_placebo(
     how: dict[str, Any],
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
-    renamed = {"estimate": "over_placebo"}
-    renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
+    renamed = {
+        "estimate": "over_placebo",
+        "ci_low": "over_placebo_low",
+        "ci_high": "over_placebo_high",
+    }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
     over = paired(outcomes, reference=PLACEBO, **how)
@@ -333,11 +349,10 @@ def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[s
     """Return a note per row on repeats for which the placebo has no attempt; "" if none."""
     keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
     attempts = outcomes[[*keys, "condition"]].drop_duplicates()
-    placebo = attempts.loc[attempts["condition"].eq(PLACEBO), keys]
-    of_cases = attempts.merge(placebo[keys[:-1]].drop_duplicates(), on=keys[:-1])
-    both = of_cases.merge(placebo, on=keys, how="left", indicator="there")
-    both = both.assign(lacks=both["there"].ne("both"))
-    counts = grouped(both, [*names, "condition"])["lacks"].agg(["sum", "size"]).reset_index()
+    placebo = attempts[attempts["condition"].eq(PLACEBO)]
+    of_cases = attempts[is_among(attempts, placebo, keys[:-1])]
+    of_cases = of_cases.assign(lacks=~is_among(of_cases, placebo, keys))
+    counts = grouped(of_cases, [*names, "condition"])["lacks"].agg(["sum", "size"]).reset_index()
     matched = deltas[[*names, "condition"]].merge(counts, on=[*names, "condition"], how="left")
     return [
         f"the placebo lacks {int(n)} of the {plural(int(of_n), 'repeat')} of '{condition}'"
@@ -353,12 +368,10 @@ def _other_cases(
     """Return a note per condition whose deltas to placebo and to reference use different cases."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
-    sides = run[[*names, "condition"]]
-    for side, other in (("delta", reference), ("over", PLACEBO)):
-        there = run.loc[run["condition"].eq(other), keys]
-        both = run.merge(there, on=keys, how="left", indicator="there")
-        sides = sides.assign(**{side: both["there"].eq("both").to_numpy()})
-    sides = sides.assign(differs=sides["delta"] != sides["over"])
+    delta, over = (
+        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
+    )
+    sides = run.assign(delta=delta, over=over, differs=delta != over)
     counts: pd.DataFrame = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
     remarks = [
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""

@@ -83,9 +83,13 @@ def with_missing_attempts(
     """
     rows = []
     for (_, row), contrast in zip(decided.iterrows(), contrasts, strict=True):
-        is_shaken = any(
+        # examine a row only if one of its conditions lacks enough attempts
+        counts = ("n_missing", "n_missing_reference")
+        lost = [row[name] / max(row[name.replace("missing", "attempts")], 1) for name in counts]
+        lacks = max(lost) >= ENOUGH_MISSING - 1e-9
+        is_shaken = lacks and any(
             claim.fails_in_worst_case(units, cluster, interval)
-            for claim in _claims_to_examine(row, contrast)
+            for claim in _claims_of_row(row, contrast)
         )
         rows.append(_judged_row(row, is_shaken, assume_missing))
     columns = ["verdict", "overturned", "assume_missing", "remark"]
@@ -107,13 +111,6 @@ def _judged_row(
         return verdict, True, assume_missing, remark
     others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
     return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
-
-
-def _claims_to_examine(row: pd.Series, contrast: Contrast) -> list[Claim]:
-    """Return the claims of a row if one of its conditions lacks enough attempts, otherwise none."""
-    counts = ("n_missing", "n_missing_reference")
-    lost = [row[name] / max(row[name.replace("missing", "attempts")], 1) for name in counts]
-    return _claims_of_row(row, contrast) if max(lost) >= ENOUGH_MISSING - 1e-9 else []
 
 
 def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:

@@ -403,15 +403,6 @@ def krippendorff_alpha(
     )
 
 
-def _rating_matrix(ratings: ArrayLike) -> Floats:
-    """Return ``ratings`` as floats; raise ValueError unless they have two or more columns."""
-    matrix = np.asarray(ratings, dtype=float)
-    if matrix.ndim != 2 or matrix.shape[1] < 2:
-        rule = "ratings must have one row per unit and one column per rater, at least two raters"
-        raise ValueError(f"{rule}, found shape {matrix.shape}.")
-    return matrix
-
-
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
     """Return chance-corrected agreement, ``(observed - expected) / (1 - expected)``.
 
@@ -550,7 +541,10 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."
             + suggest(str(name), COEFFICIENTS)
         )
-    matrix = _rating_matrix(ratings)
+    matrix = np.asarray(ratings, dtype=float)
+    if matrix.ndim != 2 or matrix.shape[1] < 2:
+        rule = "ratings must have one row per unit and one column per rater, at least two raters"
+        raise ValueError(f"{rule}, found shape {matrix.shape}.")
     present = np.isfinite(matrix)
     values, inverse = np.unique(matrix[present], return_inverse=True)
     n_present = values.size

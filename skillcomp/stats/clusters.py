@@ -219,24 +219,6 @@ class ClusteredFit:
         return Interval(estimate, low, high, *settings, *rest)
 
 
-def _complete_rows(
-    y: ArrayLike, X: ArrayLike, clusters: ArrayLike
-) -> tuple[Floats, Floats, NDArray[np.intp], int, int]:
-    response, design = np.asarray(y, float), np.asarray(X, float)
-    if design.ndim == 1:
-        design = design[:, None]
-    labels = np.asarray(clusters)
-    if response.ndim != 1 or design.ndim != 2:
-        sizes = f"{response.ndim} and {design.ndim} dimensions"
-        raise ValueError(f"y must be one-dimensional and X a matrix, found {sizes}.")
-    if not len(response) == len(design) == len(labels):
-        sizes = f"{len(response)}, {len(design)} and {len(labels)}"
-        raise ValueError(f"y, X and clusters must have one row per case, found {sizes}.")
-    keep = np.isfinite(response) & np.isfinite(design).all(axis=1)
-    codes, n_clusters = cluster_codes(labels[keep])
-    return response[keep], design[keep], codes, n_clusters, int((~keep).sum())
-
-
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int
 ) -> tuple[Floats, Floats]:
@@ -321,7 +303,19 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     (array([3.]), 3)
     """
     check_level(ci_level)
-    response, design, codes, n_clusters, dropped = _complete_rows(y, X, clusters)
+    response, design = np.asarray(y, float), np.asarray(X, float)
+    if design.ndim == 1:
+        design = design[:, None]
+    labels = np.asarray(clusters)
+    if response.ndim != 1 or design.ndim != 2:
+        sizes = f"{response.ndim} and {design.ndim} dimensions"
+        raise ValueError(f"y must be one-dimensional and X a matrix, found {sizes}.")
+    if not len(response) == len(design) == len(labels):
+        sizes = f"{len(response)}, {len(design)} and {len(labels)}"
+        raise ValueError(f"y, X and clusters must have one row per case, found {sizes}.")
+    keep = np.isfinite(response) & np.isfinite(design).all(axis=1)
+    codes, n_clusters = cluster_codes(labels[keep])
+    response, design = response[keep], design[keep]
     n, k = design.shape
     if n == 0 or np.linalg.matrix_rank(design) < k:
         raise ValueError(f"the {k} columns of X must be linearly independent over {n} rows.")
@@ -338,6 +332,7 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     df = _satterthwaite_of_fit(adjusted, gram, root)
     # use the scale of each coefficient to decide whether its standard error is a rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
+    dropped = int((~keep).sum())
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
     flat = se <= 1e-12 * scale

@@ -168,18 +168,14 @@ def _beta_shapes(
     return shapes
 
 
-def _check_settings(lam: float | None, distribution: str, ci_level: float) -> None:
+def _ppi_interval(
+    label: str, raw: Columns, lam: float | None, distribution: str, ci_level: float, bounds: Bounds
+) -> Interval:
     if lam is not None and not 0.0 <= lam <= 1.0:
         raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
     if distribution not in ("t", "normal"):
         raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
     check_level(ci_level)
-
-
-def _ppi_interval(
-    label: str, raw: Columns, lam: float | None, distribution: str, ci_level: float, bounds: Bounds
-) -> Interval:
-    _check_settings(lam, distribution, ci_level)
     data = _collect_cases(raw, bounds)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from skillcomp import deltas
 from skillcomp.contrast import Value, missing_note
 from skillcomp.errors import FrameError, require_known, suggest
-from skillcomp.frames.check import check
+from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -286,7 +286,7 @@ def score_by_document(
     skillcomp.plots.scores : Draws the result.
     """
     require_known("outcome: found", outcome, get_args(Outcome))
-    names = [name for name in listed(by) if name not in ("skill", "condition")]
+    names = listed(by, "skill", "condition")
     if own := {"document", "feature", "score"} & set(names):
         raise FrameError(f"structure: by= names '{own.pop()}', a column of the result. Rename it.")
     table = _selected_scores(skills, scores, features)
@@ -354,9 +354,7 @@ def _selected_scores(
     if len(repeated):
         raise FrameError(f"structure: scores: '{repeated.iloc[0]}' has two values of one feature.")
     choices = list(table["feature"].unique())
-    names = [features] if isinstance(features, str) else features
-    if not isinstance(names, Sequence):
-        raise FrameError(f"features: found {names!r}; allowed: names such as {', '.join(choices)}.")
+    names = as_list(features)
     for name in names:
         require_known("features: there is no", name, choices, label="there")
     return table[table["feature"].isin(names)].reset_index(drop=True)
@@ -453,10 +451,19 @@ def score_association(
     (0.9, '4 clusters are too few for limits (at least 10)')
     """
     check_settings("structure.score_association", ci_level)
-    names = [name for name in listed(by) if name not in ("skill", "condition")]
-    options: dict[str, Any] = {"value": value, "reference": reference, "ci_level": ci_level}
-    options |= {"attempts": attempts, "by": names, "features": features, "outcome": outcome}
-    documents = score_by_document(outcomes, skills, scores=scores, **options)
+    names = listed(by, "skill", "condition")
+    documents = score_by_document(
+        outcomes,
+        skills,
+        scores=scores,
+        attempts=attempts,
+        by=names,
+        features=features,
+        outcome=outcome,
+        value=value,
+        reference=reference,
+        ci_level=ci_level,
+    )
     rows: list[dict[str, Any]] = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
