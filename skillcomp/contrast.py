@@ -1,5 +1,7 @@
 """The contrast engine: weighted sums of arm means in the case, over the cases with all arms.
 
+`within` estimates such a sum, `between` compares it in two groups of cases, such as near and far.
+
 The case table counts the attempts of each case and condition, with missing attempts, worst-case
 bounds and weights. An arm is a condition, or a level of another column under a condition. A rate is
 a contrast with one arm, a delta has two arms, and an interaction has four.
@@ -10,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from functools import reduce
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -42,23 +45,17 @@ from skillcomp.stats.bounded import (
     bounded_means,
     mixed_of_case,
 )
+from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Value = Literal["passed", "share_passed"]
 
-
 Floats = NDArray[np.float64]
-
-
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
 
-
 WEIGHT = "case_weight"  # Name of the column with the case weights in a case table.
-
 
 # Columns in which a table of deltas describes the missing attempts.
 MISSING = [
@@ -66,18 +63,14 @@ MISSING = [
     *("worst_low", "worst_high"),
 ]
 
-
 # A note warns if the shares of missing attempts of two conditions differ by at least this much.
 UNEQUAL_LOSS = 0.05
 
-
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-
 
 # A repeat counts as planned for all cases if it occurs in at least this number and this share of
 # the cases.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
-
 
 _NAMED = 3  # A note names at most this many cases.
 
@@ -262,13 +255,6 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
     return table.merge(weights, on=CASE, how="left", validate="m:1")
 
 
-def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return each row's share of attempts passed or, for ``share_passed``, of checks passed."""
-    if value == "passed":
-        return table["n_passed"] / table["n"].where(table["n"] > 0)
-    return table["share"]
-
-
 def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, ...]:
     """Return the arms of a contrast (see :class:`skillcomp.stats.bounded.Arm`), one per side.
 
@@ -327,24 +313,6 @@ def first_names(names: NDArray[Any]) -> str:
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
 
 
-def means_of_cases(
-    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
-) -> tuple[pd.DataFrame, str]:
-    """Average ``columns`` within each case, over the values of ``average``; also return a note.
-
-    ``n`` and ``n_checks`` are the smallest values of the case, so that copied rows do not change an
-    interval. If ``average`` is empty, the rows are unchanged and the note is empty.
-    """
-    if not average:
-        return rows, ""
-    case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
-    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
-    counts = [n for n in rows.columns if n.removesuffix("_of_reference") in ("n", "n_checks")]
-    how |= dict.fromkeys(counts, "min")
-    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
-    return means, average_note(case, combination, average)
-
-
 def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
     """Return a note on averaging within cases; it counts the cases that lack some of the values.
 
@@ -369,10 +337,8 @@ SAME_NAMES = (
 )
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 
-
 # With fewer skills than this, no estimate is about skills in general (STATISTICS, rule 4).
 MIN_SKILLS = 5
-
 
 # For each number of skills, the smallest delta whose interval excludes 0 in nine of ten studies.
 # `make validate` computes it for ten cases per skill, three attempts per case, and deltas of skills
@@ -436,7 +402,7 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
     return replace(interval, note=join_notes(interval.note, note, *more))
 
 
-def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
+def cluster_readings(table: pd.DataFrame | Facts, cluster: str = "case") -> list[NDArray[Any]]:
     """Return the clusters of the rows, for two readings of equal case names.
 
     In the first array, equal names under several skills are different tasks; in the second, they
@@ -614,6 +580,7 @@ class Units:
         value: str = "passed",
         average: Sequence[str] = (),
         nested: Sequence[str] = (),
+        facts: Sequence[str] = (),
     ) -> Units:
         """Arrange a case table as units and arms.
 
@@ -633,6 +600,8 @@ class Units:
         nested : sequence of str
             Columns that are averaged within the arm, such as the agents of a family. An arm has a
             value only if each combination of their values that the arm's level has, has one.
+        facts : sequence of str
+            Columns with one value in each unit that become facts of the units.
         """
         table = _with_numbers(table, value)
         if nested:
@@ -651,14 +620,14 @@ class Units:
                 dtype=np.float64
             )
         rows = table.take(first_of_unit)
-        facts: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
-        for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
-            facts[name] = group_codes(rows, columns)[0]
-        for name in ("cluster", "cluster_by_name", WEIGHT):
+        about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
+        for name in ("cluster", "cluster_by_name", WEIGHT, *facts):
             if name in rows:
-                facts[name] = rows[name].to_numpy()
+                about[name] = rows[name].to_numpy()
+        for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
+            about[name] = group_codes(rows, columns)[0]
         return cls(
-            facts=facts,
+            facts=about,
             groups=_records(table, by, first_of_group),
             arms=[tuple(row.values()) for row in _records(table, arm, first_of_arm)],
             numbers=numbers,
@@ -694,10 +663,9 @@ class Units:
         # in the order of the rows of the first arm, so that sums do not depend on the other arms
         order = np.argsort(numbers["row"][:, 0], kind="stable")
         present = order[~np.isnan(numbers["row"][order]).all(axis=1)]
-        numbers = {name: values[present] for name, values in numbers.items()}
         return _Part(
-            facts={name: values[rows][present] for name, values in self.facts.items()},
-            numbers=numbers,
+            facts=_rows_of(_rows_of(self.facts, rows), present),
+            numbers=_rows_of(numbers, present),
             weights=np.array(list(contrast.weights.values())),
             average=self.average,
         )
@@ -776,6 +744,10 @@ def _averaged_within_arms(
     return means.assign(_level=means["_level"].where(means["_answered"].eq(means["_n_members"])))
 
 
+def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> dict[str, Any]:
+    return {name: values[rows] for name, values in arrays.items()}
+
+
 def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[dict[str, Any]]:
     columns = [table[name].array.take(rows) for name in names]
     values = zip(*columns, strict=True) if columns else ((),) * len(rows)
@@ -783,12 +755,23 @@ def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[dict
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The units of a contrast; ``numbers`` has one column for each of its arms."""
+class _Rows:
+    """Units or cases of a contrast; ``numbers`` has one column for each of its arms."""
 
     facts: Facts
     numbers: dict[str, Floats]
     weights: Floats
+
+    def rows(self, keep: Any) -> Self:
+        """Return the selected units or cases."""
+        facts, numbers = (_rows_of(arrays, keep) for arrays in (self.facts, self.numbers))
+        return replace(self, facts=facts, numbers=numbers)
+
+
+@dataclass(frozen=True)
+class _Part(_Rows):
+    """The units of a contrast."""
+
     average: list[str]
 
     def means_of_cases(self) -> _Cases:
@@ -797,9 +780,8 @@ class _Part:
         The numbers of attempts and of checks are the smallest of the case, so that copied rows do
         not change an interval.
         """
-        complete = ~np.isnan(self.numbers["level"]).any(axis=1)
-        facts = {name: values[complete] for name, values in self.facts.items()}
-        numbers = {name: self.numbers[name][complete] for name in _NUMBERS[:4]}
+        complete = self.rows(~np.isnan(self.numbers["level"]).any(axis=1))
+        facts, numbers = complete.facts, {name: complete.numbers[name] for name in _NUMBERS[:4]}
         case = pd.factorize(facts["case"])[0]
         first = np.unique(case, return_index=True)[1]
         if len(first) == len(case):
@@ -808,8 +790,7 @@ class _Part:
         for name, values in numbers.items():
             rows = pd.DataFrame(values).groupby(case)
             numbers[name] = (rows.min() if f"_{name}" in _LEAST else rows.mean()).to_numpy()
-        facts = {name: values[first] for name, values in facts.items()}
-        return _Cases(facts, numbers, self.weights, note)
+        return _Cases(_rows_of(facts, first), numbers, self.weights, note)
 
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:
         """Return the counts of missing attempts, the bounds of the contrast, and a note on both.
@@ -818,9 +799,8 @@ class _Part:
         attempts of an arm with a positive weight have their lowest value, and those of other arms
         their highest.
         """
-        both = ~np.isnan(self.numbers["size"]).any(axis=1)
-        numbers = {name: values[both] for name, values in self.numbers.items()}
-        size, n_sides = numbers["size"], len(sides)
+        both = self.rows(~np.isnan(self.numbers["size"]).any(axis=1))
+        numbers, size, n_sides = both.numbers, both.numbers["size"], len(sides)
         lost = size - numbers["n"]
         counts = []
         for j in range(n_sides):
@@ -829,9 +809,8 @@ class _Part:
         low, high = numbers["low"], numbers["high"]
         bounded = ~np.isnan(low).any(axis=1)
         if bounded.any():
-            known = np.flatnonzero(both)[bounded]
             ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
-            heavy = _weights_of_units({name: v[known] for name, v in self.facts.items()})
+            heavy = _weights_of_units(_rows_of(both.facts, bounded))
             worst = [float(np.average(end[bounded] @ self.weights, weights=heavy)) for end in ends]
         note, biased = missing_note(counts, sides)
         if not note:
@@ -841,7 +820,7 @@ class _Part:
             for j, side in enumerate(("condition", "reference")):
                 absent = numbers["absent"][:, j] > 0
                 if absent.any():
-                    names = first_names(self.facts["label"][both][absent])
+                    names = first_names(both.facts["label"][absent])
                     parts.append(f"no row under the {side}: {names}")
         sign, noun = ("", "rate") if len(self.weights) == 1 else ("+", "delta")
         noun = noun if len(self.weights) <= 2 else "estimate"
@@ -862,12 +841,9 @@ def _weights_of_units(facts: Facts) -> Floats | None:
 
 
 @dataclass(frozen=True)
-class _Cases:
-    """The complete cases of a contrast; ``numbers`` has arrays of cases by arms."""
+class _Cases(_Rows):
+    """The complete cases of a contrast."""
 
-    facts: Facts
-    numbers: dict[str, Floats]
-    weights: Floats
     note: str
 
     @property
@@ -997,7 +973,101 @@ def _estimate(
     return Estimate(interval, cases.levels(), n_dropped, counts, worst)
 
 
-__all__ = ["Contrast", "Estimate", "Units", "case_table", "within"]
+class Gap(NamedTuple):
+    """A contrast in two groups of units, and the difference.
+
+    Attributes
+    ----------
+    intervals : list of Interval
+        Mean of the first group, mean of the second group, and the second mean minus the first.
+    sizes : list of int
+        Number of compared cases in each group.
+    cases : _Cases
+        The compared cases; the fact ``stratum`` has the number of their stratum.
+    part : _Part
+        All units of the contrast.
+    n_dropped : int
+        Number of cases with rows in an arm, but without a value in one of the arms.
+    """
+
+    intervals: list[Interval]
+    sizes: list[int]
+    cases: _Cases
+    part: _Part
+    n_dropped: int
+
+
+def between(
+    units: Units,
+    contrast: Contrast,
+    column: str,
+    values: tuple[Any, Any],
+    *,
+    strata: Sequence[str] = (),
+    least: int = 1,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> Gap:
+    """Compare a contrast of arms between two groups of units, standardised over strata.
+
+    Parameters
+    ----------
+    units : Units
+        The units and their numbers in each arm.
+    contrast : Contrast
+        The weights of the arms.
+    column : str
+        The fact of the units that tells the groups apart.
+    values : tuple
+        Its value in the first group and in the second group.
+    strata : sequence of str
+        Facts of the units that form the strata. A stratum counts if it has cases of both groups.
+        Without names, all units are one stratum.
+    least : int
+        With fewer cases than this in one of the groups, the intervals are NaN.
+    ci_level, interval
+        Level and rule of the intervals.
+
+    Returns
+    -------
+    Gap
+        The intervals and the cases that they compare.
+
+    Notes
+    -----
+    The means and the gap are those of :func:`skillcomp.stats.gaps.standardised_gap`. A cluster may
+    have cases of both groups. The adaptive rule computes how mixed the outcomes of a case are from
+    its mean level, also if this is an average over agents or graders.
+    """
+    part = units.part(contrast)
+    cases = part.means_of_cases()
+    n_dropped = n_distinct(part.facts["case"]) - cases.n
+    facts = pd.DataFrame({name: cases.facts[name] for name in dict.fromkeys([column, *strata])})
+    cases = cases.rows(facts.notna().all(axis=1).to_numpy())
+    facts = facts.dropna()
+    cases.facts["stratum"], _ = group_codes(facts, strata)
+    if strata:
+        groups = facts[column].groupby(cases.facts["stratum"])
+        cases = cases.rows(groups.transform("nunique").eq(2).to_numpy())
+    second = cases.facts[column] == values[1]
+    sizes = [int((~second).sum()), int(second.sum())]
+    if min(sizes) < least:
+        counts = (*sizes, sum(sizes))
+        nothing = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
+        return Gap(nothing, sizes, cases, part, n_dropped)
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how["quantity"] = _quantity(_span(part.weights), is_share=units.is_share)
+    readings = []
+    for clusters in cluster_readings(cases.facts):
+        sample = cases.sample(clusters, is_share=units.is_share)
+        how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
+        stratum = cases.facts["stratum"]
+        readings.append(standardised_gap(sample.values, second, stratum, clusters, **how))
+    intervals = [reduce(covering, each) for each in zip(*readings, strict=True)]
+    return Gap(intervals, sizes, cases, part, n_dropped)
+
+
+__all__ = ["Contrast", "Estimate", "Gap", "Units", "between", "case_table", "within"]
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,33 +12,25 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.contrast import (
+    Contrast,
+    Gap,
+    Units,
     Value,
-    arms_of,
+    between,
     case_table,
-    cluster_readings,
     compared_outcomes,
-    covering,
-    level_of,
-    means_of_cases,
+    contrasts_with,
     missing_note,
 )
+from skillcomp.deltas.condition_rates import contrasts_of_rates
+from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_clusters import both_clusters
+from skillcomp.frames.case_clusters import both_clusters, n_distinct
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    By,
-    condition_groups,
-    estimates,
-    grouped,
-    groups,
-    listed,
-    ordered,
-    row,
-)
-from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.gaps import StandardisedGap, standardised_gap
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.frames.estimates import By, estimates, grouped, listed, ordered, row
+from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
@@ -55,8 +47,7 @@ NO_DISTANCE = "no case is near or far: name its column by transfer= in from_fram
 
 _LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
-_MEASURES = ("near_delta", "far_delta", "gap")
-_Row = dict[str, Any]
+_HEDGED = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
 
 
 def gap(
@@ -130,122 +121,83 @@ def gap(
     how: dict[str, Any] = {"value": value, "reference": reference, "average": averaged}
     checked = compared_outcomes(outcomes, names, "transfer", **how)
     table = case_table(checked, by=[*names, *averaged])
-    table["rate"] = level_of(table, value)
-    facts = [name for name in ("transfer", "comprehension_dimension") if name not in names]
-    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
-    settings = _GapSettings(value != "passed", ci_level, interval)
-    deltas_of_case = ["delta", "rate", "rate_of_reference"]
+    facts = ["transfer", "comprehension_dimension"]
+    lacking = [name for name in facts if name not in names]
+    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *lacking]], on=CASE, validate="m:1")
+    units = Units.of(table, names, value=value, average=averaged, facts=facts)
     rows = []
-    for values, group in groups(table, names):
-        counted = [*CASE, *averaged, "rate", "size", "n", "n_shares", "n_checks"]
-        base = group.loc[group["condition"].eq(reference), counted]
-        for condition in ordered(group["condition"], reference):
-            part = group[group["condition"].eq(condition)]
-            keys = [*CASE, *averaged]
-            both = part.merge(base, on=keys, suffixes=("", "_of_reference"), validate="1:1")
-            both["delta"] = both["rate"] - both["rate_of_reference"]
-            either = pd.concat([part[CASE], base[CASE]]).drop_duplicates()
-            complete, means = means_of_cases(both[both["delta"].notna()], deltas_of_case, averaged)
-            about = values | {"condition": condition, "n_dropped": len(either) - len(complete)}
-            complete = complete[complete["transfer"].notna()]
-            each = _within_dimensions(complete, settings, about)
-            each += _pooled_rows(complete, settings, about)
-            each = [_with_missing(line, both, value) for line in each]
-            rows += [line | {"note": join_notes(line["note"], means)} for line in each]
+    for contrast in contrasts_with(units, reference):
+        within, pooled = (
+            between(
+                units,
+                contrast,
+                "transfer",
+                ("near", "far"),
+                strata=strata,
+                least=MIN_CASES,
+                ci_level=ci_level,
+                interval=interval,
+            )
+            for strata in (["skill", "comprehension_dimension"], [])
+        )
+        rows += _gap_rows(within, "within_dimensions", contrast, _few_in_dimensions(within, pooled))
+        few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
+        rows += _gap_rows(pooled, "pooled", contrast, few)
     noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
 
 
-@dataclass(frozen=True, slots=True)
-class _GapSettings:
-    """Settings: whether values are shares of checks, and the level and rule of the intervals."""
-
-    is_share: bool
-    ci_level: float
-    interval: IntervalRule
-
-    def gaps(self, pairs: pd.DataFrame, far: Any, levels: Any) -> list[StandardisedGap]:
-        """Compare far with near cases, once for each possible clustering of the cases."""
-        sides: list[Any] = [
-            (*(pairs[f"{name}{end}"].to_numpy() for name in ("rate", "n", "n_checks")), sign)
-            for end, sign in (("", 1.0), ("_of_reference", -1.0))
-        ]
-        how: dict[str, Any] = {"ci_level": self.ci_level, "interval": self.interval}
-        how["arms"] = arms_of(sides, is_share=self.is_share)
-        return [
-            standardised_gap(pairs["delta"], far, levels, clusters, **how)
-            for clusters in cluster_readings(pairs)
-        ]
-
-
-def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
-    """Add to the note the numbers of near and of far attempts without an outcome."""
-    n = "n" if value == "passed" else "n_shares"
-    if line["scope"] == "within_dimensions":
-        dimensions = line["dimensions"].split(", ")
-        pairs = pairs[pairs["comprehension_dimension"].isin(dimensions)]
-    notes = []
-    for kind in ("near", "far"):
-        part = pairs[pairs["transfer"].eq(kind)]
-        sides = [(part[f"size{end}"], part[f"{n}{end}"]) for end in ("", "_of_reference")]
-        counts = [total for size, seen in sides for total in ((size - seen).sum(), size.sum())]
-        note, warning = missing_note(counts)
-        if note and line["measure"] in (f"{kind}_delta", "gap"):
-            notes.append(join_notes(f"{kind}: {note}", warning))
-    return line | {"note": join_notes(line["note"], *notes)}
-
-
-def _within_dimensions(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
-    labelled = pairs[pairs["comprehension_dimension"].notna()]
-    level = labelled.groupby(["skill", "comprehension_dimension"], sort=False)
-    compared = labelled[level["transfer"].transform("nunique").eq(2)]
-    names = ", ".join(sorted(compared["comprehension_dimension"].unique()))
-    about = about | {"scope": "within_dimensions", "dimensions": names}
-    codes = compared.groupby(["skill", "comprehension_dimension"], sort=False).ngroup().to_numpy()
-    n_levels = len(np.unique(codes))
-    note = (
-        f"near and far compared within {names}: average over {plural(n_levels, 'level')} "
-        "(dimension of a skill), weights near x far / (near + far) cases"
-    )
-    few = "too few cases in dimensions of a skill that have both near and far"
-    if compared.empty:
-        n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
+def _few_in_dimensions(within: Gap, pooled: Gap) -> str:
+    """Return a note on the lack of cases in dimensions that have both near and far cases."""
+    near, far = pooled.sizes
+    if not near + far:
+        return NO_DISTANCE
+    if sum(within.sizes):
+        return "too few cases in dimensions of a skill that have both near and far"
+    why = "no dimension of a skill has both near and far cases"
+    if not _dimensions(pooled):
         why = "no case has a dimension: name its column by dimension= in from_frame"
-        why = why if labelled.empty else "no dimension of a skill has both near and far cases"
-        counts = f"{n_near} near and {n_far} far cases"
-        few = f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
-        few = few if n_near or n_far else NO_DISTANCE
-    return _gap_rows(compared, codes, settings, about, note, few)
+    counts = f"{near} near and {far} far cases"
+    return f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
 
 
-def _pooled_rows(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
-    names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
-    about = about | {"scope": "pooled", "dimensions": names}
-    why = (
+def _dimensions(gap: Gap) -> list[str]:
+    return sorted(pd.Series(gap.cases.facts["comprehension_dimension"]).dropna().unique())
+
+
+def _gap_rows(gap: Gap, scope: str, contrast: Contrast, few: str) -> list[dict[str, Any]]:
+    """Return the rows of a scope; ``few`` is the note if there are too few cases."""
+    near, far = gap.sizes
+    dimensions, part = _dimensions(gap), gap.part
+    names = ", ".join(dimensions)
+    about = {"scope": scope, "n_near": near, "n_far": far, "dimensions": names}
+    about |= contrast.about | {"n_dropped": gap.n_dropped}
+    note = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
-    codes = np.zeros(len(pairs), dtype=np.intp)
-    few = "too few near or far cases" if pairs["transfer"].notna().any() else NO_DISTANCE
-    return _gap_rows(pairs, codes, settings, about, why, few)
-
-
-def _gap_rows(
-    pairs: pd.DataFrame, levels: Any, settings: _GapSettings, about: _Row, note: str, few: str
-) -> list[_Row]:
-    n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
-    about = about | {"n_near": n_near, "n_far": n_far}
-    if min(n_near, n_far) < MIN_CASES:
-        counts = f": {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
-        note = few + (counts if len(pairs) else "")
-        sizes = (n_near, n_far, n_near + n_far)
-        three = [undefined("", note, ci_level=settings.ci_level, n=float(n)) for n in sizes]
-    else:
-        far = pairs["transfer"].eq("far").to_numpy()
-        gaps = settings.gaps(pairs, far, levels)
-        sets = [[each.first, each.second, each.gap] for each in gaps]
-        three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
-        three = [replace(i, note=join_notes(note, i.note)) for i in three]
-    return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
+    if scope == "within_dimensions":
+        part = part.rows(np.isin(part.facts["comprehension_dimension"], dimensions))
+        n_levels = n_distinct(gap.cases.facts["stratum"])
+        note = (
+            f"near and far compared within {names}: average over {plural(n_levels, 'level')} "
+            "(dimension of a skill), weights near x far / (near + far) cases"
+        )
+    if min(near, far) < MIN_CASES:
+        note = few
+        if near + far:
+            note += f": {near} near and {far} far, at least {MIN_CASES} of each are needed"
+    lost = []
+    for kind in ("near", "far"):
+        units = part.rows(part.facts["transfer"] == kind)
+        text, warning = missing_note(units.missing(("the condition", "the reference"))[0])
+        lost.append(join_notes(text and f"{kind}: {text}", warning))
+    rows = []
+    for measure, interval, missing in zip(
+        ("near_delta", "far_delta", "gap"), gap.intervals, (*lost, join_notes(*lost)), strict=True
+    ):
+        whole = join_notes(note, interval.note, missing, gap.cases.note)
+        rows.append(row(measure, replace(interval, note=whole), **about))
+    return rows
 
 
 def rates(
@@ -318,10 +270,10 @@ def contrast(
         ``both_right``, ``one_right``, ``none_right`` and ``only_original_right``. The original is
         the case that the other case names in ``contrast_of``. If only the original is right,
         pattern matching is likely. Each estimate is a share of pairs, averaged over repeats within
-        a pair, with the interval of a bounded mean. ``n`` counts the pairs. ``n_missing`` counts
-        the pairs of attempts that are left out because one has no outcome; ``worst_low`` and
-        ``worst_high`` are the lowest and the highest value that these allow. NaN with a note if no
-        pair has outcomes of both cases.
+        a pair, with the interval of a bounded mean. ``n`` counts the pairs. Two matched attempts
+        count as one attempt, which is missing if one of them has no outcome: ``n_missing`` and the
+        note count these, and ``worst_low`` and ``worst_high`` are the lowest and the highest value
+        that they allow. NaN with a note if no pair has outcomes of both cases.
 
     Raises
     ------
@@ -338,49 +290,41 @@ def contrast(
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer")
     pairs = _twin_attempts(checked, names)
-    complete = pairs["passed"].notna() & pairs["passed_of"].notna()
-    right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
-    wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
-    original = pairs["passed_of"].fillna(False).astype(bool)
-    # `both_right_possible` is True if `both_right` would be True for some values of the missing
-    # outcomes, and so on for the other measures.
-    pairs = pairs.assign(
-        known=complete,
-        both_right=right.eq(2),
-        one_right=right.eq(1) & complete,
-        none_right=right.eq(0) & complete,
-        only_original_right=right.eq(1) & original & complete,
-        both_right_possible=wrong.eq(0),
-        one_right_possible=right.lt(2) & wrong.lt(2),
-        none_right_possible=right.eq(0),
-        only_original_right_possible=(right.eq(0) | original & right.eq(1))
-        & ~pairs["passed_of"].eq(False).fillna(False).astype(bool),
-    )
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-    rows = []
-    for values, part in condition_groups(pairs, names):
-        for measure in ("both_right", "one_right", "none_right"):
-            rows.append(_contrast_row(part, measure, **how) | values)
-        with_original = part[~part["mutual"]]
-        why = "twins that name each other have no original and are left out"
-        why = why if len(with_original) < len(part) else ""
-        rows.append(_contrast_row(with_original, "only_original_right", why, **how) | values)
+    other, original = pairs["passed"], pairs["passed_of"]
+    known = other.notna() & original.notna()
+    right = {
+        "both_right": other & original,
+        "one_right": other ^ original,
+        "none_right": ~(other | original),
+        "only_original_right": original & ~other,
+    }
+    tables = []
+    for measure, values in right.items():
+        counted = ~(pairs["mutual"] & (measure == "only_original_right"))
+        seen, possible = known & counted, values.fillna(True) & counted
+        sums = {"size": counted, "n": seen, "n_passed": possible & seen}
+        tables.append(pairs.assign(measure=measure, **sums, passed_high=possible & ~seen))
+    keys = [*names, "measure", "mutual", *CASE, "cluster", "cluster_by_name", "condition"]
+    sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
+    table = sums.astype("float64").reset_index()
+    table = table.assign(passed_low=0.0, n_checks=np.nan, absent=False)
+    units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
+    contrasts = []
+    for group, about in enumerate(units.groups):
+        arms = units.arms_of_group(group)
+        for arm in product(ordered(condition for condition, _ in arms), right):
+            place = {"condition": arm[0], "measure": arm[1]}
+            contrast = Contrast(about | place, group, {arm: 1.0})
+            part = units.part(contrast)
+            note = ""
+            if arm[1] == "only_original_right" and part.facts["mutual"].any():
+                note = "twins that name each other have no original and are left out"
+            lost = part.missing([""])[2]
+            nothing = join_notes("no contrast pair with outcomes of both members", note, lost)
+            contrasts.append(replace(contrast, nothing=nothing, note=note))
+    # the measures of the contrasts replace that of the rows; all of them are rates
+    rows = contrast_rows("both_right", units, contrasts, ci_level=ci_level, interval=interval)
     return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
-
-
-def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> _Row:
-    """Estimate a share of pairs, and its bounds over all possible outcomes of the missing pairs."""
-    interval = _share_of_pairs(part[part["known"]], measure, **how)
-    n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]
-    if len(part):
-        shares = part.groupby(CASE, sort=False)[[measure, f"{measure}_possible"]].mean()
-        worst = shares.mean().tolist()
-    missing = (
-        f"{n_missing} of {plural(len(part), 'pair')} of attempts left out, without an outcome of "
-        f"one or both; in the worst case the share is {worst[0]:.2f} or {worst[1]:.2f}"
-    )
-    interval = replace(interval, note=join_notes(interval.note, note, missing if n_missing else ""))
-    return row(measure, interval, **dict(zip(_LEFT_OUT, (n_missing, *worst), strict=True)))
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -405,18 +349,6 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
         columns={"case_id": "contrast_of", "passed": "passed_of"}
     )
     return contrasts.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
-
-
-def _share_of_pairs(pairs: pd.DataFrame, measure: str, **how: Any) -> Interval:
-    if pairs.empty:
-        why = "no contrast pair with outcomes of both members"
-        return undefined("", why, ci_level=how["ci_level"], n=0)
-    keys = [*CASE, "cluster", "cluster_by_name"]
-    shares = pairs.groupby(keys, sort=False)[measure].agg(["mean", "size"]).reset_index()
-    how |= {"quantity": RATES, "arms": [Arm(shares["mean"], shares["size"])]}
-    return reduce(
-        covering, [bounded_mean(shares["mean"], c, **how) for c in cluster_readings(shares)]
-    )
 
 
 def hedging(
@@ -476,33 +408,20 @@ def hedging(
     checked = compared_outcomes(outcomes, names, "transfer")
     answered = known_attempts(checked, attempts, "transfer.hedging", "outcomes")
     about = features(answered).set_index("attempt_id")["hedges_per_100"]
-    cluster, by_name = both_clusters(checked, None, None)
-    checked = checked.assign(
-        cluster=cluster,
-        cluster_by_name=by_name,
-        hedges=checked["attempt_id"].map(about).astype("float64"),
-    )
-    complete = checked[checked["passed"].notna() & checked["hedges"].notna()]
-    complete = complete.assign(
-        wrong=~complete["passed"].astype(bool), hedged=complete["hedges"].gt(0)
-    )
-    keys = [*names, "condition", *CASE, "cluster", "cluster_by_name", "wrong"]
-    shares = grouped(complete, keys)["hedged"].agg(["mean", "size"]).reset_index()
-    measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level, "interval": interval}
+    hedges = checked["attempt_id"].map(about).astype("Float64")
+    judged = checked.assign(wrong=~checked["passed"], passed=hedges.gt(0))
+    table = case_table(judged, by=[*names, "wrong"])
+    units = Units.of(table, names, average=["wrong"], facts=["wrong"])
+    # a case counts once for its right answers and once for its wrong ones
+    units = replace(units, facts=units.facts | {"case": np.arange(len(units.facts["case"]))})
+    how: dict[str, Any] = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
     rows = []
-    for values, part in condition_groups(shares, names):
-        mine = part[part.groupby("skill")["wrong"].transform("nunique").eq(2)]
-        why = "no skill has both right and wrong answers"
-        three = [undefined("", why, ci_level=ci_level, n=0)] * 3
-        if len(mine):
-            hedged, wrong, skill = (mine[name] for name in ("mean", "wrong", "skill"))
-            how["arms"] = [Arm(hedged, mine["size"])]
-            gaps = [
-                standardised_gap(hedged, wrong, skill, clusters, **how)
-                for clusters in cluster_readings(mine)
-            ]
-            sets = [[each.first, each.second, each.gap] for each in gaps]
-            three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
-        rows += [row(m, interval, **values) for m, interval in zip(measures, three, strict=True)]
+    for contrast in contrasts_of_rates(units):
+        gap = between(units, contrast, "wrong", (False, True), **how)
+        if np.isnan(gap.part.numbers["level"]).all():
+            continue  # no attempt has both an answer and an outcome
+        nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
+        for measure, each in zip(_HEDGED, gap.intervals, strict=True):
+            each = replace(each, note=join_notes(each.note, nothing))
+            rows.append(row(measure, each, **contrast.about))
     return estimates(rows, by=[*names, "condition"], outcomes=checked)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from skillcomp.contrast import Contrast, Units, between, case_table
 from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import DELTAS, Arm, Quantity, Sample, bounded_mean, bounded_means
 
@@ -218,6 +219,35 @@ def test_sittings_may_have_the_same_repeats_or_ids_and_copies_are_refused() -> N
     with pytest.raises(FrameError, match="different checks"):
         sc.deltas.contrast(lacking, between="agent")
     assert len(sc.deltas.contrast(lacking, between="agent", condition="skill")) == 1
+
+
+def test_groups_are_compared_within_the_strata_that_have_both() -> None:
+    passes = {("s", "near"): [0, 0, 0, 0], ("s", "far"): [1], ("t", "near"): [1], ("t", "far"): [0]}
+    passes |= {("u", "near"): [1, 1], ("s", None): [1]}
+    rows = [
+        {"skill": skill, "case_id": f"{kind}{i}", "condition": "skill", "grader": "g",
+         "transfer": kind, "passed": n > 0}
+        for (skill, kind), numbers in passes.items()
+        for i, n in enumerate(numbers)
+    ]  # fmt: skip
+    outcomes = sc.frames.check(pd.DataFrame(rows), "outcomes")
+    table = case_table(outcomes)
+    facts = outcomes[["skill", "case_id", "transfer"]]
+    units = Units.of(table.merge(facts, on=["skill", "case_id"]), [], facts=["transfer"])
+    contrast = Contrast({}, 0, {("skill",): 1.0})
+    gap = between(units, contrast, "transfer", ("near", "far"), strata=["skill"])
+    # weights 4 x 1 / 5 for skill s and 1 x 1 / 2 for skill t; u has no far case
+    near, far, difference = (interval.estimate for interval in gap.intervals)
+    assert near == pytest.approx(0.5 * 1 / 1.3)
+    assert far == pytest.approx(0.8 * 1 / 1.3)
+    assert difference == pytest.approx(far - near)
+    assert gap.sizes == [5, 2]
+    few = between(units, contrast, "transfer", ("near", "far"), strata=["skill"], least=3)
+    assert [interval.n for interval in few.intervals] == [5, 2, 7]
+    assert np.isnan([interval.estimate for interval in few.intervals]).all()
+    pooled = between(units, contrast, "transfer", ("near", "far"))
+    assert pooled.sizes == [7, 2]
+    assert pooled.intervals[0].estimate == pytest.approx(3 / 7)
 
 
 @pytest.mark.parametrize("name", ["level", "low", "row", "order", "member"])

@@ -103,7 +103,7 @@ def test_turning_the_groups_or_the_values_round_turns_the_gap() -> None:
 
 
 def test_levels_with_one_group_only_are_refused() -> None:
-    with pytest.raises(ValueError, match="cases of both groups"):
+    with pytest.raises(ValueError, match="weights must be above 0"):
         standardised_gap([0, 0, 0], [0, 1, 1], ["u", "u", "v"], [0, 1, 2])
 
 

@@ -263,5 +263,9 @@ def test_contrast_pairs_without_an_outcome_are_counted_and_bound_the_shares() ->
         "only_original_right": [0, 0],  # s/2 failed, and s/1, the twin of s/0, passed
     }
     note = rows.loc["both_right", "note"]
-    assert "2 of 4 pairs of attempts left out, without an outcome of one or both" in note
-    assert "in the worst case the share is 0.50 or 0.75" in note
+    assert "attempts missing: 2 of 4; in the worst case the rate is 0.50 or 0.75" in note
+    frame.loc[skill & frame["case_id"].isin(["s/5", "s/6"]), "passed"] = pd.NA
+    rows = sc.transfer.contrast(frame).set_index(["condition", "measure"]).loc["skill"]
+    assert rows["estimate"].isna().all() and rows["n"].eq(0).all()
+    why = "no contrast pair with outcomes of both members; attempts missing: 4 of 4"
+    assert rows["note"].str.startswith(why).all()

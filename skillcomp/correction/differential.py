@@ -20,9 +20,10 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
-from skillcomp.stats.results import HypothesisTest, Interval, join_notes
+from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
+_RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
 
 
@@ -99,15 +100,15 @@ def differential(
     for values, group in labelled_groups(made, ci_level):
         errors, units = group.errors, group.units
         for condition, own in errors.items():
-            key = {**values, "condition": condition}
-            rates = {"sensitivity": own.sensitivity, "specificity": own.specificity}
-            made_rows = [row(m, i) for m, i in (rates | {"youden": own.youden}).items()]
+            made_rows = [row(name, getattr(own, name)) for name in (*_RATES, "youden")]
             if condition != reference and reference in errors:
                 tests = differential_tests(units[condition], units[reference])
                 made_rows += _difference_rows(own, errors[reference], tests)
-            names_of_sides = [condition] if condition == reference else [condition, reference]
-            lost = lost_attempts(group.sides[n] for n in names_of_sides if n in group.sides)
-            rows += [r | key | {"note": join_notes(r["note"], lost)} for r in made_rows]
+            compared = dict.fromkeys([condition, reference])
+            lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
+            for each in made_rows:
+                note = join_notes(each["note"], lost)
+                rows.append(each | values | {"condition": condition, "note": note})
     return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
 
 
@@ -115,18 +116,15 @@ def _difference_rows(
     own: Errors, reference: Errors, tests: DifferentialTests
 ) -> list[dict[str, Any]]:
     rows = []
-    pairs: list[tuple[str, Interval, Interval, HypothesisTest]] = [
-        ("delta_sensitivity", own.sensitivity, reference.sensitivity, tests.sensitivity),
-        ("delta_specificity", own.specificity, reference.specificity, tests.specificity),
-    ]
-    adjusted = holm([test.p_value for *_, test in pairs])
-    for (measure, first, second, test), p_adjusted in zip(pairs, adjusted, strict=True):
-        change = first.minus(second)
+    by_rate = [getattr(tests, name) for name in _RATES]
+    adjusted = holm([test.p_value for test in by_rate])
+    for name, test, p_adjusted in zip(_RATES, by_rate, adjusted, strict=True):
+        change = getattr(own, name).minus(getattr(reference, name))
         change = replace(
             change,
             method=f"{change.method}; p by {test.method}; Holm over two",
             note=join_notes(change.note, test.note, NO_POWER),
             p_value=test.p_value,
         )
-        rows.append(row(measure, change) | {"p_adjusted": float(p_adjusted)})
+        rows.append(row(f"delta_{name}", change) | {"p_adjusted": float(p_adjusted)})
     return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]

@@ -413,14 +413,6 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
         yield dict(zip(names, key, strict=True)), rows
 
 
-def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield each condition of each group: the values of ``by`` and condition, then the rows."""
-    for values, group in groups(frame, by):
-        conditions = group["condition"].to_numpy(dtype=object)
-        for condition in ordered(conditions):
-            yield values | {"condition": condition}, group[conditions == condition]
-
-
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
     """Group rows by columns, in order of appearance; a missing value is a value of its own."""
     return frame.groupby(list(dict.fromkeys(names)), sort=False, dropna=False, observed=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,8 +37,7 @@ _LARGEST = 1_000_000  # A matrix of intercepts has at most this number of elemen
 _MANY_ROWS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class StandardisedGap:
+class StandardisedGap(NamedTuple):
     """Means of two groups and their difference.
 
     Attributes
@@ -92,7 +91,7 @@ def standardised_gap(
     Raises
     ------
     ValueError
-        If the lengths differ, a label is missing, or a level has cases of only one group.
+        If a label is missing, or a level has cases of only one group.
 
     Notes
     -----
@@ -111,24 +110,15 @@ def standardised_gap(
     >>> round(means.gap.estimate, 3)  # weights 1 and 1/2: (1 x 0.5 + 1/2 x 0.2) / (3/2)
     0.4
     """
-    x, group = np.asarray(values, dtype=float), np.asarray(second, dtype=float)
-    level, n_levels = cluster_codes(levels)
-    label, _ = cluster_codes(clusters)
-    if not len(x) == len(group) == len(level) == len(label):
-        sizes = f"{len(x)}, {len(group)}, {len(level)} and {len(label)}"
-        rule = "values, second, levels and clusters must have one entry per case"
-        raise ValueError(f"{rule}, found {sizes}.")
-    counts = [np.bincount(level, weights=w, minlength=n_levels) for w in (1 - group, group)]
-    if not n_levels or min(count.min() for count in counts) == 0:
-        raise ValueError("every level must have cases of both groups.")
-    size: Floats = np.bincount(level, minlength=n_levels).astype(np.float64)
-    share = counts[0] * counts[1] / size
-    share /= share.sum()
-    weight = np.where(group > 0, (share / counts[1])[level], (share / counts[0])[level])
+    x, group = np.asarray(values, dtype=float), np.asarray(second, dtype=bool)
+    level, label = (cluster_codes(codes)[0] for codes in (levels, clusters))
+    # a case counts as much as the share of the other group in its level, for example b / (a + b)
+    n_first, n_second = (np.bincount(level, side)[level] for side in (~group, group))
+    weight = np.where(group, n_first, n_second) / (n_first + n_second)
     how: dict[str, Any] = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
     samples = [
         Sample(x[side], label[side], weight[side], [arm.rows(side) for arm in arms])
-        for side in (group == 0, group > 0)
+        for side in (~group, group)
     ]
     first, other = bounded_means(samples, null=0.0, **how)
     gap = bounded_slope(x, group[:, None], level, label, arms=arms, **how)
