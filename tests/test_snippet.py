@@ -85,7 +85,7 @@ def test_every_analysis_gives_an_estimates_frame_that_keeps_the_contract(
         frame = typed[name]
         check(frame, "estimates")
         # a calibration tests nothing and may come without its p-values
-        optional = {"p_value", "p_adjusted"} if name == "cut" else set()
+        optional = {"p_value", "p_adjusted", "shown"} if name == "cut" else set()
         assert set(CONTRACTS["estimates"].columns) - optional <= set(frame.columns)
         assert frame["measure"].notna().all() and frame["method"].notna().all()
         known = frame[frame["estimate"].notna()]

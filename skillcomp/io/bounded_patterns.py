@@ -39,7 +39,6 @@ except (ImportError, ValueError, OSError):
     pass
 sys.path.insert(0, sys.argv[1])
 import regex
-from skillcomp.io.files import JsonObject
 try:
     job = json.load(sys.stdin)
     pattern = regex.compile(job["pattern"], job["flags"])
