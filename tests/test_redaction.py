@@ -244,6 +244,18 @@ def test_exports_and_pages_of_frames_with_a_key_have_none(tmp_path, key, monkeyp
     assert_no_key(tmp_path / "page")
 
 
+def test_a_key_where_a_page_folds_a_long_answer_is_on_no_page(tmp_path, key):
+    table = pd.DataFrame({"case": ["a", "b"] * 2, "condition": ["baseline"] * 2 + ["skill"] * 2})
+    table["passed"], table["answer"] = [0, 0, 1, 1], "x" * 1_490 + KEY + "y" * 2_000
+    roles = {"case": "case", "condition": "condition", "passed": "passed", "answer": "answer"}
+    own = sc.from_frame(table, skill=None, **roles)
+    assert KEY in own.attempts["answer"].iloc[0]
+    sc.report.build(own, tmp_path / "page", notebooks=False)
+    assert_no_key(tmp_path / "page")
+    pages = [data for file, data in all_files(tmp_path / "page").items() if b"yyyyyyy" in data]
+    assert pages and not any(KEY[:9].encode() in data for data in pages)
+
+
 class Echo(BaseAgent):
     """An agent of another package, which does not know of redaction."""
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from skillcomp.grading_rules import STRAIGHT_QUOTES, normalise_quote
+from skillcomp.io.redaction import redact
 from skillcomp.ngrams import Tokenizer, grams, intern
 from skillcomp.records import Skill
 
@@ -76,7 +77,7 @@ def text(value: Any) -> str | None:
     """Return a value as text to show, cut if it is too long; None if it is missing or blank."""
     if absent(value):
         return None
-    whole = str(value)
+    whole = redact(str(value))  # a key that is divided by marks or a fold is not recognised later
     if len(whole) > MOST:
         whole = f"{whole[:MOST]} … ({len(whole) - MOST:,} characters more)"
     return whole if whole.strip() else None
