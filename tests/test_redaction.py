@@ -244,6 +244,7 @@ def test_exports_and_pages_of_frames_with_a_key_have_none(tmp_path, key, monkeyp
     assert_no_key(tmp_path / "page")
 
 
+@pytest.mark.filterwarnings("ignore::skillcomp.frames.table_reader.FrameWarning")
 def test_a_key_where_a_page_folds_a_long_answer_is_on_no_page(tmp_path, key):
     table = pd.DataFrame({"case": ["a", "b"] * 2, "condition": ["baseline"] * 2 + ["skill"] * 2})
     table["passed"], table["answer"] = [0, 0, 1, 1], "x" * 1_490 + KEY + "y" * 2_000
