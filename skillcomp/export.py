@@ -100,7 +100,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
 def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame without secrets; in parquet they could not be replaced after encoding."""
     redacted = frame.copy()
-    redacted.columns = pd.Index(redacted_content(list(frame.columns)))
+    redacted.columns = pd.Index(redacted_content(list(frame.columns)), name=frame.columns.name)
     redacted.attrs = redacted_content(frame.attrs)
     for place, dtype in enumerate(frame.dtypes):
         if pd.api.types.is_numeric_dtype(dtype):
@@ -111,7 +111,9 @@ def _redacted_frame(frame: pd.DataFrame) -> pd.DataFrame:
             words = redacted_content(list(dtype.categories))
             if words != list(dtype.categories):
                 values = values.astype(object).map(redacted_content)
-                redacted.isetitem(place, pd.Categorical(values, list(dict.fromkeys(words))))
+                redacted.isetitem(
+                    place, pd.Categorical(values, list(dict.fromkeys(words)), dtype.ordered)
+                )
             continue
         # one call for the whole column is fast; most columns have no secret
         whole = "\n".join(map(str, values))

@@ -440,6 +440,9 @@ def test_a_key_that_other_escapes_separators_or_keys_resemble_is_replaced(secret
         ("postgres://me:p@ssword1234@db/x", "p@ssword1234"),
         ("http://me:pass/word1234@127.0.0.1/v1", "pass/word1234"),
         ("redis://:hunter2hunter2@[::1]:6379/0", "hunter2hunter2"),
+        ("postgres://u:pa?ss#word1234@h/db", "pa?ss#word1234"),
+        ("git+https://user:ghp_abcdefgh1234@github.com/org/repo.git@v1.0", "ghp_abcdefgh1234"),
+        ("mysql://u:secretpw1111@db1/x,mysql://u:secretpw2222@db2/y", "secretpw2222"),
     ],
 )
 def test_a_password_of_a_url_may_hold_an_at_sign_or_a_slash(url, password):
@@ -457,12 +460,26 @@ def test_a_password_of_a_url_may_hold_an_at_sign_or_a_slash(url, password):
         ["MY_PAT=hunter2hunter2"],
         ["--header=X-Api-Key: hunter2hunter2"],
         ["--header", "Authorization: Basic hunter2hunter2"],
+        ["-H", "X-Api-Key: hunter2hunter2V0=="],
+        ["--httpAuthorization=hunter2hunter2"],
     ],
 )
 def test_a_key_among_the_arguments_of_a_program_is_in_no_setting(tmp_path, arguments):
     agent = CliAgent([*script(tmp_path, "print('yes')"), *arguments])
     assert "hunter2" not in agent.settings
     assert agent.settings.count("a key") == 1
+
+
+def test_a_secret_that_is_not_utf_8_and_headers_that_are_none_break_nothing(monkeypatch):
+    monkeypatch.setitem(os.environb, b"A_KEY", b"caf\xe9-password-1")
+    assert redact_json(b'{"a": 1}') == b'{"a": 1}'
+    assert redact_bytes(b"it is caf\xe9-password-1") == b"it is caf\xe9-password-1"
+    OpenAIAgent("m", base_url="http://127.0.0.1:9/v1", options={"extra_headers": None})
+
+
+def test_the_name_of_a_session_is_no_secret(tmp_path):
+    agent = CliAgent([*script(tmp_path, "print('yes')"), "--session-name", "evaluation"])
+    assert "evaluation" in agent.settings
 
 
 def test_headers_of_a_call_are_secrets_although_the_call_succeeds():
@@ -498,10 +515,13 @@ def test_names_categories_and_arrays_of_a_table_are_exported_without_a_key(tmp_p
         {KEY: pd.Categorical(["a", "b"], ["a", "b", KEY]), "x": [b"1", KEY.encode()]}
     )
     frame["lists"] = pd.Series([np.array([KEY, "b"], object), None], dtype=object)
-    frame.attrs = {"made": KEY}
+    frame.attrs = {"made": KEY, 1: "x"}
+    nested = np.empty(2, object)
+    nested[:] = [["a"], [KEY]]  # an array of two lists, not of two rows
+    frame["same"] = pd.Series([nested, None], dtype=object)
     export.write({"mine": frame}, tmp_path)
     read = pd.read_parquet(tmp_path / "mine.parquet")
-    assert list(read) == [f"[{NAME}]", "x", "lists"]
+    assert list(read) == [f"[{NAME}]", "x", "lists", "same"]
     assert KEY not in str(
         [*read.iloc[:, 0].array.categories, *read["x"], *read["lists"], read.attrs]
     )

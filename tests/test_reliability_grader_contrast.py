@@ -143,6 +143,12 @@ def test_a_model_that_changed_under_its_name_differs_in_the_later_round() -> Non
     assert rows.loc["agreement_difference", "estimate"] == pytest.approx((1 - 12) / 30)
     assert rows.loc["agreement_difference", "ci_high"] < 0
     assert rows.loc["specificity_difference", "estimate"] == -1
+    # another grader with one round changes nothing
+    other = rounds[rounds["round"].eq(1)].assign(grader="other")
+    both = contrast(pd.concat([other, rounds]), gold(TRUTH), between="round", by=["grader"])
+    mine = both[both["grader"].eq("judge")].set_index("measure")
+    assert mine["estimate"].equals(rows["estimate"])
+    assert both.loc[both["grader"].eq("other"), "estimate"].isna().all()
     with pytest.raises(FrameError, match=r"only round: nothing to compare.* with a second round"):
         contrast(rounds[rounds["round"].eq(1)], gold(TRUTH), between="round")
 

@@ -35,11 +35,12 @@ _ORDINARY_NAME = re.compile(
 # Match secrets inside a value: the password of a URL (or a long user name without a password), the
 # token of a header, and the value of a field such as ``api_key=``.
 _INSIDE = re.compile(
-    # a raw password may contain @ and /; digits before a slash are a port
-    r"://[^/?#\s:@]*:(?!\d{1,5}/)([^\s?#]+)@[\w.\[-]|://([^/@\s:]{16,})@|\b(?:Bearer|Basic)\s+(\S+)"
+    r"://[^/@\s:]*:([^/@\s]+)@|://([^/@\s:]{16,})@|\b(?:Bearer|Basic)\s+(\S+)"
     r"|(?:^|[;?&\s])[\w.-]*(?:pass\w*|pwd|key|token|secret|session\w*)=([^;&\s]+)",
     re.IGNORECASE,
 )
+# A password may contain these characters without escapes; digits before a slash are a port.
+_RAW_PASSWORD = re.compile(r"://[^/?#\s:@]{0,999}:(?!\d{1,5}/)(\S{1,999})@[\w.\[-]")
 _MIN_SECRET = 8  # Minimum length of a secret; a shorter value, such as "true", is not hidden.
 _UNSAFE = re.compile(r"[^\w ().,-]")  # Characters that a placeholder must not contain.
 
@@ -200,7 +201,10 @@ class _Secrets:
         # a form of which little is left without separators, such as "1-2-3-4-5", keeps them
         self.plain: dict[bytes, str] = {}
         for secret, label in labels.items():
-            for form in (*_forms(secret), quote(secret, safe="").encode(), escape(secret).encode()):
+            encoded = secret.encode("utf-8", "surrogatepass")
+            in_url = quote(encoded, safe="").encode()
+            in_html = escape(secret).encode("utf-8", "surrogatepass")
+            for form in (*_forms(secret), in_url, in_html):
                 squeezed = _squeezed(form)
                 if len(squeezed) >= _MIN_SECRET:
                     forms.setdefault(squeezed, label)
@@ -363,7 +367,8 @@ def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 def secrets_inside(value: str) -> list[str]:
     """Return the secrets inside a value, such as the password of a URL."""
-    return [text for groups in _INSIDE.findall(value) for text in groups if text]
+    inside = [text for groups in _INSIDE.findall(value) for text in groups if text]
+    return [*inside, *_RAW_PASSWORD.findall(value)]
 
 
 @lru_cache(maxsize=1024)
@@ -441,13 +446,15 @@ def redacted_content(content: Any) -> Any:
     if isinstance(content, str):
         return redact(content)
     if isinstance(content, dict):
-        return {redact(key): redacted_content(value) for key, value in content.items()}
+        return {redacted_content(key): redacted_content(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return type(content)(redacted_content(entry) for entry in content)
     if isinstance(content, bytes):
         return redact_bytes(content)
-    if isinstance(content, np.ndarray):
-        return np.array(redacted_content(content.tolist()), content.dtype)
+    if isinstance(content, np.ndarray) and content.dtype.kind in "OSU":
+        redacted = np.empty(content.shape, object)
+        redacted.flat = [redacted_content(entry) for entry in content.flat]
+        return redacted
     return content
 
 

@@ -52,7 +52,7 @@ GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # a gap is between -2 and 2
 
 _WAYS = (-1.0, 1.0)  # Signs of the near delta and of the far delta in a gap.
 MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
-KNOWN = "the components are taken as known: no limits"
+KNOWN = "the variances are taken as known, so this number of cases or power has no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"

@@ -267,6 +267,8 @@ def paired_changes(
     the p-value is the larger of two: that of the interval, and that of a test that exchanges the
     graders within clusters.
     """
+    if not parts:
+        return []
     decided = [items.dropna(subset=_BOTH) for _, items in parts]
     samples, by_name = zip(*[sample_of_checks(both, _SIDES) for both in decided], strict=True)
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}

@@ -71,6 +71,7 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # them, claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
+_SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
@@ -500,19 +501,26 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
-        if sign and is_secret_name(name.lstrip("-")):
+        for text in (argument, value):
+            header = _HEADER.fullmatch(text)
+            if header and is_secret_name(header[1]):
+                add(header[2], f"{header[1]}, a key")
+        if sign and _is_secret_flag(name) and not _HEADER.match(argument):
             add(value, f"{name.lstrip('-')}, a key")
-        elif is_secret_name(before.lstrip("-")) and before.startswith("-") and "=" not in before:
+        elif _is_secret_flag(before) and before.startswith("-") and "=" not in before:
             add(argument, f"{before.lstrip('-')}, a key")
-        header = _HEADER.fullmatch(value if sign else argument)
-        if header and is_secret_name(header[1]):
-            add(header[2], f"{header[1]}, a key")
         for secret in secrets_inside(argument):
             add(secret, "a key")
         for key in _KEY_LIKE.findall(argument):
             if not (_HASH.fullmatch(key) and _OF_HASH.search(f"{before} {argument}")):
                 add(key, "a key")
     return secrets
+
+
+def _is_secret_flag(name: str) -> bool:
+    """Return whether an option has a secret; that of a session is rather its name."""
+    ordinary = "session" in name.lower()
+    return bool(_SECRET_FLAG.search(name)) or (not ordinary and is_secret_name(name.lstrip("-")))
 
 
 def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str, Any]:

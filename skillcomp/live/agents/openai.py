@@ -102,7 +102,8 @@ class OpenAIAgent(ServiceAgent):
         if client is None:
             # the user chose the name of the variable, which need not be that of a secret
             self._key_placeholder = f"{key_env}, a key"
-        hide({name: str(text) for name, text in (options or {}).get("extra_headers", {}).items()})
+        headers = (options or {}).get("extra_headers") or {}
+        hide({name: str(text) for name, text in dict(headers).items()})
         self._fixed: JsonObject = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort

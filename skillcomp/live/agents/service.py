@@ -304,7 +304,7 @@ class ServiceAgent(BaseAgent):
             key = getattr(client, name, None)
             if isinstance(key, str) and key != NO_KEY:
                 hide({placeholder: key})
-        headers = getattr(client, "_custom_headers", {})
+        headers = getattr(client, "_custom_headers", None) or {}
         hide({name: value for name, value in headers.items() if isinstance(value, str)})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
