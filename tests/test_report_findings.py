@@ -391,8 +391,8 @@ def test_cases_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> No
     corrected = {"verdict": "undetermined", "estimator": "ppi", "estimate": -0.29}
     assert sentences_on(findings(decided(**corrected), needed=rows), "limits").startswith(
         "tea: if the change is as estimated (−29 points), by the grader alone, 26 cases would show "
-        "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats. A change observed "
-        "can be too small or too large by chance"
+        "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats. A number of cases "
+        "that rests on the change observed can be too small or too large by chance."
     )
     text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
     assert text.startswith("tea: if the change is as observed (−29 points), 26 cases would show")

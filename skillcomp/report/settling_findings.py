@@ -15,8 +15,8 @@ _FEW = 4
 _MORE_THAN = "more than "  # start of the note if a number of cases is too large to be computed
 FIXED_IN_ADVANCE = (
     "A number of cases that rests on the change observed can be too small or too large by chance. "
-    "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in 14 % of null "
-    "studies, not 5 %."
+    "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in "
+    "14 % of null studies, not 5 %."
 )
 
 
