@@ -525,6 +525,7 @@ def test_names_categories_and_arrays_of_a_table_are_exported_without_a_key(tmp_p
     assert KEY not in str(
         [*read.iloc[:, 0].array.categories, *read["x"], *read["lists"], read.attrs]
     )
+    assert [list(entry) for entry in read["same"].iloc[0]] == [["a"], [f"[{NAME}]"]]
     assert_no_key(tmp_path)
 
 

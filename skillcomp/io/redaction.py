@@ -453,7 +453,8 @@ def redacted_content(content: Any) -> Any:
         return redact_bytes(content)
     if isinstance(content, np.ndarray) and content.dtype.kind in "OSU":
         redacted = np.empty(content.shape, object)
-        redacted.flat = [redacted_content(entry) for entry in content.flat]
+        for place, entry in np.ndenumerate(content):
+            redacted[place] = redacted_content(entry)
         return redacted
     return content
 
