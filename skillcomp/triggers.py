@@ -31,6 +31,7 @@ from skillcomp.frames.estimates import (
     ordered,
     prepared,
     row,
+    sorted_by,
 )
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.stats.bounded import RATES, bounded_means
@@ -345,8 +346,7 @@ def compare(
     conditions = ordered(checked["condition"])
     require_known("triggers.compare: reference: found", reference, conditions)
     # the groups of `by` in alphabetical order
-    checked = checked.sort_values(names, kind="stable")
-    table = _prompts_by_measure(checked, names, without=("precision", "f1"))
+    table = _prompts_by_measure(sorted_by(checked, names), names, without=("precision", "f1"))
     table["measure"] = "delta_" + table["measure"]
     units = Units.of(
         table,

@@ -602,3 +602,47 @@ def test_agents_that_always_answer_differently_are_no_mixed_outcomes() -> None:
     )
     assert averaged["ci_high"] == pytest.approx(bounded["ci_high"], abs=1e-9)
     assert averaged["ci_high"] > 0.14
+
+
+def tagged_outcomes() -> pd.DataFrame:
+    """Outcomes of two dimensions, the second first, and of cases without a dimension."""
+    frame = outcomes([[False]] * 12, [[True]] * 8 + [[False]] * 4)
+    number = frame["case_id"].str.removeprefix("s/").astype(int)
+    tags = np.select([number < 5, number < 10], ["C2", "C1"], "none")
+    return frame.assign(comprehension_dimension=pd.Series(tags, dtype="str").replace("none", pd.NA))
+
+
+def test_cases_without_a_dimension_change_no_delta_of_a_dimension() -> None:
+    by, frame = ["comprehension_dimension"], tagged_outcomes()
+    rows = sc.deltas.paired(frame, by=by)
+    assert rows["comprehension_dimension"].tolist() == ["C1", "C2"]
+    known = sc.deltas.paired(frame[frame["comprehension_dimension"].notna()], by=by)
+    pd.testing.assert_frame_equal(rows, known)
+
+
+def test_verdicts_by_dimension_keep_their_rows_and_their_order() -> None:
+    by, frame = ["comprehension_dimension"], tagged_outcomes()
+    judged = sc.skillverdicts.decide(frame, by=by)
+    assert judged["comprehension_dimension"].isna().sum() == 1
+    for values, row in judged.set_index("comprehension_dimension").iterrows():
+        own = frame["comprehension_dimension"]
+        part = frame[own.isna() if pd.isna(values) else own.eq(values)]
+        assert row["estimate"] == one(sc.deltas.paired(part))["estimate"]
+
+
+def test_passes_in_own_words_by_dimension_are_shown_by_their_own_interval() -> None:
+    frame = tagged_outcomes()
+    frame["passed_own_words"] = frame["passed"].mask(frame["case_id"].isin(["s/0", "s/6", "s/7"]))
+    rows = sc.deltas.paired(frame, by=["comprehension_dimension"], value="passed_own_words")
+    assert (rows["p_adjusted"] >= rows["p_value"]).all()
+    assert not (rows["shown"] & rows["ci_low"].le(0) & rows["ci_high"].ge(0)).any()
+
+
+def test_groups_of_an_amount_may_mix_text_and_numbers() -> None:
+    frame = outcomes([[True]] * 4, [[True]] * 4)
+    frame = frame.assign(score=np.arange(8.0), tag=[1, "one", None, 2] * 2)
+    rows = sc.deltas.paired(frame, by="tag", value="score")
+    assert rows["tag"].isna().tolist() == [True, False, False, False]
+    assert rows["tag"].tolist()[1:] == [1, 2, "one"]
+    with pytest.raises(FrameError, match="_level"):
+        sc.deltas.rates(frame.assign(_level="x"), by="_level")

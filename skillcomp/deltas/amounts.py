@@ -29,6 +29,7 @@ from skillcomp.frames.estimates import (
     refuse_different_checks,
     require_reference,
     row,
+    sorted_by,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
@@ -71,8 +72,7 @@ def amount_rows(
     level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
     table = table.assign(_level=level, _n=n, _size=table["size"])
     # the groups of `by` in alphabetical order
-    table = table.sort_values(names, kind="stable", na_position="first")
-    units = Units.of(table, names, average=average, value="level")
+    units = Units.of(sorted_by(table, names), names, average=average, value="level")
     return [
         each
         for contrast in contrasts_with(units, reference)

@@ -203,6 +203,33 @@ def paired(
     >>> row["condition"], round(float(row["estimate"]), 3), int(row["n"])
     ('skill', 0.667, 12)
     """
+    names = listed(by)
+    how: dict[str, Any] = {"value": value, "reference": reference, "cluster": cluster}
+    how |= {"average": average, "weight": weight, "limit": limit}
+    how |= {"ci_level": ci_level, "interval": interval}
+    if _DIMENSION not in names:
+        return unadjusted_deltas(outcomes, attempts, by=names, **how)
+    require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
+    tagged = outcomes[outcomes[_DIMENSION].notna()]
+    result = unadjusted_deltas(tagged, attempts, by=names, **how)
+    return _adjusted_for_dimensions(result, names)
+
+
+def unadjusted_deltas(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame | None = None,
+    *,
+    by: By = (),
+    value: AnyValue | Sequence[AnyValue] = "passed",
+    reference: str = "baseline",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    limit: float | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate deltas as :func:`paired` does, in the order of the groups, without adjusted p."""
     names, levels = listed(by), listed(average)
     how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": levels}
     rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
@@ -212,7 +239,7 @@ def paired(
     if limit is not None and value not in AMOUNTS:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        estimate = partial(paired, by=names, weight=weight, **how, **rules)
+        estimate = partial(unadjusted_deltas, by=names, weight=weight, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
     how["value"] = value
     if value in AMOUNTS:
@@ -230,13 +257,11 @@ def paired(
             outcomes=outcomes,
             reference=reference,
         )
-    result = with_method(result, cluster, weight)
-    return _adjusted_for_dimensions(result, names) if _DIMENSION in names else result
+    return with_method(result, cluster, weight)
 
 
 def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Add p-values that are adjusted for the number of dimensions, which are sorted."""
-    deltas = deltas[deltas[_DIMENSION].notna()]
     family = list(dimension_family(deltas[_DIMENSION]))
     keys = [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
     parts = [deltas]
@@ -341,7 +366,7 @@ def _rows_of_values(
                     f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
                     f"sc.deltas.paired(outcomes, attempts, value={values})."
                 )
-        parts.append(paired(frame, value=value, **own))
+        parts.append(unadjusted_deltas(frame, value=value, **own))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -25,6 +25,8 @@ RESERVED = frozenset(
         *CONTRACTS["estimates"].columns,
         *("cluster", "cluster_by_name", "n_passed", "share", "rate", "reference_rate"),
         *("size", "absent", "n_shares", "case", "gold", "n_gold", "settled_by"),
+        *("_level", "_mixed", "_fewest", "_n_checks", "_n", "_size", "_low", "_high", "_absent"),
+        *("_row", "_member", "_n_members", "_answered", "_weight", "_order"),
     ]
 )
 GRADER = ("grader", "grader_version", "round")
@@ -416,6 +418,15 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
     """Group rows by columns, in order of appearance; a missing value is a value of its own."""
     return frame.groupby(list(dict.fromkeys(names)), sort=False, dropna=False, observed=True)
+
+
+def sorted_by(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Sort the rows by the values of columns; missing values come first, numbers before text."""
+
+    def codes(values: pd.Series) -> pd.Series:
+        return pd.Series(pd.factorize(values.astype(object), sort=True)[0], values.index)
+
+    return frame.sort_values(list(by), kind="stable", key=codes) if by else frame
 
 
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MISSING, missing_note
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired, paired_units
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired_units, unadjusted_deltas
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
@@ -138,7 +138,7 @@ def compare(
         "average": levels,
     }
     units, contrasts = paired_units(outcomes, **how, weight=None, what=WHAT)
-    rows = paired(outcomes, **how, ci_level=ci_level, interval=interval)
+    rows = unadjusted_deltas(outcomes, **how, ci_level=ci_level, interval=interval)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
     columns = [name for name in (*names, *levels) if name in attempts.columns]
@@ -193,7 +193,7 @@ def _with_savings(
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None
-        table = paired(attempts, **how | {"value": name}, limit=bound)
+        table = unadjusted_deltas(attempts, **how | {"value": name}, limit=bound)
         delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
         # adding 0.0 turns -0.0 into 0.0
         columns = delta[keys].assign(**{f"saved_{name}": -delta["estimate"] + 0.0})

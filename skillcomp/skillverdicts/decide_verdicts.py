@@ -11,7 +11,12 @@ import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired, paired_units
+from skillcomp.deltas.paired_deltas import (
+    DELTA_COLUMNS,
+    contrast_rows,
+    paired_units,
+    unadjusted_deltas,
+)
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -336,7 +341,7 @@ def _over_placebo(
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
-    over = paired(outcomes, reference=PLACEBO, **how)
+    over = unadjusted_deltas(outcomes, reference=PLACEBO, **how)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
