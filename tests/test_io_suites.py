@@ -259,7 +259,13 @@ _JSON = st.recursive(
 def test_cases_of_any_json_are_read_leniently_and_never_crash(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("any") / "tide.json"
     file.write_text(json.dumps({"skill_name": "tide", "evals": rows}))
-    suite = read_suite(file)
+    try:
+        suite = read_suite(file)
+    except SuiteError as error:
+        # the only reason: an id that no file may have, such as a control character
+        assert str(error).startswith(f"{file}: ids become names of files")
+        assert any(isinstance(row.get("id"), str) for row in rows)
+        return
     assert len(suite.cases) == len(rows)
     clean = not suite.problems
     if clean:

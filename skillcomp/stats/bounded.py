@@ -27,6 +27,7 @@ from skillcomp.stats.clusters import (
     Clusters,
     complete_values,
     heavy_note,
+    satterthwaite,
 )
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
@@ -743,8 +744,8 @@ def _read_sample(
     heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
+    se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
-    se, df = _cr2_of_means(means - estimate, sizes / sizes.sum())
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -960,14 +961,15 @@ def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> C
     return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
 
 
-def _cr2_of_means(residual: Floats, share: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean; NaN without spread."""
-    if len(share) < 2:
+def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
+    """Return CR2 standard error and Satterthwaite df of a mean, from sums over clusters."""
+    if len(sizes) < 2:
         return math.nan, math.nan
-    variance, df = cr2_of_counts(residual, share, 1.0)
+    share = sizes / sizes.sum()
+    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
     if variance <= ZERO_VARIANCE:
         return math.nan, math.nan
-    return math.sqrt(variance), float(df)
+    return math.sqrt(variance), satterthwaite(share)
 
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:

@@ -234,7 +234,7 @@ def _cluster_factors(
     rest = 1.0 - values
     # If one cluster alone determines a coefficient, an eigenvalue of (I - Gram matrix) is 0, and
     # the inverse does not exist. The pseudo-inverse has an eigenvalue of 0 instead.
-    adjust = np.where(rest > 1e-10, 1.0 / np.sqrt(np.maximum(rest, 1e-10)), 0.0)
+    adjust = np.where(rest > 1e-10, np.maximum(rest, 1e-10) ** -0.5, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
