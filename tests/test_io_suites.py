@@ -264,7 +264,6 @@ def test_cases_of_any_json_are_read_leniently_and_never_crash(tmp_path_factory, 
     except SuiteError as error:
         # the only reason: an id that no file may have, such as a control character
         assert str(error).startswith(f"{file}: ids become names of files")
-        assert any(isinstance(row.get("id"), str) for row in rows)
         return
     assert len(suite.cases) == len(rows)
     clean = not suite.problems
