@@ -232,10 +232,6 @@ def _with_check_sets(
     graded = list(dict.fromkeys([*GRADER, *inside]))
     code, first = group_codes(rows, list(dict.fromkeys([*_PLACE, *graded])))
     keys = rows.take(first).reset_index(drop=True)
-    checks_of_case = grouped(rows, [*CASE, *graded])["check_id"]
-    rows = rows.assign(n_checks=checks_of_case.transform("nunique"))
-    if np.array_equal(rows["n_checks"], np.bincount(code)[code]):
-        return rows, keys.assign(note="")  # every attempt has a row for every check
     sets = check_sets(
         rows,
         code,

@@ -223,6 +223,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     require_frame(frame, f"{kind} frame")
     problems: list[str] = []
     columns: dict[str, Any] = {}
+    absent: dict[str, Any] = {}  # missing values, by dtype
     source = frame.reset_index(drop=True)
     for name, dtype in contract.columns.items():
         if name in source.columns:
@@ -233,7 +234,9 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
             continue
         problems += _problems_of_absent_column(name, source, contract)
         if name not in contract.required:
-            columns[name] = pd.Series(None, index=source.index, dtype=dtype).array
+            if dtype not in absent:
+                absent[dtype] = pd.Series(None, index=source.index, dtype=dtype).array
+            columns[name] = absent[dtype].copy()
     present = {name: values for name, values in columns.items() if name in source.columns}
     problems += _problems_of_values(present, contract)
     problems += _problems_of_keys(columns, contract)
@@ -318,10 +321,7 @@ def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterato
     keys, otherwise = list(contract.unique), list(contract.otherwise)
     if not keys or not {*keys} <= {*columns}:
         return
-    ids = pd.Series(columns[keys[0]])
-    if ids.is_unique:
-        return
-    without_id = ids.isna()
+    without_id = pd.isna(columns[keys[0]])
     rows = pd.DataFrame({name: columns[name] for name in keys})[~without_id]
     yield from _problem_of_equal_rows(rows, "key ({}): {} rows share a key")
     if without_id.any() and otherwise and {*otherwise} <= {*columns}:

@@ -4,16 +4,15 @@ If a check has no row for an attempt, there are three possible reasons. The grad
 about this check under the condition, the grader stopped before the check, or the row was lost. The
 other attempts that the same grader version graded show which reason applies.
 
-The code works with arrays of integers that have one entry per row, outcome, cell, pair or slot. A
-cell is a case under one condition, graded by one grader version. A pair is a check of a case,
-graded by one grader version. A slot is a pair under one condition.
+A slot is a check of a case under one condition, graded by one grader version. The tables here have
+one row per verdict (``found``), per outcome (``each``) or per slot (``slots``); ``version`` is the
+number of a grader version and round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,6 +48,11 @@ _MIN_DIFFERENT = 3
 _MIXED = 0.01
 _SHOWN = 3  # A note names at most this many checks.
 
+_CASE = ["version", "case"]
+_CELL = [*_CASE, "condition"]  # An outcome belongs to the cell of its case and condition.
+_PAIR = [*_CASE, "check"]
+_SLOT = [*_CELL, "check"]
+
 
 @dataclass(frozen=True)
 class CheckSets:
@@ -60,76 +64,11 @@ class CheckSets:
     different conditions of the case; and ``note``, a text.
     """
 
-    counted: Bools
-    n_checks: Ints
-    stopped: Bools
-    differ: Bools
+    counted: Any
+    n_checks: Any
+    stopped: Any
+    differ: Any
     note: Any
-
-
-class _Cells:
-    """The cells of a study, their slots, and which of the slots have rows."""
-
-    def __init__(
-        self, check: Ints, outcome: Ints, group: Ints, case: Ints, condition: Ints
-    ) -> None:
-        self.cell, first = dense_codes(group, case, condition)
-        self.group, self.condition = group[first], condition[first]
-        self.side = dense_codes(self.group, self.condition)[0]
-        graded, first_graded = dense_codes(group, case)
-        self.graded = graded[first]
-        row_pair, first_row = dense_codes(graded[outcome], check)
-        self.pair_check, self.pair_group = check[first_row], group[outcome][first_row]
-        self.pair_graded = graded[outcome][first_row]
-        # number the pairs within each case, to find the place of a slot within its cell
-        self.n_pairs = np.bincount(self.pair_graded, minlength=len(first_graded))
-        order = np.argsort(self.pair_graded, kind="stable")
-        start = np.cumsum(self.n_pairs) - self.n_pairs
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order)) - start[self.pair_graded[order]]
-        n_slots = self.n_pairs[self.graded]
-        offset = np.cumsum(n_slots) - n_slots
-        self.slot_cell = np.repeat(np.arange(len(first)), n_slots)
-        place = np.arange(len(self.slot_cell)) - offset[self.slot_cell]
-        self.slot_pair = order[start[self.graded][self.slot_cell] + place]
-        self.row_slot = offset[self.cell[outcome]] + rank[row_pair]
-        self.has_rows = np.bincount(self.row_slot, minlength=len(self.slot_cell)) > 0
-
-    def slots_with(self, outcomes: Bools) -> Bools:
-        """Return for each slot whether ``outcomes`` selects an outcome of its cell."""
-        cells = np.bincount(self.cell[outcomes], minlength=len(self.group)) > 0
-        return np.asarray(cells[self.slot_cell])
-
-    def count_by_pair(self, slots: Bools) -> Ints:
-        """Return, for each pair, the number of its slots that are selected by ``slots``."""
-        return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
-
-    def count_by_outcome(self, slots: Bools) -> Ints:
-        """Return, for each outcome, the number of slots of its cell selected by ``slots``."""
-        return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
-
-
-@dataclass(frozen=True)
-class _Absences:
-    """The reasons why slots have no rows.
-
-    - ``never``, one entry per slot: in no case was the grader asked about this check under the
-      condition.
-    - ``stopped``, per outcome: the grader stopped at the first fail.
-    - ``asked``, per slot: there are rows, or the grader stopped before the check.
-    - ``differ``, per pair: the grader was asked about the check under only some conditions of the
-      case.
-    - ``designed``, per pair: ``differ`` is True, and no slot of the pair is True in ``never``.
-    - ``stops``, per grader version and round: the grader certainly stops at the first fail, overall
-      or under one condition.
-    """
-
-    never: Bools
-    stopped: Bools
-    asked: Bools
-    designed: Bools
-    differ: Bools
-    stops: Bools
 
 
 def check_sets(
@@ -167,137 +106,160 @@ def check_sets(
     """
     require_known(f"{what}: checks: found", checks, get_args(Checks))
     shared = checks == "shared"
-    check, names = pd.factorize(rows["check_id"])
-    condition, conditions = pd.factorize(keys["condition"])
-    cells = _Cells(check, outcome, group, group_codes(keys, CASE)[0], condition)
-    n_rows, n_failed = _count_by_outcome(outcome, failed, len(keys))
-    # number of checks of the suite that have no row for the case under any condition
-    n_unlisted = np.maximum(n_listed - cells.n_pairs[cells.graded][cells.cell], 0).astype(np.int64)
-    absences = _explain_absences(cells, n_unlisted, n_rows, n_failed)
-    counts = ~absences.never & (absences.asked | ~absences.designed[cells.slot_pair])
+    case = dense_codes(group, group_codes(keys, CASE)[0])[0]
+    n_rows = np.bincount(outcome, minlength=len(keys))
+    # number of checks with a row for the case, whatever the condition
+    _, first = dense_codes(case[outcome], pd.factorize(rows["check_id"])[0])
+    n_pairs = np.bincount(case[outcome[first]])[case]
+    if (n_rows == n_pairs).all() and (n_listed <= n_pairs).all():  # no row is absent
+        nothing = np.zeros(len(keys), dtype=bool)
+        return CheckSets(np.ones(len(rows), dtype=bool), n_pairs, nothing, nothing, "")
+    each = keys[["skill", "condition"]].assign(version=group, case=case, n_rows=n_rows)
+    each["n_failed"] = np.bincount(outcome[failed], minlength=len(keys))
+    each["n_unlisted"] = np.maximum(n_listed - n_pairs, 0).astype(np.int64)
+    found = each.take(outcome).assign(check=rows["check_id"].array, failed=failed, outcome=outcome)
+    slots = each[_CELL].drop_duplicates().merge(found[_PAIR].drop_duplicates(), on=_CASE)
+    each, slots = _explained(each, slots.assign(has_rows=_count(found, _SLOT, slots) > 0))
     if shared:
-        _refuse_stopping(cells, absences, what)
-        counts, n_unlisted = (cells.count_by_pair(~absences.asked) == 0)[cells.slot_pair], 0
-    counted = counts[cells.row_slot]
-    n_checks = cells.count_by_outcome(counts) + n_unlisted
-    n_rows, n_failed = _count_by_outcome(outcome[counted], failed[counted], len(keys))
-    stopped = absences.stopped & (n_failed > 0)
-    lacking = (n_rows < n_checks) & ~stopped
+        _refuse_stopping(each, slots, what)
+        counts = ~(~slots["asked"]).groupby([slots[name] for name in _PAIR]).transform("any")
+        each["n_unlisted"] = 0
+    else:
+        counts = ~slots["never"] & (slots["asked"] | ~slots["designed"])
+    counted = _count(slots[counts], _SLOT, found) > 0
+    seen = found[counted].groupby("outcome")["failed"].agg(["size", "sum"])
+    each[["n_rows", "n_failed"]] = seen.reindex(each.index, fill_value=0)
+    each["n_checks"] = _count(slots[counts], _CELL, each) + each["n_unlisted"]
+    stopped = each["stopped"] & each["n_failed"].gt(0)
+    lacking = each["n_rows"].lt(each["n_checks"]) & ~stopped
     if shared:
-        _refuse_mixed(absences.stopped & lacking & (n_rows > 0), group, what)
-    differ = np.bincount(cells.pair_graded, absences.differ, len(cells.n_pairs)) > 0
-    differ = differ[cells.graded][cells.cell] & (not shared)
-    place = keys["condition"].to_numpy(dtype=object)
-    skill = dense_codes(group, pd.factorize(keys["skill"])[0])[0]
-    names_of = keys["skill"].to_numpy(dtype=object) if keys["skill"].nunique() > 1 else None
-    note = np.full(len(keys), "", dtype=object)
-    texts = {
-        "the grader stopped at the first fail in {}, which count as failed": stopped,
-        "a check has no row in {}, which have no outcome": lacking & (n_checks > 0),
-    }
-    for text, which in texts.items():
-        _add_note(note, skill, which, partial(_with_counts, text, place, names_of))
-    slots = ~absences.asked & (shared | absences.differ[cells.slot_pair])
+        _refuse_mixed(each["stopped"] & lacking & each["n_rows"].gt(0), each, what)
+    differ = (_count(slots[slots["differ"]], _CASE, each) > 0) & (not shared)
+    note = pd.Series("", each.index, dtype="str")
+    several = each["skill"].nunique() > 1
 
-    def in_words(at: Bools) -> str:
-        n_dropped = len(np.unique(cells.graded[cells.cell[at & (n_checks == 0)]]))
-        text = _checks_in_words(cells, slots & cells.slots_with(at), names, conditions)
-        if not shared:
-            return f"{DIFFERENT_CHECKS}{_of_skill(names_of, at)}: {text}"
-        dropped = f", and {plural(n_dropped, 'case')} without a shared check" if n_dropped else ""
-        return f"left out{_of_skill(names_of, at)}: {text}{dropped}"
+    def add_note(which: pd.Series, sentence: Callable[[pd.DataFrame, str], str]) -> None:
+        for (_, skill), part in each[which].groupby(["version", "skill"]):
+            text = sentence(part, f" of {skill}" if several else "")
+            note[part.index] = [join_notes(before, text) for before in note[part.index]]
 
+    add_note(
+        stopped,
+        lambda part, skill: (
+            f"the grader stopped at the first fail in {_attempts(part, skill)}, which count as "
+            "failed"
+        ),
+    )
+    add_note(
+        lacking & each["n_checks"].gt(0),
+        lambda part, skill: (
+            f"a check has no row in {_attempts(part, skill)}, which have no outcome"
+        ),
+    )
+    absent = slots[~slots["asked"] & (shared | slots["differ"])]
     which = differ
     if shared:
-        lacking_cells = np.isin(cells.cell, cells.slot_cell[slots])
-        which = np.isin(skill, skill[lacking_cells])
-    _add_note(note, skill, which, in_words)
-    return CheckSets(counted, n_checks, stopped, differ, pd.array(note, dtype="str"))
+        has_absent = pd.Series(_count(absent, _CELL, each) > 0, each.index)
+        which = has_absent.groupby([each["version"], each["skill"]]).transform("any")
+
+    def in_words(part: pd.DataFrame, skill: str) -> str:
+        text = _checks_in_words(absent[_count(part, _CELL, absent) > 0])
+        if not shared:
+            return f"{DIFFERENT_CHECKS}{skill}: {text}"
+        n = len(part[part["n_checks"].eq(0)].drop_duplicates(_CASE))
+        dropped = f", and {plural(n, 'case')} without a shared check" if n else ""
+        return f"left out{skill}: {text}{dropped}"
+
+    add_note(which, in_words)
+    arrays = (of.to_numpy() for of in (each["n_checks"], stopped, differ))
+    return CheckSets(counted.to_numpy(), *arrays, note.array)
 
 
-def _count_by_outcome(outcome: Ints, failed: Bools, n: int) -> tuple[Ints, Ints]:
-    """Count the rows and the failed rows of each outcome."""
-    return np.bincount(outcome, minlength=n), np.bincount(outcome[failed], minlength=n)
+def _count(rows: pd.DataFrame, keys: Sequence[str], of: pd.DataFrame) -> pd.Series:
+    """Return, for each row of ``of``, the number of ``rows`` with the same values in ``keys``."""
+    counts = rows.groupby(list(keys)).size().rename("number")
+    return of[list(keys)].join(counts, on=list(keys))["number"].fillna(0).astype("int64")
 
 
-def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: Ints) -> _Absences:
-    """Find out, for each grader version, why slots have no rows."""
-    group, side = cells.group[cells.cell], cells.side[cells.cell]
-    never = _never_asked(cells, n_failed == 0)
-    lacking = cells.count_by_outcome(~never) + n_unlisted > n_rows
-    stops, n_stopped = _stops_at_fail(group, side, lacking, n_failed)
-    stops_there, n_there = _stops_at_fail(side, side, lacking, n_failed)
-    stopped = stops[group] & lacking & (n_failed > 0)
-    asked = cells.has_rows | (cells.slots_with(stopped) & ~never)
-    has_never = cells.count_by_pair(never) > 0
-    partly = (cells.count_by_pair(~asked) > 0) & ~has_never
-    n_partly = np.bincount(cells.pair_group, partly)
-    n_pairs = np.bincount(cells.pair_group, cells.count_by_pair(np.full(len(asked), True)) > 1)
-    design = (n_partly >= _MIN_DIFFERENT) & (n_partly > _FEW_LOST * n_pairs)
-    designed = partly & design[cells.pair_group]
-    sure = (stops & (n_stopped >= _MIN_STOPPED))[group]
-    sure |= (stops_there & (n_there >= _MIN_STOPPED))[side]
-    stops = np.bincount(group, sure) > 0
-    return _Absences(never, stopped, asked, designed, designed | has_never, stops)
+def _explained(each: pd.DataFrame, slots: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Find out, for each grader version, why slots have no rows.
 
+    Columns are added to the slots:
 
-def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
-    """Return, for each slot, whether the grader was never asked about the slot's check.
+    - ``never``: in no case was the grader asked about this check under the condition.
+    - ``asked``: there are rows, or the grader stopped before the check.
+    - ``designed``: the grader was asked about the check under only some conditions of the case, and
+      no slot of the check and case is True in ``never``.
+    - ``differ``: the same, or a slot of the check and case is True in ``never``.
 
-    Never means in no case under the condition of the slot.
+    Columns are added to the outcomes: ``stopped``, whether the grader stopped at the first fail,
+    and ``sure``, whether it certainly stops there, overall or under the condition.
     """
-    check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
-    place, first = dense_codes(cells.side[cell], check)
-    n_rows = np.bincount(place, cells.has_rows)
-    n_unfailed = np.bincount(place, cells.slots_with(unfailed))
-    pairs = dense_codes(cells.pair_group, cells.pair_check)[0]
-    n_cases = np.bincount(pairs)[pairs]
-    common = np.zeros(len(first), dtype=bool)
-    common[place] = (n_cases >= _FEW_CASES)[cells.slot_pair]
-    return np.asarray(((n_rows == 0) & (n_unfailed > 0) & common)[place])
+    slots["clean"] = _count(each[each["n_failed"].eq(0)], _CELL, slots) > 0
+    by_check = slots.groupby(["version", "condition", "check"])
+    common = slots.groupby(["version", "check"])["case"].transform("nunique").ge(_FEW_CASES)
+    has_rows, clean = (by_check[name].transform("any") for name in ("has_rows", "clean"))
+    slots["never"] = ~has_rows & clean & common
+    n_asked = _count(slots[~slots["never"]], _CELL, each) + each["n_unlisted"]
+    each["lacking"] = n_asked > each["n_rows"]
+    stops, sure = _stops_at_fail(each, ["version"])
+    each["stopped"] = stops & each["lacking"] & each["n_failed"].gt(0)
+    each["sure"] = sure | _stops_at_fail(each, ["version", "condition"])[1]
+    after_fail = (_count(each[each["stopped"]], _CELL, slots) > 0) & ~slots["never"]
+    slots["asked"] = slots["has_rows"] | after_fail
+    pair = slots.assign(absent=~slots["asked"]).groupby(_PAIR)
+    has_never = pair["never"].transform("any")
+    partly = pair["absent"].transform("any") & ~has_never
+    first, several = ~slots.duplicated(_PAIR), slots.duplicated(_PAIR, keep=False)
+    n_partly, n_several = (
+        _count(slots[first & which], ["version"], slots) for which in (partly, several)
+    )
+    design = n_partly.ge(_MIN_DIFFERENT) & n_partly.gt(_FEW_LOST * n_several)
+    slots["designed"] = partly & design
+    slots["differ"] = slots["designed"] | has_never
+    return each, slots
 
 
-def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tuple[Bools, Ints]:
-    """Return whether the grader stops at the first fail, and the number of attempts that show it.
+def _stops_at_fail(each: pd.DataFrame, by: list[str]) -> tuple[pd.Series, pd.Series]:
+    """Return whether the grader stops at the first fail, and whether this is certain.
 
     An attempt shows it if it failed and one of its checks has no row. Both results have one entry
-    per code of ``by``. ``side`` is a code for the grader version, round and condition.
+    per outcome and are equal within ``by``.
     """
-    failed, n = n_failed > 0, int(side.max()) + 1
-    group = np.zeros(n, dtype=np.int64)
-    group[side] = by
-
-    def total(outcomes: Bools) -> Any:
-        return np.bincount(side[outcomes], minlength=n)
-
-    observed = total(lacking & failed)
-    expected = total(failed) * total(lacking & ~failed) / np.maximum(total(~failed), 1)
-    single = total(lacking & (n_failed == 1))
-    n_observed, n_expected, n_single = (np.bincount(group, x) for x in (observed, expected, single))
-    stops = (n_single >= _ONE_FAIL * n_observed) & (n_observed >= _STOP_RATIO * n_expected)
-    return stops & (n_observed > 0), n_observed
+    lacking, failed = each["lacking"], each["n_failed"].gt(0)
+    shown = {"failed": failed, "passed": ~failed, "observed": lacking & failed}
+    shown |= {"others": lacking & ~failed, "single": lacking & each["n_failed"].eq(1)}
+    n = each[["version", "condition"]].assign(**shown).groupby(["version", "condition"]).sum()
+    n["expected"] = n["failed"] * n["others"] / n["passed"].clip(lower=1)
+    n = n.groupby(by).sum()
+    stops = n["single"].ge(_ONE_FAIL * n["observed"]) & n["observed"].gt(0)
+    stops &= n["observed"].ge(_STOP_RATIO * n["expected"])
+    sure = stops & n["observed"].ge(_MIN_STOPPED)
+    both = each[by].join(pd.DataFrame({"stops": stops, "sure": sure}), on=by)
+    return both["stops"], both["sure"]
 
 
-def _refuse_stopping(cells: _Cells, absences: _Absences, what: str) -> None:
+def _refuse_stopping(each: pd.DataFrame, slots: pd.DataFrame, what: str) -> None:
     """Raise FrameError if the grader stops at the first fail and conditions have different checks.
 
     This concerns checks that belong to a single case. If such a check has no row under a condition
     with failed attempts, there are two possible reasons: the check was never graded under this
     condition, or the grader stopped before it.
     """
-    stops = absences.stops[cells.pair_group] & absences.designed
-    if stops.any():
+    sure = _count(each[each["sure"]], ["version"], slots) > 0
+    unknown = slots[slots["designed"] & sure].drop_duplicates(_CASE)
+    if len(unknown):
         raise FrameError(
             f"{what}: checks='shared': the grader stops at the first fail, and in "
-            f"{plural(len(np.unique(cells.pair_graded[stops])), 'case')} the conditions were asked "
+            f"{plural(len(unknown), 'case')} the conditions were asked "
             "different checks of the case alone, so that it is unknown which checks they share. "
             "Grade every check of every attempt, or leave these cases out."
         )
 
 
-def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
+def _refuse_mixed(mixed: pd.Series, each: pd.DataFrame, what: str) -> None:
     """Raise FrameError if the grader often stopped after some shared checks and before others."""
-    if np.any(np.bincount(group, mixed) > _MIXED * np.bincount(group)):
+    if mixed.groupby(each["version"]).mean().gt(_MIXED).any():
         raise FrameError(
             f"{what}: checks='shared': in {plural(int(mixed.sum()), 'attempt')} the grader stopped "
             "at a check that not every condition was asked, after some of the shared checks and "
@@ -306,41 +268,21 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
         )
 
 
-def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
-    """Add a sentence to the notes of the outcomes that ``which`` selects.
-
-    There is one sentence for each code of ``group``. The function ``sentence`` returns it; its
-    argument marks the selected outcomes with this code.
-    """
-    for number in np.unique(group[which]):
-        chosen = which & (group == number)
-        text = sentence(chosen)
-        note[chosen] = [join_notes(before, text) for before in note[chosen]]
-
-
-def _of_skill(names_of: Any, which: Bools) -> str:
-    """Return the words " of <skill>" for the outcomes; no words if there is only one skill."""
-    return "" if names_of is None else f" of {names_of[which][0]}"
-
-
-def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str:
-    """Put the number of outcomes into a text; numbers by condition follow in brackets."""
-    counts = pd.Series(conditions[which]).value_counts(sort=False)
+def _attempts(outcomes: pd.DataFrame, skill: str) -> str:
+    """Return the number of outcomes in words; numbers by condition follow in brackets."""
+    counts = outcomes["condition"].value_counts(sort=False)
     parts = ", ".join(f"{name} {n}" for name, n in counts.items())
-    attempts = plural(int(which.sum()), "attempt")
-    return text.format(f"{attempts}{_of_skill(names_of, which)} ({parts})")
+    return f"{plural(len(outcomes), 'attempt')}{skill} ({parts})"
 
 
-def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
+def _checks_in_words(absent: pd.DataFrame) -> str:
     """List checks, each with the conditions that do not have it and the number of cases."""
-    pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
-    missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
-    by_check = missing.assign(pair=pairs).groupby("check", sort=False)
-    n_cases = by_check["pair"].nunique().sort_values(ascending=False, kind="stable")
+    by_check = absent.groupby("check", sort=False)
+    n_cases = absent.drop_duplicates(_PAIR).groupby("check", sort=False).size()
+    n_cases = n_cases.sort_values(ascending=False, kind="stable")
     texts = []
     for check, n in n_cases.head(_SHOWN).items():
-        absent = by_check.get_group(check)["condition"].unique()
-        under = " and ".join(str(conditions[code]) for code in absent)
-        texts.append(f"'{names[check]}' not under {under} ({plural(int(n), 'case')})")
+        under = " and ".join(by_check.get_group(check)["condition"].unique())
+        texts.append(f"'{check}' not under {under} ({plural(int(n), 'case')})")
     more = len(n_cases) - _SHOWN
     return ", ".join(texts) + (f" and {plural(more, 'more check')}" if more > 0 else "")

@@ -445,13 +445,12 @@ def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
 
     The numbers follow the order of appearance. The codes are not negative.
     """
-    code, *others = codes
-    code, numbers = pd.factorize(code)
-    for other in others:
-        code, numbers = pd.factorize(code * (other.max(initial=0) + 1) + other)
-    first = np.empty(len(numbers), dtype=np.int64)
-    # assign in reverse order: of several rows with a code, the first is written last and stays
-    first[code[::-1]] = np.arange(len(code))[::-1]
+    code = np.zeros(len(codes[0]), dtype=np.int64)
+    for other in codes:
+        if (other != other[:1]).any():  # a column with a single value splits no group
+            code = pd.factorize(code * (other.max() + 1) + other)[0]
+    # a row is the first with its code if its code is above those of all rows before
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(code), prepend=-1))
     return code, first
 
 

@@ -148,21 +148,21 @@ def outcomes(
         for which in (sets.counted, decided, decided & passed)
     )
     share = share_of_checks(n_passed, n_seen, sets.n_checks)
-    weighted, limits = _weighted_shares(rows, code, sets, decided, decided & passed)
+    weighted = _weighted_shares(rows, code, sets, decided, decided & passed)
     table = table.assign(
         n_checks=sets.n_checks,
         n_passed=n_passed,
         n_missing=sets.n_checks - n_seen,
-        share_passed=np.where(np.isnan(share), np.nan, weighted),
+        share_passed=np.where(np.isnan(share), np.nan, weighted.pop("share_passed", share)),
         score=_mean_scores(rows, code, sets.counted),
         passed=attempt_passed(n_passed, n_seen, np.where(sets.stopped, n_rows, sets.n_checks)),
         checks_differ=sets.differ,
         note=sets.note,
-        **limits,
+        **weighted,
     )
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
-    table = table[[*columns, *own, *limits]].astype(dict(columns))
+    table = table[[*columns, *own, *weighted]].astype(dict(columns))
     table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
@@ -174,22 +174,23 @@ def outcomes(
 
 def _weighted_shares(
     rows: pd.DataFrame, code: Ints, sets: CheckSets, decided: Bools, passed: Bools
-) -> tuple[Floats, dict[str, Floats]]:
+) -> dict[str, Floats]:
     """Return the weighted share of checks that passed, for each outcome, and its limits.
 
     The limits are the shares if the checks without a verdict had failed, and if they had passed.
-    There are no limits if all weights are equal.
+    The result is empty if all weights are equal.
     """
     weights, n = _check_weights(rows), len(sets.n_checks)
+    if (weights == weights[0]).all():
+        return {}
     n_rows, whole, total, met = (
         np.bincount(code, values, minlength=n)
         for values in (sets.counted, weights * sets.counted, weights * decided, weights * passed)
     )
-    share = met / np.where(total > 0, total, np.nan)
-    if len(np.unique(weights)) < 2:
-        return share, {}
     whole = np.where((n_rows == sets.n_checks) & (whole > 0), whole, np.nan)
-    return share, {"share_low": met / whole, "share_high": 1.0 - (total - met) / whole}
+    share = met / np.where(total > 0, total, np.nan)
+    limits = {"share_low": met / whole, "share_high": 1.0 - (total - met) / whole}
+    return {"share_passed": share, **limits}
 
 
 def _mean_scores(rows: pd.DataFrame, code: Ints, counted: Bools) -> Floats:
