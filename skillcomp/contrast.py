@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, suggest
-from skillcomp.frames.case_clusters import both_clusters, n_distinct
+from skillcomp.frames.case_clusters import linked_clusters, n_distinct
 from skillcomp.frames.contracts import AMOUNTS, CASE
 from skillcomp.frames.estimates import (
     By,
@@ -176,9 +175,8 @@ def attempt_cells(
     """Return a table with one row per cell, and the cell of each row of the frame.
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
-    the table. Columns: ``by``, skill, case_id, cluster (a number that linked cases share, see
-    :func:`clusters_of`), cluster_by_name (the cluster if cases of the same name are the same task),
-    condition, size and absent.
+    the table. Columns: ``by``, skill, case_id, cluster (see :func:`linked_clusters`), condition,
+    size and absent.
 
     ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
     are missing. A repeat counts as planned for all cases of a skill under a condition if at least
@@ -189,10 +187,10 @@ def attempt_cells(
     cases may be of any skill. If a column of ``by``, except the agent, differs within a case, they
     must have the same skill and the same values in ``by``.
     """
-    names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
-    cluster, by_name = both_clusters(frame, None, column)
-    keyed = frame.assign(cluster=cluster, cluster_by_name=by_name)[names].reset_index(drop=True)
-    code, first = group_codes(keyed, [name for name in names if not name.startswith("cluster")])
+    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    cluster = linked_clusters(frame, None, by, column)
+    keyed = frame.assign(cluster=cluster)[names].reset_index(drop=True)
+    code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
     n_lacking = _absent_repeats(table, by, code, frame["repeat"])
@@ -330,11 +328,6 @@ def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
     return f"averaged over {several} within each case{short}"
 
 
-SAME_NAMES = (
-    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
-    "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
-    "from cases=)"
-)
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 
 # With fewer skills than this, no estimate is about skills in general (STATISTICS, rule 4).
@@ -402,25 +395,13 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
     return replace(interval, note=join_notes(interval.note, note, *more))
 
 
-def cluster_readings(table: pd.DataFrame | Facts, cluster: str = "case") -> list[NDArray[Any]]:
-    """Return the clusters of the rows, for two readings of equal case names.
-
-    In the first array, equal names under several skills are different tasks; in the second, they
-    are one task. The second array is left out if it has the same clusters as the first.
-    """
-    columns = (table[name] for name in ("cluster", "cluster_by_name"))
-    first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
-    return [first] if n_distinct(by_name) == n_distinct(first) else [first, by_name]
-
-
-def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> tuple[Sample, Any]:
+def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> Sample:
     """Return the mean over items of a weighted sum of columns; a unit is a check of a case.
 
     A unit has the weight of its items. If several agents or runs answer a case, the number of
     attempts of a unit is that of the agent or run with the fewest, so that copies of an agent do
     not narrow the interval. ``arms`` has the weights of the columns. ``_check`` and ``_source`` are
-    codes of the check, and of check, agent and run. Also return the clusters of the units if equal
-    names are one task.
+    codes of the check, and of check, agent and run.
     """
     check, first = group_codes(items, ["_check"])
     source, first_of_source = group_codes(items, ["_source"])
@@ -433,39 +414,7 @@ def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> tuple[Sa
         mixed = mixed_of_case(np.bincount(source, items[name]) / n_of_source, n_of_source)
         mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
         sides.append(Arm(np.bincount(check, items[name]) / n, attempts, weight, None, mixed))
-    cluster, by_name = (items[name].to_numpy()[first] for name in ("cluster", "cluster_by_name"))
-    return Sample.of_arms(*sides, clusters=cluster, weights=n), by_name
-
-
-def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
-    """Return the interval of each sample; it is valid whether or not equal names are one task.
-
-    Cases with the same name under several skills may be different tasks, or one task and so one
-    cluster. Both intervals are computed and combined by :func:`covering`. ``by_name`` has the
-    clusters of each sample if equal names are one task. ``how`` contains arguments of
-    :func:`skillcomp.stats.bounded.bounded_means`.
-    """
-    intervals = bounded_means(samples, **how)
-    twice = [
-        at
-        for at, (sample, shared) in enumerate(zip(samples, by_name, strict=True))
-        if n_distinct(shared) < n_distinct(sample.clusters)
-    ]
-    others = [samples[at]._replace(clusters=by_name[at]) for at in twice]
-    for at, other in zip(twice, bounded_means(others, **how) if others else (), strict=True):
-        intervals[at] = covering(intervals[at], other)
-    return intervals
-
-
-def covering(first: Interval, second: Interval) -> Interval:
-    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
-    return replace(
-        second if second.n_clusters < first.n_clusters else first,
-        low=float(np.minimum(first.low, second.low)),
-        high=float(np.maximum(first.high, second.high)),
-        p_value=float(np.maximum(first.p_value, second.p_value)),
-        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
-    )
+    return Sample.of_arms(*sides, clusters=items["cluster"].to_numpy()[first], weights=n)
 
 
 Facts = dict[str, NDArray[Any]]
@@ -546,7 +495,7 @@ class Units:
     ----------
     facts : dict of str to ndarray
         One entry per unit: numbers of its case, of its skill and of its combination of averaged
-        values, cluster, cluster_by_name, label and, if cases are weighted, the weight.
+        values, cluster, label and, if cases are weighted, the weight.
     groups : list of dict
         The values of ``by`` in each group.
     arms : list of tuple
@@ -621,7 +570,7 @@ class Units:
             )
         rows = table.take(first_of_unit)
         about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
-        for name in ("cluster", "cluster_by_name", WEIGHT, *facts):
+        for name in ("cluster", WEIGHT, *facts):
             if name in rows:
                 about[name] = rows[name].to_numpy()
         for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
@@ -702,11 +651,9 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
 def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
     if value == "level":
-        by_name = table.get("cluster_by_name", table["cluster"])
         columns = table.columns.union([f"_{name}" for name in _NUMBERS])
         table = table.reindex(columns=columns).reset_index(drop=True)
-        row = table.index.where(table[["_level", "_size"]].notna().any(axis=1))
-        return table.assign(_row=row, cluster_by_name=by_name.to_numpy())
+        return table.assign(_row=table.index.where(table[["_level", "_size"]].notna().any(axis=1)))
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
         level = total / n.where(n > 0)
@@ -913,16 +860,13 @@ def within(
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]
-    samples, by_name, claims = [], [], []
+    samples, claims = [], []
     for part, each in zip(parts, cases, strict=True):
-        skill, label, shared = (
-            each.facts[name] for name in ("skill", "cluster", "cluster_by_name")
-        )
+        skill, label = each.facts["skill"], each.facts["cluster"]
         # what a number of skills can show is known for deltas alone, with the adaptive rule
         rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
         labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
-        by_name.append(claim(skill, shared, cluster)[0])
         claims.append(note)
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     spans = [_span(part.weights) for part in parts]
@@ -931,9 +875,7 @@ def within(
         at = [i for i, each in enumerate(spans) if each == span]
         quantity = _quantity(span, is_share=units.is_share)
         null = {} if span is None else {"null": 0.0}
-        means = covering_means(
-            [samples[i] for i in at], [by_name[i] for i in at], quantity=quantity, **null, **how
-        )
+        means = bounded_means([samples[i] for i in at], quantity=quantity, **null, **how)
         intervals |= dict(zip(at, means, strict=True))
     return [
         _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
@@ -1057,14 +999,11 @@ def between(
         return Gap(nothing, sizes, cases, part, n_dropped)
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     how["quantity"] = _quantity(_span(part.weights), is_share=units.is_share)
-    readings = []
-    for clusters in cluster_readings(cases.facts):
-        sample = cases.sample(clusters, is_share=units.is_share)
-        how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
-        stratum = cases.facts["stratum"]
-        readings.append(standardised_gap(sample.values, second, stratum, clusters, **how))
-    intervals = [reduce(covering, each) for each in zip(*readings, strict=True)]
-    return Gap(intervals, sizes, cases, part, n_dropped)
+    sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
+    how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
+    stratum = cases.facts["stratum"]
+    intervals = standardised_gap(sample.values, second, stratum, sample.clusters, **how)
+    return Gap(list(intervals), sizes, cases, part, n_dropped)
 
 
 __all__ = ["Contrast", "Estimate", "Gap", "Units", "between", "case_table", "within"]

@@ -25,7 +25,7 @@ from skillcomp.contrast import (
 from skillcomp.deltas.condition_rates import contrasts_of_rates
 from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_clusters import both_clusters, n_distinct
+from skillcomp.frames.case_clusters import linked_clusters, n_distinct
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, grouped, listed, ordered, row
@@ -304,7 +304,7 @@ def contrast(
         seen, possible = known & counted, values.fillna(True) & counted
         sums = {"size": counted, "n": seen, "n_passed": possible & seen}
         tables.append(pairs.assign(measure=measure, **sums, passed_high=possible & ~seen))
-    keys = [*names, "measure", "mutual", *CASE, "cluster", "cluster_by_name", "condition"]
+    keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
     sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
     table = sums.astype("float64").reset_index()
     table = table.assign(passed_low=0.0, n_checks=np.nan, absent=False)
@@ -332,8 +332,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 
     ``passed_of`` is the outcome of the case that ``contrast_of`` names.
     """
-    cluster, by_name = both_clusters(outcomes, None, None)
-    outcomes = outcomes.assign(cluster=cluster, cluster_by_name=by_name)
+    outcomes = outcomes.assign(cluster=linked_clusters(outcomes, None, names))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)

@@ -318,21 +318,19 @@ def test_missing_verdicts_are_counted_with_reasons_and_bound_the_change() -> Non
     assert whole["worst_low"] == whole["worst_high"] == pytest.approx(whole["estimate"])
 
 
-def test_the_same_tasks_of_several_skills_are_one_cluster_or_the_limits_allow_for_it() -> None:
+def test_the_same_tasks_of_several_skills_are_one_cluster_if_that_is_stated() -> None:
     one = graded({"old": OLD, "new": NEW}, checks=2)
     parts = [one.assign(skill=s, attempt_id=s + "/" + one["attempt_id"]) for s in ("s", "t", "u")]
     rows = pd.concat(parts, ignore_index=True)
     rows["rationale"] = rows["skill"]  # no copies of one another
     cases = rows[["skill", "case_id"]].drop_duplicates()
     tasks = (cases["case_id"], cases.agg("/".join, axis=1))
-    results = [changes(rows, cases=cases.assign(task=task)) for task in tasks] + [changes(rows)]
-    same, different, unknown = (r.loc["pass_rate_change"] for r in results)
+    results = [changes(rows, cases=cases.assign(task=task)) for task in tasks]
+    same, different = (r.loc["pass_rate_change"] for r in results)
     assert (same["n_clusters"], different["n_clusters"]) == (20, 60)
-    limits = ["ci_low", "ci_high"]
-    assert unknown["ci_low"] == pytest.approx(min(same["ci_low"], different["ci_low"]))
-    assert unknown["ci_high"] == pytest.approx(max(same["ci_high"], different["ci_high"]))
-    assert "State shared_cases=True or False" in unknown["note"]
-    assert not different["note"] and (same[limits] == unknown[limits]).all()
+    assert not different["note"]
+    with pytest.raises(FrameError, match="skills 's' and 't' both have a case"):
+        changes(rows)
 
 
 def test_the_drift_of_the_pilot_has_the_interval_of_the_statistics_notes() -> None:

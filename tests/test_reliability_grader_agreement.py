@@ -238,6 +238,6 @@ def test_agents_and_the_same_tasks_of_several_skills_are_never_pooled_as_indepen
     skills = both.assign(skill=both["attempt_id"].str[-1], rationale=both["attempt_id"])
     cases = skills[["skill", "case_id"]].drop_duplicates()
     same = measures(skills, every, cases=cases.assign(task=cases["case_id"])).loc["sensitivity"]
-    unknown = measures(skills, every).loc["sensitivity"]
-    assert same["n_clusters"] == 10 and unknown["ci_low"] == same["ci_low"]
-    assert "State shared_cases=" in unknown["note"]
+    assert same["n_clusters"] == 10
+    with pytest.raises(FrameError, match="skills 'a' and 'b' both have a case"):
+        measures(skills, every)

@@ -221,11 +221,12 @@ def test_rates_never_pool_graders_or_rounds() -> None:
         rows["attempt_id"] += rows["skill"]
     both = pd.concat(skills)
     tasks = both[["skill", "case_id"]].drop_duplicates()
-    own, unknown = (
-        integrity_rates(both, cases=cases).set_index("measure").loc["quote_empty"]
-        for cases in (tasks.assign(task=tasks["case_id"]), None)
-    )
-    assert unknown["ci_high"] == own["ci_high"] and "State shared_cases=" in unknown["note"]
+    same = integrity_rates(both, cases=tasks.assign(task=tasks["case_id"])).set_index("measure")
+    alone = integrity_rates(found[found["round"].eq(1)]).set_index("measure")
+    of_rule = (rows.loc["quote_empty", "n_clusters"] for rows in (same, alone))
+    assert len(set(of_rule)) == 1
+    with pytest.raises(FrameError, match="skills 's' and 't' both have a case"):
+        integrity_rates(both)
 
 
 def test_planted_errors_are_found_at_their_rate() -> None:

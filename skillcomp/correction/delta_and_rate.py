@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.contrast import ONE_SKILL, Value, claim, covering, few_skills, missing_note
+from skillcomp.contrast import Value, claim, claimed, few_skills, missing_note
 from skillcomp.correction.estimators import (
-    CLUSTERS,
     ESTIMATORS,
-    Compared,
     Condition,
     Draw,
     Errors,
@@ -205,8 +202,8 @@ def delta(
         answers, otherwise on single checks.
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair, and cases of several skills with
-        the same ``task``, form one cluster. If it is not known whether equal case names of several
-        skills are the same task, the limits allow for both, with a note.
+        the same ``task``, form one cluster. Equal case names under several skills are refused
+        unless the cases have tasks or ``by`` has ``skill``.
     checks : {"all", "shared"}, default "all"
         ``"shared"``: count only checks that the grader was asked about under every condition of the
         case.
@@ -362,10 +359,10 @@ def _rates(
     """Return the rows of :func:`rate` for every condition in every group."""
     sides = [(values, group, condition) for values, group in parts for condition in group.sides]
     compared = [(group, condition) for _, group, condition in sides]
-    rates = in_both_readings(partial(rate_estimates, interval=interval), compared, ci_level)
+    rates = rate_estimates(compared, ci_level, interval=interval)
     rows: list[dict[str, Any]] = []
     for (values, group, condition), intervals in zip(sides, rates, strict=True):
-        key = {**values, "condition": condition}
+        key, intervals = {**values, "condition": condition}, _as_claimed(intervals, group.claim)
         error, n_gold = group.errors[condition], group.n_gold(condition)
         notes = made.label_notes(values, [condition])
         about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
@@ -395,10 +392,11 @@ def _deltas(
         if condition != reference and reference in group.sides
     ]
     pairs = [(group, condition, reference) for _, group, condition in comparisons]
-    deltas = in_both_readings(partial(delta_estimates, interval=interval), pairs, ci_level)
+    deltas = delta_estimates(pairs, ci_level, interval=interval)
     rows: list[dict[str, Any]] = []
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
         own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
+        intervals = _as_claimed(intervals, group.claim)
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
         chosen = choose(group, two, intervals, n_gold, made.draw, *notes)
         tests = differential_tests(group.units[condition], group.units[reference])
@@ -601,22 +599,14 @@ def labelled_groups(
     # a group without gold has no strata
     no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
-        key, note, names = key_of(values, made.by), "", list(CLUSTERS)
+        key, note, name = key_of(values, made.by), "", "cluster"
         if made.cluster == "skill":
             note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
-                names = ["skill"]
-        if part[names[0]].nunique() == part[names[-1]].nunique():
-            del names[1:]
-        units = labelled.get(key, no_units)
-        readings = [
-            _group_of(
-                part, units, name, {c: shares.get((*key, c)) for c in part["condition"]}, ci_level
-            )
-            for name in names
-        ]
-        by_name = readings[1] if len(readings) > 1 else None
-        yield values, replace(readings[0], claim=note, by_name=by_name)
+                name = "skill"
+        known = {c: shares.get((*key, c)) for c in part["condition"]}
+        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level)
+        yield values, replace(group, claim=note)
 
 
 def _group_of(
@@ -642,34 +632,9 @@ def _group_of(
     return Group(sides, units, by_condition, errors[-1], known, by_strata)
 
 
-def in_both_readings(
-    estimate: Callable[[Compared, float], list[dict[str, Interval]]],
-    compared: Compared,
-    ci_level: float,
-) -> list[dict[str, Interval]]:
-    """Return the intervals that ``estimate`` gives for each entry of ``compared``.
-
-    If it is unknown whether equal case names are the same task, an interval covers both
-    possibilities.
-    """
-    made = estimate(compared, ci_level)
-    twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
-    others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
-    for at, other in zip(twice, others, strict=True):
-        for name, first in made[at].items():
-            # an estimate that is undefined in one reading is undefined
-            if not math.isnan(first.low):
-                second = other[name]
-                made[at][name] = second if math.isnan(second.low) else covering(first, second)
-    return [
-        {name: _as_claimed(interval, place[0].claim) for name, interval in intervals.items()}
-        for place, intervals in zip(compared, made, strict=True)
-    ]
-
-
-def _as_claimed(interval: Interval, note: str) -> Interval:
-    if note == ONE_SKILL:
-        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
-    if math.isnan(interval.low):
-        return interval
-    return replace(interval, note=join_notes(interval.note, note))
+def _as_claimed(intervals: dict[str, Interval], note: str) -> dict[str, Interval]:
+    """Add the note of :func:`skillcomp.contrast.claim` to the interval of each estimator."""
+    return {
+        name: claimed(interval, note, join_notes(note, interval.note))
+        for name, interval in intervals.items()
+    }

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from skillcomp.contrast import WEIGHT, Value, arms_of, with_weights
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_clusters import both_clusters, with_case_facts
+from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import CASE
@@ -67,7 +67,6 @@ from skillcomp.stats.results import Interval, join_notes, quantile, undefined, w
 Floats = NDArray[np.float64]
 
 _PLACE = [*CASE, "condition", "attempt_id"]
-CLUSTERS = ["cluster", "cluster_by_name"]
 
 
 class Draw(NamedTuple):
@@ -97,9 +96,8 @@ class Tables:
     checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
-    ``items``, ``attempts`` and ``cases`` have ``case_weight`` if cases are weighted. They also have
-    cluster_by_name: the cluster under the assumption that equal case names of several skills are
-    the same task. If gold was drawn by verdict, ``items`` and ``attempts`` have their stratum.
+    ``items``, ``attempts`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
+    drawn by verdict, ``items`` and ``attempts`` have their stratum.
 
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
     that attempts lack.
@@ -149,7 +147,7 @@ class Tables:
             n_attempts = grouped(rows, keys)["attempt_id"].transform("nunique")
             size = grouped(rows, [*keys, "attempt_id"])["attempt_id"].transform("size")
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
-        names = [*self.by, *CASE, "condition", "verdict", "gold", *CLUSTERS]
+        names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += [name for name in (WEIGHT, "stratum", "size") if name in rows]
         small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
@@ -206,11 +204,11 @@ def tables(
     joined = joined.rename(columns={"inclusion_probability": "chance"})
     joined = with_case_facts(joined, cases, [weight, cluster])
     column = check_cluster(cluster, joined)
-    joined["cluster"], joined["cluster_by_name"] = both_clusters(joined, cases, column)
+    joined["cluster"] = linked_clusters(joined, cases, by, column)
     joined, notes = _with_check_sets(joined, by, checks, what, compares)
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
-    keys = [*by, *_PLACE, *CLUSTERS, "check_id", "verdict", "gold", "chance", "settled_by"]
+    keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     keys += ["n_checks", *(name for name in ("stratum",) if name in joined)]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
@@ -267,7 +265,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         "_both_met": has & met,
     }
     of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
-    facts = [*CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
+    facts = ["cluster", "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -298,7 +296,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         _unknown=labelled & attempts["chance"].isna(),
         seen=attempts["seen"].where(labelled),
     )
-    of_case = grouped(frame, [*by, *CASE, *CLUSTERS, "condition"])
+    of_case = grouped(frame, [*by, *CASE, "cluster", "condition"])
     table: pd.DataFrame = of_case.agg(
         verdict=("verdict", "mean"),
         gold=("gold", "mean"),
@@ -318,7 +316,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return table.assign(
         chance=drawn.clip(upper=1.0),
         case=case.to_numpy(),
-        **{name: pd.factorize(table[name])[0] for name in CLUSTERS},
+        cluster=pd.factorize(table["cluster"])[0],
     )
 
 
@@ -662,7 +660,6 @@ class Group:
     shares: dict[str, pd.Series]
     by_strata: bool
     claim: str = ""
-    by_name: Group | None = None
 
     def n_gold(self, condition: str) -> int:
         """Return the number of cases with gold under a condition."""

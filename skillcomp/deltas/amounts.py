@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from skillcomp.contrast import (
     attempt_cells,
     claim,
     claimed,
-    cluster_readings,
     contrasts_with,
-    covering,
     missing_note,
 )
 from skillcomp.errors import FrameError
@@ -115,24 +112,22 @@ def _rows_of_contrast(
         missing += "no bounds, so there is no worst case"
     about = contrast.about | dict(zip(MISSING[:4], counts, strict=True))
     about["n_dropped"] = n_distinct(units.cases_of_group(contrast.group)) - cases.n
-    note = claim(pairs["skill"], pairs["cluster"], cluster)[1]
+    labels, note = claim(pairs["skill"], pairs["cluster"], cluster)
     heavy = heavy_cases(amounts, base)
-    readings = cluster_readings(pairs, cluster)
 
-    def noted(intervals: list[Interval], *more: str) -> Interval:
-        interval = reduce(covering, intervals)
+    def noted(interval: Interval, *more: str) -> Interval:
         nothing = join_notes(NO_AMOUNTS, missing)
         result = claimed(interval, note, nothing, cases.note, missing, *more)
         return replace(result, method=interval.method)
 
-    differences = [_mean_difference(amounts, base, each, limit, ci_level) for each in readings]
+    difference = _mean_difference(amounts, base, labels, limit, ci_level)
     about |= {"rate": amounts.mean(), "reference_rate": base.mean()}
-    rows = [row(f"delta_{value}", noted(differences, heavy if limit is None else ""), **about)]
+    rows = [row(f"delta_{value}", noted(difference, heavy if limit is None else ""), **about)]
     if value != "score":
-        ratios = [log_ratio(amounts, base, each, ci_level=ci_level) for each in readings]
+        ratio = log_ratio(amounts, base, labels, ci_level=ci_level)
         both = (amounts > 0) & (base > 0)
         about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
-        rows.append(row(f"ratio_{value}", noted(ratios, heavy), **about))
+        rows.append(row(f"ratio_{value}", noted(ratio, heavy), **about))
     return rows
 
 

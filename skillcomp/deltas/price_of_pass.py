@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import pandas as pd
@@ -16,10 +15,7 @@ from skillcomp.contrast import (
     arms_of,
     case_table,
     claim,
-    cluster_readings,
     compared_outcomes,
-    covering,
-    covering_means,
     missing_note,
 )
 from skillcomp.deltas.amounts import heavy_cases
@@ -38,7 +34,7 @@ from skillcomp.frames.estimates import (
     with_method,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
 from skillcomp.stats.ratios import ratio_of_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
@@ -233,13 +229,9 @@ def _reason_without_price(
         return ""
     sides = [(cases["rate"], cases["n_priced"], None, 1.0)]
     sides.append((cases["rate_reference"], cases["n_priced_reference"], None, -1.0))
-    labels, by_name = (
-        claim(cases["skill"], cases[name], cluster)[0] for name in ("cluster", "cluster_by_name")
-    )
+    labels, _ = claim(cases["skill"], cases["cluster"], cluster)
     sample = Sample(cases["passes"].to_numpy(), labels, None, arms_of(sides, is_share=False))
-    (delta,) = covering_means(
-        [sample], [by_name], quantity=DELTAS, ci_level=ci_level, interval=interval
-    )
+    (delta,) = bounded_means([sample], quantity=DELTAS, ci_level=ci_level, interval=interval)
     if delta.low > 0:
         return ""
     limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
@@ -305,11 +297,8 @@ def _missing_counts(
 
 
 def _price(cases: pd.DataFrame, cluster: str, ci_level: float, heavy: str) -> Interval:
-    readings = [
-        ratio_of_means(cases["value"], cases["passes"], clusters, ci_level=ci_level)
-        for clusters in cluster_readings(cases, cluster)
-    ]
-    result = reduce(covering, readings)
+    labels, _ = claim(cases["skill"], cases["cluster"], cluster)
+    result = ratio_of_means(cases["value"], cases["passes"], labels, ci_level=ci_level)
     alike = "all cases pass alike: the interval takes their rate as exact"
     spread = cases["passes"].nunique() > 1
     return replace(result, note=join_notes(result.note, "" if spread else alike, heavy))

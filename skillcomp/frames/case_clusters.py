@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 
@@ -19,7 +20,6 @@ def clusters_of(
     cases: pd.DataFrame | None = None,
     *,
     column: str | None = None,
-    by_name: bool = False,
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
 
@@ -41,8 +41,6 @@ def clusters_of(
     column : str, optional
         A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
         repository that the case comes from. A missing value links a case to no other case.
-    by_name : bool, default False
-        Whether equal case names under several skills are the same task where ``task`` is missing.
 
     Returns
     -------
@@ -60,9 +58,6 @@ def clusters_of(
     rows = _case_links(frame, names)
     if cases is not None:
         rows = pd.concat([rows, _case_links(check(cases, "cases"), names)], ignore_index=True)
-    if by_name:
-        unknown = rows["task"].isna().groupby(rows["case_id"]).transform("any")
-        rows, names = rows.assign(name=rows["case_id"].where(unknown)), [*names, "name"]
     has_twin = rows["contrast_of"].notna().to_numpy()
     skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
     ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
@@ -94,20 +89,28 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
 
 
-def both_clusters(
-    frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
-) -> tuple[pd.Series, pd.Series]:
-    """Return the clusters of the rows twice, for two readings of equal case names.
+def linked_clusters(
+    frame: pd.DataFrame, cases: pd.DataFrame | None, by: Sequence[str], column: str | None = None
+) -> pd.Series:
+    """Return the clusters of the rows, see :func:`clusters_of`.
 
-    In the first, equal names under several skills are different tasks where ``task`` is missing;
-    in the second, they are the same task.
+    Raise FrameError if a group of ``by`` has cases of equal names under several skills and no
+    ``task`` says whether they are the same: the clusters are then unknown.
     """
-    cluster = clusters_of(frame, cases, column=column)
-    distinct = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
-    same_name = distinct["case_id"].duplicated(keep=False)
-    if distinct.loc[same_name, "task"].notna().all():
-        return cluster, cluster
-    return cluster, clusters_of(frame, cases, column=column, by_name=True)
+    names = list(dict.fromkeys([*by, "case_id"]))
+    tasks = frame["task"] if "task" in frame else pd.Series(None, frame.index, dtype="str")
+    unknown = frame.loc[tasks.isna(), [*dict.fromkeys([*names, "skill"])]].drop_duplicates()
+    twins = unknown[unknown.duplicated(names, keep=False)]
+    if len(twins):
+        first, second = twins.loc[twins["case_id"].eq(twins["case_id"].iloc[0]), "skill"].iloc[:2]
+        raise FrameError(
+            f"skills {first!r} and {second!r} both have a case {twins['case_id'].iloc[0]!r}, and "
+            "neither prompts nor tasks say whether it is the same task. State it: "
+            "shared_cases=True (the same tasks) or False (different ones) in sc.from_frame, or a "
+            "column 'task' of the cases, which analyses of verdicts read from cases=. Or estimate "
+            "each skill by itself: add 'skill' to by=."
+        )
+    return clusters_of(frame, cases, column=column)
 
 
 def with_case_facts(

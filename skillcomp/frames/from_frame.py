@@ -317,8 +317,7 @@ def from_frame(
     shared_cases : bool, optional
         Whether cases with the same name under several skills are the same task (column ``task``
         of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
-        differ, unknown without ``prompt``. If it is unknown, the interval of an estimate over
-        skills is wide enough for both possibilities.
+        differ, unknown without ``prompt``. If it is unknown, an estimate over skills is refused.
     checks : {"all", "shared"}, default "all"
         ``"shared"``: the outcomes count only checks that the grader was asked about under every
         condition of the case, as in :func:`skillcomp.frames.outcomes`.

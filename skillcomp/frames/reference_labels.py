@@ -146,8 +146,8 @@ def clustered_verdicts(
 ) -> tuple[pd.DataFrame, str]:
     """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
 
-    ``verdict`` is 1, 0 or NaN. ``cluster`` and ``cluster_by_name`` are those of
-    :func:`skillcomp.frames.case_clusters.both_clusters`. With ``agents``, several agents are
+    ``verdict`` is 1, 0 or NaN. ``cluster`` is that of
+    :func:`skillcomp.frames.case_clusters.linked_clusters`. With ``agents``, several agents are
     refused unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
@@ -157,18 +157,16 @@ def clustered_verdicts(
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
-    from skillcomp.frames.case_clusters import both_clusters, with_case_facts
+    from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
 
     checked = with_case_facts(checked, cases, [])
     refuse_pooling(
         checked, names, what, graders=False, agents=agents, copies=False, average=together
     )
-    cluster, by_name = both_clusters(checked, cases, None)
     n_values = len(group_codes(checked, together)[1])
     note = f"{n_values} {' and '.join(together)}s together: every check has the same weight"
-    checked = checked.assign(
-        verdict=known_verdict(checked), cluster=cluster, cluster_by_name=by_name
-    )
+    cluster = linked_clusters(checked, cases, names)
+    checked = checked.assign(verdict=known_verdict(checked), cluster=cluster)
     return checked, note if n_values > 1 else ""
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Contrast, Estimate, Units, cluster_readings, covering, within
+from skillcomp.contrast import Contrast, Estimate, Units, within
 from skillcomp.errors import plural
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -32,7 +31,7 @@ _NO_PAIR = "no item has verdicts in two rounds"
 _NO_ATTEMPT = "no attempt has the same checks decided in all rounds"
 _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")
 _MISSING = ["n_missing", "worst_low", "worst_high"]
-_FACTS = [*CASE, "cluster", "cluster_by_name"]
+_FACTS = [*CASE, "cluster"]
 
 
 def consistency(
@@ -107,14 +106,11 @@ def consistency(
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
     for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
-        index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
+        index = ["cluster", *CASE, *ITEM]
         wide = part.pivot(index=index, columns="round", values="verdict")
         both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
-        readings = [
-            coefficients(both.to_numpy(dtype=float), clusters, **settings)
-            for clusters in cluster_readings(both.index.to_frame(index=False))
-        ]
-        measures = {name: reduce(covering, [r[name] for r in readings]) for name in readings[0]}
+        clusters = both.index.get_level_values("cluster")
+        measures = dict(coefficients(both.to_numpy(dtype=float), clusters, **settings))
         means = _means_of_changes(part[part["again"]], ci_level)
         notes = _left_out(part, means["flip_rate"])
         measures |= {name: means[name].interval for name in _MEASURES}

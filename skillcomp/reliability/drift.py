@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import cluster_readings, covering, covering_means, sample_of_checks
+from skillcomp.contrast import sample_of_checks
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.case_clusters import n_distinct
 from skillcomp.frames.contracts import CASE
@@ -33,7 +32,7 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     without_checks,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule
+from skillcomp.stats.bounded import DELTAS, IntervalRule, bounded_means
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
@@ -53,7 +52,7 @@ _SIDES = {"new": 1.0, "old": -1.0}  # The verdicts of two graders on an item, wi
 _BOTH = list(_SIDES)
 _FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
 _TEXTS = ["evidence_quote", "rationale"]
-_READ = [*VERSION, "skill", "cluster", "cluster_by_name", "gold", "verdict", "status"]
+_READ = [*VERSION, "skill", "cluster", "gold", "verdict", "status"]
 _READ += ["_check", "_source", "_item"]
 # For each measure of agreement with gold, the labels of the items that it counts.
 COUNTED = {"agreement": (0.0, 1.0), "sensitivity": (1.0,), "specificity": (0.0,)}
@@ -101,8 +100,8 @@ def drift(
         behaviours that a grader could not check without the text of the skill.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair, and cases of several skills with the same
-        ``task``, then form one cluster. If it is not known whether equal case names of several
-        skills are the same task, the limits allow for both, with a note.
+        ``task``, then form one cluster. Equal case names under several skills are refused unless
+        the cases have tasks or ``by`` has ``skill``.
     ci_level : float, default 0.95
         Level of the intervals.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
@@ -225,7 +224,7 @@ def _change_rows(
     of_fails, of_passes = rows[-1], rows[-3]
     of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
     both = items.dropna(subset=_BOTH)
-    shift = reduce(covering, [_severity(both, c, ci_level) for c in cluster_readings(both)])
+    shift = _severity(both, ci_level)
     counts = {name: of_passes[name] for name in ("n_gained", "n_lost", "n_dropped")}
     adjusted = holm([change["p_value"] for change in rows[-2:]])
     for change, p_value in zip(rows[-2:], adjusted, strict=True):
@@ -239,8 +238,8 @@ def _change_rows(
     return rows
 
 
-def _severity(items: pd.DataFrame, clusters: Any, ci_level: float = 0.95) -> Interval:
-    return severity_shift(items[["old", "new"]], clusters, ci_level=ci_level)
+def _severity(items: pd.DataFrame, ci_level: float = 0.95) -> Interval:
+    return severity_shift(items[["old", "new"]], items["cluster"], ci_level=ci_level)
 
 
 def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
@@ -252,7 +251,7 @@ def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
     ends = [(filled["new"] - filled["old"]).mean() for filled in worst]
     if measure == "severity":
         decided = len(graded.dropna(subset=_BOTH))
-        shifts = [_severity(filled, filled["cluster"]).estimate for filled in reversed(worst)]
+        shifts = [_severity(filled).estimate for filled in reversed(worst)]
         ends = shifts if decided else [NAN, NAN]
     return dict(zip(_MISSING, (*graded[_BOTH].isna().sum(), *ends), strict=True))
 
@@ -270,9 +269,9 @@ def paired_changes(
     if not parts:
         return []
     decided = [items.dropna(subset=_BOTH) for _, items in parts]
-    samples, by_name = zip(*[sample_of_checks(both, _SIDES) for both in decided], strict=True)
+    samples = [sample_of_checks(both, _SIDES) for both in decided]
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
-    intervals = covering_means(samples, by_name, **how, interval=rule)
+    intervals = bounded_means(samples, **how, interval=rule)
     rows = []
     for (measure, items), both, interval in zip(parts, decided, intervals, strict=True):
         gained, lost = both["new"].gt(both["old"]), both["new"].lt(both["old"])
@@ -292,9 +291,9 @@ def paired_changes(
 
 def _with_larger_p(change: Interval, gained: Any, lost: Any, both: pd.DataFrame) -> Interval:
     """Use the p-value of a test that exchanges the graders within clusters if it is larger."""
-    tests = [clustered_midp(gained, lost, clusters) for clusters in cluster_readings(both)]
-    p_value = float(np.fmax(change.p_value, max(test.p_value for test in tests)))
-    method = f"{change.method}; p: at least that of {tests[-1].method}"
+    test = clustered_midp(gained, lost, both["cluster"])
+    p_value = float(np.fmax(change.p_value, test.p_value))
+    method = f"{change.method}; p: at least that of {test.method}"
     return replace(change, p_value=p_value, method=method)
 
 
@@ -322,22 +321,21 @@ def _cochran_row(
     part: pd.DataFrame, ci_level: float, n_resamples: int, seed: int
 ) -> dict[str, Any]:
     """Test whether all versions have the same pass rate on the items that all of them decided."""
-    index = ["_item", "cluster", "cluster_by_name", "skill"]
+    index = ["_item", "cluster", "skill"]
     wide = part.pivot(index=index, columns=VERSION, values="verdict")
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
     columns: dict[str, Any] = {"n_dropped": n_dropped}
-    readings = []
-    for clusters in cluster_readings(full.index.to_frame(index=False)) if len(full) else ():
+    q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level=ci_level, n=0.0)
+    if len(full):
+        clusters = full.index.get_level_values("cluster")
         test, plain = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
         columns["p_items"] = plain.p_value
         q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
         q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
-        readings.append(replace(q, p_value=test.p_value))
-    why = f"no item decided by all; {note}"
-    nothing = undefined("Cochran's Q", why, ci_level=ci_level, n=0.0)
-    return row("cochran_q", reduce(covering, readings or [nothing]), **columns)
+        q = replace(q, p_value=test.p_value)
+    return row("cochran_q", q, **columns)
 
 
 def flipped(

@@ -22,7 +22,8 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.reference_labels import known_verdict
-from skillcomp.reliability.integrity import KEYS, rate_in_readings, shared_of, verdicts_with
+from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
@@ -303,7 +304,7 @@ def _mode_share(
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
-    share = rate_in_readings(hit.to_numpy(), part, ci_level)
+    share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
     notes = _bound_notes(part, mode, counts["n_undecided"], may_lose)
     return replace(share, note=join_notes(share.note, *notes)), counts
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import plural, require_known
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
@@ -257,21 +255,18 @@ def agreement(
             about_labels.append(_note_on_draw(rows_of_group(shares, values), items))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
         why, weights = _why_no_ceiling(gold, raters), items.get("weight")
-        readings = [
-            _all_measures(part.assign(cluster=clusters), measures, weights, raters, why, settings)
-            for clusters in cluster_readings(part)
-        ]
+        intervals = _all_measures(part, measures, weights, raters, why, settings)
         missing = _missing_verdicts(items, weighted=weights is not None)
         for name in measures:
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
                 continue
-            interval = reduce(covering, [intervals[name] for intervals in readings])
+            interval = intervals[name]
             bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
             notes = [*about_labels, left_out] if name in missing else []
             units = _UNITS.get(name, "labels") if weights is None else "labels"
             coefficient = UNITS.get(name) == "coefficient"
             notes += [note_on_width(interval, units, coefficient=coefficient), together]
-            own = readings[0].get(f"ceiling_{name}")
+            own = intervals.get(f"ceiling_{name}")
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate
             columns |= needed_columns(interval)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast import cluster_readings, covering
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_clusters import both_clusters, with_case_facts
+from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -41,7 +39,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
 )
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -342,19 +340,13 @@ def integrity_rates(
             units = replies if rule in _BY_ATTEMPT else part
             units = units[units[rule].notna()]
             broken = units[rule].astype("float64")
-            rate = rate_in_readings(broken, units, ci_level)
+            rate = bounded_mean(broken, units["cluster"], ci_level=ci_level)
             if units.empty:
                 rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
             n_broken = int(broken.sum())
             made_row = row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values)
             rows.append(made_row)
     return estimates(rows, by=names, extra=["counted", "n_broken"])
-
-
-def rate_in_readings(hits: Any, units: pd.DataFrame, ci_level: float) -> Interval:
-    """Return the share of hits among the units, valid in both readings of equal case names."""
-    readings = cluster_readings(units)
-    return reduce(covering, [bounded_mean(hits, c, ci_level=ci_level) for c in readings])
 
 
 def verdicts_with(
@@ -376,5 +368,4 @@ def verdicts_with(
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
     verdicts = with_case_facts(verdicts, cases, [])
     refuse_pooling(verdicts, by, what, agents=True)
-    cluster, by_name = both_clusters(verdicts, cases, None)
-    return verdicts.assign(cluster=cluster, cluster_by_name=by_name)
+    return verdicts.assign(cluster=linked_clusters(verdicts, cases, by))
