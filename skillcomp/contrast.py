@@ -19,13 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, suggest
-from skillcomp.frames.case_clusters import linked_clusters, n_distinct
 from skillcomp.frames.contracts import AMOUNTS, CASE
 from skillcomp.frames.estimates import (
     By,
     group_codes,
     grouped,
+    linked_clusters,
     listed,
+    n_distinct,
     ordered,
     prepared,
     refuse_different_checks,
@@ -107,7 +108,9 @@ def compared_outcomes(
     return checked
 
 
-def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None) -> pd.DataFrame:
+def case_table(
+    outcomes: pd.DataFrame, *, by: By = (), cluster: str = "case", weight: str | None = None
+) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
     The columns are those of :func:`attempt_cells`, then n (number of attempts with an outcome),
@@ -117,7 +120,7 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
     shares of the attempts without a share.
     """
-    table, code = attempt_cells(outcomes, listed(by), column)
+    table, code = attempt_cells(outcomes, listed(by), cluster)
 
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
@@ -137,7 +140,7 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
     of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
     n_checks = np.full(len(table), np.nan)
     np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
-    return table.assign(
+    table = table.assign(
         n_checks=n_checks,
         n=totals(has_outcome).astype(np.int64),
         n_passed=totals(passed.to_numpy(dtype=bool, na_value=False)),
@@ -145,6 +148,24 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
         n_shares=n_shares,
         **bounds,
     )
+    return with_weights(table, outcomes, weight)
+
+
+def level_table(
+    frame: pd.DataFrame, values: pd.Series, *, by: Sequence[str], cluster: str = "case"
+) -> pd.DataFrame:
+    """Average values of attempts, such as seconds, to one row per ``by``, case and condition.
+
+    The columns are those of :func:`attempt_cells`, then ``_level``, ``_n`` and ``_size``, see
+    :meth:`Units.of`.
+    """
+    table, code = attempt_cells(frame, by, cluster)
+    sums, n = (
+        np.bincount(code, weights=weights, minlength=len(table))
+        for weights in (values.fillna(0.0), values.notna())
+    )
+    level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
+    return table.assign(_level=level, _n=n, _size=table["size"])
 
 
 def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
@@ -170,7 +191,7 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
 
 
 def attempt_cells(
-    frame: pd.DataFrame, by: Sequence[str], column: str | None = None
+    frame: pd.DataFrame, by: Sequence[str], cluster: str = "case"
 ) -> tuple[pd.DataFrame, Ints]:
     """Return a table with one row per cell, and the cell of each row of the frame.
 
@@ -188,8 +209,8 @@ def attempt_cells(
     must have the same skill and the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
-    cluster = linked_clusters(frame, None, by, column)
-    keyed = frame.assign(cluster=cluster)[names].reset_index(drop=True)
+    linked = linked_clusters(frame, None, by, cluster)
+    keyed = frame.assign(cluster=linked)[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
@@ -1006,7 +1027,10 @@ def between(
     return Gap(list(intervals), sizes, cases, part, n_dropped)
 
 
-__all__ = ["Contrast", "Estimate", "Gap", "Units", "between", "case_table", "within"]
+__all__ = [
+    *("Contrast", "Estimate", "Gap", "Units", "between", "case_table", "contrasts_with"),
+    *("level_table", "within"),
+]
 
 
 def __dir__() -> list[str]:

@@ -25,10 +25,18 @@ from skillcomp.contrast import (
 from skillcomp.deltas.condition_rates import contrasts_of_rates
 from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_clusters import linked_clusters, n_distinct
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, grouped, listed, ordered, row
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    grouped,
+    linked_clusters,
+    listed,
+    n_distinct,
+    ordered,
+    row,
+)
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 

@@ -17,12 +17,12 @@ from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
 from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     check_settings,
+    clusters_of,
     estimates,
     group_codes,
     grouped,

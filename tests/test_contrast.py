@@ -225,7 +225,7 @@ def test_groups_are_compared_within_the_strata_that_have_both() -> None:
     passes = {("s", "near"): [0, 0, 0, 0], ("s", "far"): [1], ("t", "near"): [1], ("t", "far"): [0]}
     passes |= {("u", "near"): [1, 1], ("s", None): [1]}
     rows = [
-        {"skill": skill, "case_id": f"{kind}{i}", "condition": "skill", "grader": "g",
+        {"skill": skill, "case_id": f"{skill}{kind}{i}", "condition": "skill", "grader": "g",
          "transfer": kind, "passed": n > 0}
         for (skill, kind), numbers in passes.items()
         for i, n in enumerate(numbers)

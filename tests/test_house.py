@@ -175,9 +175,45 @@ def reached(question: Callable[[], object]) -> set[str]:
     return {Path(name).relative_to(PACKAGE).as_posix() for name in files if str(PACKAGE) in name}
 
 
-def test_a_paired_delta_comes_about_in_at_most_9_files(forced: pd.DataFrame) -> None:
-    files = reached(lambda: sc.deltas.paired(forced, by=["skill"]))
-    assert "deltas/paired_deltas.py" in files and len(files) <= 9, sorted(files)
+# the texts of messages and the class of an interval, which every file knows
+NOUNS = {"errors.py", "stats/results.py"}
+
+
+def test_a_paired_delta_comes_about_in_at_most_6_files(forced: pd.DataFrame) -> None:
+    files = reached(lambda: sc.deltas.paired(forced, by=["skill"])) - NOUNS
+    assert "deltas/paired_deltas.py" in files and len(files) <= 6, sorted(files)
+
+
+# functions that compute missing attempts, check sets, weights, averages and clusters, with the
+# files outside the door and the engine that use them: corrections, and pairs of cases or of graders
+POLICIES = {
+    "attempt_bounds": set(),
+    "attempt_cells": set(),
+    "average_note": set(),
+    "check_cluster": set(),
+    "check_sets": {"correction/estimators.py"},
+    "linked_clusters": {"correction/estimators.py", "reliability/integrity.py", "transfer.py"},
+    "unanswered_outcomes": set(),
+    "with_asked": {"report/answer.py"},
+    "with_planned": {"cli/__init__.py", "report/answer.py"},
+    "with_weights": {"correction/estimators.py"},
+    "without_unanswered": set(),
+}
+
+
+def test_missing_attempts_check_sets_weights_averages_and_clusters_have_one_home() -> None:
+    users: dict[str, set[str]] = {name: set() for name in POLICIES}
+    homes = {"contrast.py", "frames", "readers"}
+    for path, tree in sources():
+        of_home = path in homes or path.split("/")[0] in homes
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and not of_home:
+                assert node.name not in {*POLICIES, "_missing_attempts"}, f"{path}: {node.name}"
+            if isinstance(node, ast.ImportFrom) and not of_home:
+                for one in node.names:
+                    if one.name in users:
+                        users[one.name].add(path)
+    assert users == POLICIES
 
 
 def test_a_corrected_delta_comes_about_in_at_most_13_files(pilot: sc.RunStore) -> None:

@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import group_codes, prepared
+from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope

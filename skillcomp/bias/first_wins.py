@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import prepared
+from skillcomp.frames.estimates import clusters_of, prepared
 from skillcomp.frames.words import NO_VALUE
 
 WHAT = "bias.position"

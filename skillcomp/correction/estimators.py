@@ -16,8 +16,6 @@ from scipy.special import expit
 
 from skillcomp.contrast import WEIGHT, Value, arms_of, with_weights
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
-from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -26,8 +24,10 @@ from skillcomp.frames.estimates import (
     group_codes,
     grouped,
     groups,
+    linked_clusters,
     prepared,
     refuse_different_checks,
+    with_case_facts,
 )
 from skillcomp.frames.reference_labels import (
     NAME_DRAWN_BY,
@@ -203,8 +203,7 @@ def tables(
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
     joined = with_case_facts(joined, cases, [weight, cluster])
-    column = check_cluster(cluster, joined)
-    joined["cluster"] = linked_clusters(joined, cases, by, column)
+    joined["cluster"] = linked_clusters(joined, cases, by, cluster)
     joined, notes = _with_check_sets(joined, by, checks, what, compares)
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")

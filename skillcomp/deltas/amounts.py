@@ -12,16 +12,15 @@ from skillcomp.contrast import (
     MISSING,
     Contrast,
     Units,
-    attempt_cells,
     claim,
     claimed,
     contrasts_with,
+    level_table,
     missing_note,
 )
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_clusters import n_distinct
-from skillcomp.frames.check import check_cluster
 from skillcomp.frames.estimates import (
+    n_distinct,
     prepared,
     refuse_different_checks,
     require_reference,
@@ -61,13 +60,7 @@ def amount_rows(
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     _check_limit(amount, value, limit)
-    table, code = attempt_cells(checked, [*names, *average], check_cluster(cluster, checked))
-    sums, n = (
-        np.bincount(code, weights=weights, minlength=len(table))
-        for weights in (amount.fillna(0.0), amount.notna())
-    )
-    level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
-    table = table.assign(_level=level, _n=n, _size=table["size"])
+    table = level_table(checked, amount, by=[*names, *average], cluster=cluster)
     # the groups of `by` in alphabetical order
     units = Units.of(sorted_by(table, names), names, average=average, value="level")
     return [

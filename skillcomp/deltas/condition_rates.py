@@ -13,10 +13,8 @@ from skillcomp.contrast import (
     Value,
     case_table,
     compared_outcomes,
-    with_weights,
 )
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
-from skillcomp.frames.check import check_cluster
 from skillcomp.frames.estimates import (
     By,
     estimates,
@@ -84,8 +82,8 @@ def rates(
         )
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
-    table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
-    units = Units.of(with_weights(table, checked, weight), names, value=value, average=levels)
+    table = case_table(checked, by=[*names, *levels], cluster=cluster, weight=weight)
+    units = Units.of(table, names, value=value, average=levels)
     rows = contrast_rows(
         f"rate_{value}",
         units,

@@ -15,12 +15,11 @@ from skillcomp.contrast import (
     Value,
     case_table,
     first_names,
-    with_weights,
 )
 from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.deltas.runs_over_time import note_on_checks
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check import as_list, check_cluster, require_frame
+from skillcomp.frames.check import as_list, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     RESERVED,
@@ -151,11 +150,11 @@ def contrast(
         conditions = [condition]
     elif conditions:
         refuse_different_checks(checked, _WHAT, value)
-    column = check_cluster(cluster, checked)
-    table = case_table(checked, by=[*names, between, *averaged], column=column)
+    keys = [*names, between, *averaged]
+    table = case_table(checked, by=keys, cluster=cluster, weight=weight)
     nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
     units = Units.of(
-        with_weights(table, checked, weight),
+        table,
         names,
         arm=[between, "condition"],
         value=value,

@@ -17,12 +17,11 @@ from skillcomp.contrast import (
     case_table,
     compared_outcomes,
     contrasts_with,
-    with_weights,
     within,
 )
 from skillcomp.deltas.amounts import amount_rows
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import as_list, check_cluster
+from skillcomp.frames.check import as_list
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
 from skillcomp.frames.estimates import (
     By,
@@ -432,6 +431,6 @@ def paired_units(
         outcomes, by, what, value=value, reference=reference, average=average
     )
     average = average or []
-    table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
-    units = Units.of(with_weights(table, checked, weight), by, value=value, average=average)
+    table = case_table(checked, by=[*by, *average], cluster=cluster, weight=weight)
+    units = Units.of(table, by, value=value, average=average)
     return units, contrasts_with(units, reference)

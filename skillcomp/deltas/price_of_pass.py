@@ -21,7 +21,7 @@ from skillcomp.contrast import (
 from skillcomp.deltas.amounts import heavy_cases
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.check import check, check_cluster
+from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
@@ -139,7 +139,7 @@ def price(
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, _WHAT, reference=reference)
-    table = case_table(checked, by=names, column=check_cluster(cluster, checked))
+    table = case_table(checked, by=names, cluster=cluster)
     table = _with_amounts(table, checked, attempts, names)
     rows = []
     for about, part in groups(table, names):

@@ -2,7 +2,6 @@
 
 Functions load on first use. Each heading below is a file of this package.
 
-case_clusters: linked cases
     ``clusters_of``: the cluster of each row. Linked cases are in one cluster.
 
 check: the contract of a frame

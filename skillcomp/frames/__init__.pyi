@@ -1,7 +1,7 @@
-from .case_clusters import clusters_of as clusters_of
 from .check import check as check
 from .check import empty as empty
 from .concat import concat as concat
+from .estimates import clusters_of as clusters_of
 from .estimates import estimates as estimates
 from .estimates import groups as groups
 from .estimates import prepared as prepared

@@ -18,10 +18,12 @@ from skillcomp.frames.estimates import (
     By,
     group_codes,
     grouped,
+    linked_clusters,
     listed,
     prepared,
     refuse_averaged,
     refuse_pooling,
+    with_case_facts,
 )
 
 Floats = NDArray[np.float64]
@@ -147,7 +149,7 @@ def clustered_verdicts(
     """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
 
     ``verdict`` is 1, 0 or NaN. ``cluster`` is that of
-    :func:`skillcomp.frames.case_clusters.linked_clusters`. With ``agents``, several agents are
+    :func:`skillcomp.frames.estimates.linked_clusters`. With ``agents``, several agents are
     refused unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
@@ -156,9 +158,6 @@ def clustered_verdicts(
     refuse_averaged(together, {**reasons, "by= names it, too": names}, what)
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
-    # import case_table here: it imports scipy, which takes half of the time of `skillcomp check`
-    from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
-
     checked = with_case_facts(checked, cases, [])
     refuse_pooling(
         checked, names, what, graders=False, agents=agents, copies=False, average=together

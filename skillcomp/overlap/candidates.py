@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
-from skillcomp.frames.case_clusters import clusters_of
-from skillcomp.frames.estimates import listed
+from skillcomp.frames.estimates import clusters_of, listed
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import NAN
 

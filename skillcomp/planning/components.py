@@ -144,7 +144,7 @@ def variance_components(
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-                lost = _missing_attempts(part, value, (condition, reference))
+                lost = _note_on_outcomes(part, value, (condition, reference))
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     note = join_notes(intervals[measure].note, lost)
@@ -154,7 +154,7 @@ def variance_components(
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
 
 
-def _missing_attempts(part: pd.DataFrame, value: str, names: tuple[str, str]) -> str:
+def _note_on_outcomes(part: pd.DataFrame, value: str, names: tuple[str, str]) -> str:
     """Return a note that counts the attempts without an outcome under each condition."""
     sides = [part.loc[part["condition"].eq(name), value].isna() for name in names]
     return missing_note([count for side in sides for count in (side.sum(), len(side))], names)[0]

@@ -12,7 +12,6 @@ import pandas as pd
 
 from skillcomp.contrast import sample_of_checks
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.case_clusters import n_distinct
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
@@ -22,6 +21,7 @@ from skillcomp.frames.estimates import (
     group_codes,
     groups,
     listed,
+    n_distinct,
     row,
 )
 from skillcomp.frames.reference_labels import (

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_clusters import linked_clusters, with_case_facts
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -17,11 +16,13 @@ from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
+    linked_clusters,
     listed,
     refuse_pooling,
     require_columns,
     require_rows,
     row,
+    with_case_facts,
 )
 from skillcomp.frames.reference_labels import usable
 from skillcomp.grading_rules import (

@@ -12,7 +12,6 @@ import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, Value, case_table, within
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.check import check_cluster
 from skillcomp.frames.estimates import (
     By,
     estimates,
@@ -135,8 +134,7 @@ def factorial(
     in_design = outcomes["condition"].isin([*crossed.conditions, reference])
     outcomes = outcomes[in_design]
     refuse_different_checks(outcomes, what, value)
-    column = check_cluster(cluster, outcomes)
-    table = case_table(outcomes, by=[*names, *averaged], column=column)
+    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
     units = Units.of(table, names, value=value, average=averaged)
     contrasts, effects = [], []
     for group, about in enumerate(units.groups):

@@ -476,7 +476,7 @@ def _association_rows(
     part: pd.DataFrame, about: dict[str, Any], ci_level: float
 ) -> list[dict[str, Any]]:
     complete = part[part["score"].notna() & part["estimate"].notna()]
-    missing, note_on_missing = _missing_attempts(part)
+    missing, note_on_missing = _missing_of_documents(part)
     about = about | {"n_dropped": len(part) - len(complete), "n_missing": missing}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
@@ -499,7 +499,7 @@ def _association_rows(
     ]
 
 
-def _missing_attempts(part: pd.DataFrame) -> tuple[int, str]:
+def _missing_of_documents(part: pd.DataFrame) -> tuple[int, str]:
     """Count the missing attempts of the documents and of the reference; also return a note."""
     names = ["n_missing", "n_attempts"]
     counts = [int(part[name].sum()) for name in names]
