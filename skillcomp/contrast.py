@@ -895,8 +895,8 @@ def within(
     for span in dict.fromkeys(spans):
         at = [i for i, each in enumerate(spans) if each == span]
         quantity = _quantity(span, is_share=units.is_share)
-        null = {} if span is None else {"null": 0.0}
-        means = bounded_means([samples[i] for i in at], quantity=quantity, **null, **how)
+        null = None if span is None else 0.0
+        means = bounded_means([samples[i] for i in at], quantity=quantity, null=null, **how)
         intervals |= dict(zip(at, means, strict=True))
     return [
         _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)

@@ -141,26 +141,19 @@ def check_sets(
     def add_note(which: pd.Series, sentence: Callable[[pd.DataFrame, str], str]) -> None:
         for (_, skill), part in each[which].groupby(["version", "skill"]):
             text = sentence(part, f" of {skill}" if several else "")
-            note[part.index] = [join_notes(before, text) for before in note[part.index]]
+            note.loc[part.index] = [join_notes(before, text) for before in note[part.index]]
 
-    add_note(
-        stopped,
-        lambda part, skill: (
-            f"the grader stopped at the first fail in {_attempts(part, skill)}, which count as "
-            "failed"
-        ),
-    )
-    add_note(
-        lacking & each["n_checks"].gt(0),
-        lambda part, skill: (
-            f"a check has no row in {_attempts(part, skill)}, which have no outcome"
-        ),
-    )
+    texts = {
+        "the grader stopped at the first fail in {}, which count as failed": stopped,
+        "a check has no row in {}, which have no outcome": lacking & each["n_checks"].gt(0),
+    }
+    for text, which in texts.items():
+        add_note(which, lambda part, skill, text=text: text.format(_attempts(part, skill)))
     absent = slots[~slots["asked"] & (shared | slots["differ"])]
     which = differ
     if shared:
-        has_absent = pd.Series(_count(absent, _CELL, each) > 0, each.index)
-        which = has_absent.groupby([each["version"], each["skill"]]).transform("any")
+        groups = (_count(absent, _CELL, each) > 0).groupby([each["version"], each["skill"]])
+        which = groups.transform("any")
 
     def in_words(part: pd.DataFrame, skill: str) -> str:
         text = _checks_in_words(absent[_count(part, _CELL, absent) > 0])
@@ -171,8 +164,10 @@ def check_sets(
         return f"left out{skill}: {text}{dropped}"
 
     add_note(which, in_words)
-    arrays = (of.to_numpy() for of in (each["n_checks"], stopped, differ))
-    return CheckSets(counted.to_numpy(), *arrays, note.array)
+    n_checks = each["n_checks"].to_numpy()
+    return CheckSets(
+        counted.to_numpy(), n_checks, stopped.to_numpy(), differ.to_numpy(), note.array
+    )
 
 
 def _count(rows: pd.DataFrame, keys: Sequence[str], of: pd.DataFrame) -> pd.Series:
