@@ -45,6 +45,7 @@ _SHARED_REMEDY = (
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
+_LARGEST = np.iinfo(np.int64).max  # the largest code
 _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
@@ -445,10 +446,14 @@ def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
 
     The numbers follow the order of appearance. The codes are not negative.
     """
-    code = np.zeros(len(codes[0]), dtype=np.int64)
+    code, size = np.zeros(len(codes[0]), dtype=np.int64), 1
     for other in codes:
-        if (other != other[:1]).any():  # a column with a single value splits no group
-            code = pd.factorize(code * (other.max() + 1) + other)[0]
+        n = int(other.max(initial=0)) + 1
+        if size > _LARGEST // n:
+            code, numbers = pd.factorize(code)
+            size = len(numbers)
+        code, size = code * n + other, size * n
+    code = pd.factorize(code)[0]
     # a row is the first with its code if its code is above those of all rows before
     first = np.flatnonzero(np.diff(np.maximum.accumulate(code), prepend=-1))
     return code, first
