@@ -181,9 +181,16 @@ def suite_findings(
     findings = [finding(rule, place, message) for rule, message in messages]
     for case in suite.cases:
         findings += case_lint.findings(case)
-    if suite.cases and not any(map(_is_extended, suite.cases)):
-        return [_as_advice(entry) for entry in findings]
-    return findings
+    fields = ("comprehension_dimension", "concept_field", "transfer", "checks")
+    if not suite.cases or any(getattr(case, name) for case in suite.cases for name in fields):
+        return findings
+    # advice only: no case has a field of this package
+    return [
+        entry
+        if entry.rule.startswith("truth_")
+        else entry.model_copy(update={"severity": "warning"})
+        for entry in findings
+    ]
 
 
 def _task_messages(suite: Suite) -> RuleMessages:
@@ -197,22 +204,6 @@ def _task_messages(suite: Suite) -> RuleMessages:
             f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
         )
         yield "tasks_rubric", message + "where words or structure tell a good answer."
-
-
-def _is_extended(case: Case) -> bool:
-    """Return whether a case has a key that the comprehension report added to the older format."""
-    return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
-
-
-def _as_advice(entry: Finding) -> Finding:
-    """Turn an error about a suite in the older format into a warning, as that format is valid.
-
-    The format is described in the comprehension report (6.1). Findings about truth sources stay
-    errors.
-    """
-    if entry.rule.startswith("truth_"):
-        return entry
-    return entry.model_copy(update={"severity": "warning"})
 
 
 def _sources_root(suite: Suite) -> Path | None:
