@@ -325,8 +325,8 @@ def replace_file(path: Path, data: bytes, *, is_copy: bool = False) -> None:
     except OSError as cause:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-        why = cause.strerror or cause
-        raise StoreError(f"{path}: cannot be written ({why}); it is as it was before.") from cause
+        why = f"cannot be written ({_failure_reason(cause)}); it is as it was before"
+        raise StoreError(f"{path}: {why}.") from cause
 
 
 def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:

@@ -26,7 +26,7 @@ import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import StoreError, literal, suggest
-from skillcomp.io.files import open_file, strict_json
+from skillcomp.io.files import JsonObject, open_file, strict_json
 from skillcomp.io.journal import BOM
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
@@ -213,18 +213,16 @@ def _meets_contract(table: pa.Table, name: str) -> bool:
     """Return whether required fields have values, numbers are finite and all words are allowed."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
-        if field.is_required() and (column.null_count or _any_empty(column)):
-            return False
+        if field.is_required():
+            is_text = pa.types.is_string(column.type)
+            if column.null_count or (is_text and pc.any(pc.equal(column, "")).as_py()):
+                return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return False  # Arrow accepts NaN, which JSON does not allow
         words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False
     return True
-
-
-def _any_empty(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_string(column.type) and bool(pc.any(pc.equal(column, "")).as_py())
 
 
 def _allowed_words(annotation: Any) -> tuple[str, ...]:
@@ -262,7 +260,7 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
     return validated(orjson.dumps(values), name, place)
 
 
-def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def parse_line(line: bytes, path: Path, number: int) -> JsonObject:
     """Parse the JSON object of a line; an error names file and line."""
     try:
         row = strict_json(line.removeprefix(BOM) if number == 1 else line)

@@ -23,6 +23,7 @@ from skillcomp.io.files import (
     is_below,
     json_or_none,
     leaves,
+    text_at,
 )
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
@@ -90,7 +91,7 @@ def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) ->
     reader.problems += [f"'{key}' {KEPT}." for key in others]
     rows = _rows_of(content, "evals")
     cases = tuple(reader.case(row, number) for number, row in enumerate(rows))
-    reader.note_repeats("evals", [case.case_id.partition("/")[2] for case in cases])
+    reader.note_repeats("evals", [case.own_id for case in cases])
     return Suite(
         slug=slug,
         skill=skill,
@@ -109,7 +110,7 @@ def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | No
     rows = _rows_of(content, "queries")
     cases = tuple(reader.query(row, number, skill) for number, row in enumerate(rows))
     reader.note_repeats("queries", [case.prompt for case in cases], "query")
-    reader.note_repeats("queries", [case.case_id.partition("/")[2] for case in cases])
+    reader.note_repeats("queries", [case.own_id for case in cases])
     problems = tuple(reader.problems)
     return Suite(slug=slug, skill=skill, kind="trigger-set", cases=cases, problems=problems)
 
@@ -158,11 +159,8 @@ class _Reader(SuiteReader):
         self.bases = bases
 
     def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:
-        for field in fields:
-            value = row.get(field)
-            if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-                return str(value).strip()
-        return otherwise
+        texts = (text_at(row, field) for field in fields)
+        return next(filter(None, texts), otherwise)
 
     def case(self, row: JsonObject, number: int) -> Case:
         ident, otherwise = self.ident(row, ("id",), ""), f"case-{number + 1}"
@@ -186,17 +184,22 @@ class _Reader(SuiteReader):
         extra |= {"files": names} if names else {}
         extra |= {"unmapped": unmapped} if unmapped else {}
         trigger = self.trigger(row.get(trigger_key), place, trigger_key)
-        case_id = f"{self.slug}/{ident}"
         return Case(
-            case_id=case_id, prompt=prompt, checks=checks, should_trigger=trigger, extra=extra
+            case_id=f"{self.slug}/{ident}",
+            prompt=prompt,
+            checks=checks,
+            should_trigger=trigger,
+            extra=extra,
         )
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], list[JsonObject]]:
         """Return the checks that a grader can judge, and the expectations that have no check."""
+        unmapped: list[JsonObject] = []
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
             self.note(place, both)
+            unmapped.append({"assertions": row["assertions"]})
         listed = row.get(key)
         if not isinstance(listed, list | None):
             self.note(place, f"{key}: found {literal(listed)}; expected a list.")
@@ -206,9 +209,6 @@ class _Reader(SuiteReader):
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
         checks: list[Check] = []
-        unmapped: list[JsonObject] = []
-        if key == "expectations" and row.get("assertions"):
-            unmapped.append({"assertions": row["assertions"]})
         for number, item in enumerate(listed or (), start=1):
             check = self.check(item, number)
             if check is not None:
@@ -238,7 +238,7 @@ class _Reader(SuiteReader):
         names: list[str] = []
         if not isinstance(listed, list | None):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
-            return names
+            listed = []
         for name in listed or ():
             at = inside(name, self.bases) if isinstance(name, str) and not leaves(name) else None
             if at is None:

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import SkillError, StoreError, SuiteError, literal, require_type
 from skillcomp.io import journal
-from skillcomp.io.files import as_path, checked_slug, digest, read_own, replace_file
+from skillcomp.io.files import JsonObject, as_path, checked_slug, digest, read_own, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.redaction import redact_lines
@@ -129,7 +129,7 @@ class RunStore:
         )
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> JsonObject:
         """The current manifest; an empty manifest if the folder has none."""
         return journal.read_manifest(self.path)
 
@@ -303,13 +303,6 @@ class RunStore:
             If another writer holds the lock (the message names its process, host, start and
             command), or the folder is not a store and not empty.
         """
-        self._take_lock(sync=sync)
-        try:
-            yield self
-        finally:
-            self._release_lock()
-
-    def _take_lock(self, *, sync: bool) -> None:
         with self._mutex:
             if not self._n_writers:
                 _make_store_folder(self.path)
@@ -322,15 +315,15 @@ class RunStore:
                     self._lock_stack = stack.pop_all()
                 self._sync = sync
             self._n_writers += 1
-
-    def _release_lock(self) -> None:
-        with self._mutex:
-            self._n_writers -= 1
-            if self._n_writers:
-                return
-            with self._lock_stack:
-                for table in self.tables if not self._sync else ():
-                    journal.append(self._table_file(table), [], sync=True)
+        try:
+            yield self
+        finally:
+            with self._mutex:
+                self._n_writers -= 1
+                if not self._n_writers:
+                    with self._lock_stack:
+                        for table in self.tables if not self._sync else ():
+                            journal.append(self._table_file(table), [], sync=True)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns (but see :meth:`writer`).
@@ -440,7 +433,7 @@ class RunStore:
             name: digest(read_own(file, what="file of a suite", error=SuiteError))
             for name, file in files.items()
         }
-        more: dict[str, Any] = {"files": hashes} if files else {}
+        more: JsonObject = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
             # csv files and files of other tools may lack the name of the skill
             more["skill"] = suite.skill

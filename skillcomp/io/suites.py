@@ -23,7 +23,9 @@ import yaml
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
     JsonObject,
+    as_object,
     as_path,
+    as_text,
     decode,
     digest,
     read_bytes,
@@ -302,7 +304,7 @@ class _Reader(SuiteReader):
             self.note("evals", "the list is empty.")
         # a suite may use its own words for dimension and comprehension_dimension
         for name in ("dimension", "comprehension_dimension"):
-            values = [row.get(name) for row in rows if isinstance(row, dict)]
+            values = (as_object(row).get(name) for row in rows)
             words = {value for value in values if isinstance(value, str)}
             expected = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
             if dimension_family(words) is not DIMENSIONS and not words & expected:
@@ -310,8 +312,7 @@ class _Reader(SuiteReader):
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
         self.references(cases)
         of_cases: list[Any] = []
-        for row in rows:
-            of_case = row.get("skill_name") if isinstance(row, dict) else None
+        for of_case in (as_object(row).get("skill_name") for row in rows):
             if of_case and of_case not in of_cases:
                 of_cases.append(of_case)
         is_of_cases = len(of_cases) == 1 and content.get("skill_name") is None
@@ -373,7 +374,7 @@ class _Reader(SuiteReader):
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+        if as_text(value):
             return str(value)
         ident = f"case-{index + 1}"
         self.note(place, f"id: found {value!r}; expected a number or text; '{ident}' is taken.")
@@ -388,10 +389,10 @@ class _Reader(SuiteReader):
         return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
     def references(self, cases: list[Case]) -> None:
-        self.note_repeats("evals", (case.case_id.split("/", 1)[1] for case in cases))
+        self.note_repeats("evals", (case.own_id for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
-            other, place = case.contrast_of, f"evals[{i}] (id {case.case_id.split('/', 1)[1]})"
+            other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
             if other == case.case_id:
                 self.note(place, f"contrast_of: '{other}' is the case itself.")
             elif other is not None and other not in ids:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
-from skillcomp.io.files import as_path, checked_slug, read_yaml
+from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
 from skillcomp.io.journal import is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
@@ -486,8 +486,8 @@ def store_problems(store: RunStore) -> list[str]:
     """
     problems: list[str] = []
     tables: dict[str, pd.DataFrame] = {}
-    every: dict[str, Any] = {"perturbation": "all"}
-    rows_of: dict[str, dict[str, Any]] = {"attempts": every, "invocations": every}
+    every: JsonObject = {"perturbation": "all"}
+    rows_of: dict[str, JsonObject] = {"attempts": every, "invocations": every}
     rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
     for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
         try:

@@ -174,13 +174,13 @@ class RunRecord(Record):
     prompt_version: str | None = None
     skills: dict[str, str] = Field(default_factory=dict)
     suites: dict[str, str] = Field(default_factory=dict)
-    study: dict[str, Any] = Field(default_factory=dict)
+    study: JsonObject = Field(default_factory=dict)
     n_wanted: int = 0
     n_open: int = 0
     statuses: dict[str, int] = Field(default_factory=dict)
     cost_usd: float | None = None
     n_unpriced: int = 0
-    gold: dict[str, Any] = Field(default_factory=dict)
+    gold: JsonObject = Field(default_factory=dict)
     stopped: str | None = None
 
 

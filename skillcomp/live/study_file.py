@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 
 from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
-from skillcomp.io.files import YAML_FAILURES, as_path, line_of, read_yaml
+from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
@@ -59,7 +59,7 @@ class _Agent(Record):
     timeout: PositiveFloat = 600.0
     prices: list[_Price] = Field(default_factory=list)
 
-    def _constructor_arguments(self, *without: str) -> dict[str, Any]:
+    def _constructor_arguments(self, *without: str) -> JsonObject:
         """Return the arguments of the agent's constructor: all fields that are not in `without`."""
         own = [Price(**price.model_dump()) for price in self.prices]
         return {**self.model_dump(exclude={"kind", *without}), "prices": own}
@@ -89,7 +89,7 @@ class _OpenAI(_Agent):
     max_tokens: PositiveInt = 16_000
     limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     json_mode: Literal["schema", "object", "none"] = "schema"
-    options: dict[str, Any] | None = None
+    options: JsonObject | None = None
     max_retries: NonNegativeInt = 5
 
     def build(self, folder: Path, place: str) -> Agent:
@@ -157,7 +157,7 @@ class _Guest(Record):
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group] = "agents"
 
-    def _keyword_arguments(self, folder: Path, place: str) -> dict[str, Any]:
+    def _keyword_arguments(self, folder: Path, place: str) -> JsonObject:
         arguments = dict(self.model_extra or {})
         if self.group == "graders" and (spec := getattr(self, "agent", None)) is not None:
             arguments["agent"] = spec.build(folder, f"{place}.agent")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, model_validator
 
 from skillcomp.errors import error_text
-from skillcomp.io.files import whole_text
+from skillcomp.io.files import JsonObject, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
 
     sandbox: str | None = None
     timeout: float | None = None
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     neighbours: tuple[Skill, ...] = ()
     keep: Path | None = None
 
@@ -386,9 +386,7 @@ def redacted_reply(reply: Reply) -> Reply:
     return reply.model_copy(update=texts)
 
 
-def cost_fields(
-    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]
-) -> dict[str, Any]:
+def cost_fields(who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]) -> JsonObject:
     """Return `cost_usd` and `cost_note` of a `Reply`.
 
     `who` is the name of the service or program that reported the token counts; it appears in the

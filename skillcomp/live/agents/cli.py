@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
+from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import (
     hide,
     is_secret_name,
@@ -348,7 +349,7 @@ class CliAgent(BaseAgent):
         (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
 
     def _command_with_shape(
-        self, schema: dict[str, Any] | None, folder: Path
+        self, schema: JsonObject | None, folder: Path
     ) -> tuple[list[str], str | None]:
         """Return the command and a note for the prompt.
 
@@ -373,7 +374,7 @@ class CliAgent(BaseAgent):
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
-        settings: dict[str, Any] = {
+        settings: JsonObject = {
             # do not let commands write to the temporary directory that all programs share
             "sandbox_workspace_write.exclude_slash_tmp": True,
             "sandbox_workspace_write.exclude_tmpdir_env_var": True,
@@ -457,7 +458,7 @@ class CliAgent(BaseAgent):
             settings=self.settings,
         )
 
-    def _cost_by_tokens(self, trace: Trace) -> dict[str, Any]:
+    def _cost_by_tokens(self, trace: Trace) -> JsonObject:
         model, whole, out = trace.model or self.model, trace.input_tokens, trace.output_tokens
         counts = (whole, out, trace.cached_tokens, trace.cache_write_tokens)
         tokens = [n for n in counts if n is not None]
@@ -523,7 +524,7 @@ def _is_secret_flag(name: str) -> bool:
     return bool(_SECRET_FLAG.search(name)) or (not ordinary and is_secret_name(name.lstrip("-")))
 
 
-def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str, Any]:
+def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> JsonObject:
     """Return the fields of a reply that list the installed and the loaded skills.
 
     Codex loads a skill that the prompt names, as in ``$skill``, before the first event of the
@@ -531,7 +532,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
     """
     if not offered:
         return {}
-    fields: dict[str, Any] = {"offered": tuple(skill.slug for skill in offered)}
+    fields: JsonObject = {"offered": tuple(skill.slug for skill in offered)}
     if trace.kind != "text":
         invoked = tuple(skill.slug for skill in offered if _was_loaded(trace, skill, prompt))
         fields |= {"invoked": invoked, "triggered": offered[0].slug in invoked}

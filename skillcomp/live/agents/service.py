@@ -276,7 +276,7 @@ class ServiceAgent(BaseAgent):
         """Return whether a parsed response has the type and the main fields of an answer."""
 
     @abstractmethod
-    def _reply_fields(self, message: Any) -> dict[str, Any]:
+    def _reply_fields(self, message: Any) -> JsonObject:
         """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
 
     def read(self, message: Any, *, seconds: float | None = None, n_tries: int = 1) -> Reply:
@@ -286,7 +286,7 @@ class ServiceAgent(BaseAgent):
         text. If only the token counts are malformed, the reply is usable and its cost is unknown.
         """
         ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-        common: dict[str, Any] = {
+        common: JsonObject = {
             "seconds": seconds,
             "request_id": ident if isinstance(ident, str) else None,
             "n_tries": n_tries,
@@ -340,7 +340,7 @@ class ServiceAgent(BaseAgent):
     def _require_key(self, error: Exception) -> None:
         """Raise AgentError if the error shows that the client has no key."""
 
-    def _cost_of_counts(self, model: Any, counts: Sequence[Any]) -> dict[str, Any]:
+    def _cost_of_counts(self, model: Any, counts: Sequence[Any]) -> JsonObject:
         """Return token counts and cost as fields of a reply, or only a note if a count is invalid.
 
         `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
@@ -352,7 +352,7 @@ class ServiceAgent(BaseAgent):
         tokens = [n for count in present if (n := whole_number(count)) is not None]
         if len(tokens) < len(present):
             return {"cost_note": f"{self._reporter} reports no token counts that can be read"}
-        fields: dict[str, Any] = dict(zip(_TOKENS, tokens, strict=False))
+        fields: JsonObject = dict(zip(_TOKENS, tokens, strict=False))
         if not isinstance(model, str):
             return fields | {"cost_note": f"{self._reporter} does not say which model answered"}
         return fields | cost_fields(self._reporter, model, tokens, self.prices)

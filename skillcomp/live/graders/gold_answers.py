@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from skillcomp.errors import GraderError, StudyError, require_known, suggest
-from skillcomp.io.files import read_own, strict_json
+from skillcomp.io.files import JsonObject, read_own, strict_json
 from skillcomp.live.agents.agent import whole_hash
 from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
@@ -155,7 +155,7 @@ class Agreement:
         """Share of the labels that equal the grader's verdict; NaN if there is no such verdict."""
         return self.n_agree / self.n if self.n else float("nan")
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JsonObject:
         """Return fields for the receipt of a run; without verdicts, share and interval are None."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 import jinja2
 from pydantic import AliasChoices, Field
 
 from skillcomp.errors import GraderError, require_known
-from skillcomp.io.files import decode, read_own
+from skillcomp.io.files import JsonObject, decode, read_own
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Record, Skill
 
@@ -268,7 +268,7 @@ def grader_prompt(
         return "" if impression or part in without else text or ""
 
     concept = skill.concept.get(case.concept_field or "")
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.io.files import digest, read_own, whole_text
+from skillcomp.io.files import JsonObject, digest, read_own, whole_text
 from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -316,7 +316,7 @@ class LlmRubric(_TaskGrader):
         reply, replies, problems = await ask_until_read(
             self.agent, prompt, RUBRIC.reply, partial(_read_score, item=item)
         )
-        about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
+        about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold

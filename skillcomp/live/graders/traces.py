@@ -508,7 +508,7 @@ def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
     )
 
 
-def read_rubric_schema(file: Path) -> dict[str, Any]:
+def read_rubric_schema(file: Path) -> JsonObject:
     """Read the JSON Schema of the replies of a judge of traces, from a JSON or YAML file.
 
     Parameters
