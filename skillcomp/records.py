@@ -282,6 +282,11 @@ class Case(Record):
     timeout_seconds: float | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def own_id(self) -> str:
+        """Return the id of the case within its suite."""
+        return self.case_id.partition("/")[2]
+
 
 class Suite(Record):
     """The cases of one skill.

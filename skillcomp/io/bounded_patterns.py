@@ -183,20 +183,17 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
         return f"{cause!r:.200}"
     patterns = PatternSearch(COMPILE_SECONDS)
     try:
-        for pattern in _patterns_of(content):
-            patterns.require_compiled(pattern)
+        for part in _objects_in(content, without=_VALUES):
+            by_pattern = part.get(_BY_PATTERN)
+            for pattern in (
+                part.get("pattern"),
+                *(by_pattern if isinstance(by_pattern, dict) else ()),
+            ):
+                if isinstance(pattern, str):
+                    patterns.require_compiled(pattern)
     except PatternError as error:
         return str(error)
     return None
-
-
-def _patterns_of(schema: Any) -> Iterator[str]:
-    """Yield the patterns of a JSON Schema, also of its parts."""
-    for part in _objects_in(schema, without=_VALUES):
-        if isinstance(part.get("pattern"), str):
-            yield part["pattern"]
-        if isinstance(part.get(_BY_PATTERN), dict):
-            yield from part[_BY_PATTERN]
 
 
 def _names_both(content: Any) -> bool:

@@ -265,7 +265,11 @@ def _claude_trace(events: list[Event]) -> Trace:
         fields |= {**_claude_usage(result), **_claude_outcome(result)}
     else:
         error = "the event stream ends without a result"
-        fields |= {**_usage_of_messages(events), "status": "error", "error": error}
+        messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
+        # several lines can report the usage of one message; only the last report counts
+        spent = {str(m.get("id")): _token_counts(object_at(m, "usage")) for m in messages}
+        counts = _summed_counts([used for used in spent.values() if used])
+        fields |= {**counts, "status": "error", "error": error}
     return Trace(
         kind="claude",
         request_id=_text_at(init, "session_id"),
@@ -308,7 +312,13 @@ def _claude_outcome(result: Event) -> _Fields:
 def _claude_usage(result: Event) -> _Fields:
     """Return the tokens of all models together, also those of subagents, and the total cost."""
     models = {key: as_object(used) for key, used in object_at(result, "modelUsage").items()}
-    out = _claude_cost(result.get("total_cost_usd"))
+    cost = result.get("total_cost_usd")
+    number = as_number(cost)
+    out: _Fields = {"cost_usd": None}
+    if number is not None and 0 <= number < _BEYOND:
+        out = {"cost_usd": float(number)}
+    elif cost is not None:
+        out["cost_note"] = f"the program reports a cost of {cost!r:.40}"
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
@@ -317,15 +327,6 @@ def _claude_usage(result: Event) -> _Fields:
     name = str(models[main].get("canonicalModel") or main)
     rows = [_token_counts({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values()]
     return {**out, "model": name, **_summed_counts(rows)}
-
-
-def _claude_cost(cost: Any) -> _Fields:
-    if cost is None:
-        return {"cost_usd": None}
-    number = as_number(cost)
-    if number is None or not 0 <= number < math.inf:
-        return {"cost_usd": None, "cost_note": f"the program reports a cost of {cost!r:.40}"}
-    return {"cost_usd": float(number)}
 
 
 # keys of four token counts: input without cache, input read from the cache, input written to the
@@ -346,13 +347,6 @@ def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> _Fields:
         "cache_write_tokens": write,
         "output_tokens": written,
     }
-
-
-def _usage_of_messages(events: list[Event]) -> _Fields:
-    """Sum the tokens of all messages, for a stream without a result; count each message once."""
-    messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
-    spent = {str(m.get("id")): _token_counts(object_at(m, "usage")) for m in messages}
-    return _summed_counts([used for used in spent.values() if used])
 
 
 def _summed_counts(rows: Sequence[Mapping[str, float]]) -> _Fields:
@@ -465,7 +459,13 @@ def _codex_trace(events: list[Event]) -> Trace:
     items = [object_at(e, "item") for e in events if e.get("type") == "item.completed"]
     answers = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
     steps = _codex_steps(events)
-    error = None if done and turns[-1] is done[-1] else _codex_error(events)
+    error = None
+    if not done or turns[-1] is not done[-1]:
+        # an "error" event may be temporary (a reconnection), so a completed turn has no error
+        ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
+        messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
+        none = "the event stream ends without a completed turn"
+        error = str(next(filter(None, reversed(messages)), none))
     spent = [{"input_tokens": 0, **object_at(e, "usage")} for e in done]
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
@@ -545,11 +545,3 @@ def _codex_item(item: Event, turn: int) -> Step:
         tool = ".".join(str(item[key]) for key in ("server", "tool") if item.get(key))
     code = whole_number(item.get("exit_code")) if step_kind == "command" else None
     return Step(step_kind, turn, tool, text, status, code, reads)
-
-
-def _codex_error(events: list[Event]) -> str:
-    # An "error" event may be temporary (a reconnection), so ignore it if the turn was completed.
-    ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
-    messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
-    last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")
-    return str(last)

@@ -26,7 +26,7 @@ import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import StoreError, literal, suggest
-from skillcomp.io.files import open_file, strict_json
+from skillcomp.io.files import JsonObject, open_file, strict_json
 from skillcomp.io.journal import BOM
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
@@ -126,8 +126,9 @@ def read_lines(
         size = path.stat().st_size if size is None else size
     except FileNotFoundError:
         size = 0
+    empty = schema(name).empty_table() if has_record else pa.table({})
     if size == 0:
-        return (schema(name).empty_table() if has_record else pa.table({})), Counter()
+        return empty, Counter()
     if size > MAX_TABLE:
         raise StoreError(
             f"{path}: {size:,} bytes; a table may have at most {MAX_TABLE:,}. Keep the records in "
@@ -142,8 +143,20 @@ def read_lines(
             table = _parse_arrow(buffer, name, "error")
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
             extras = _check_lines(buffer, path, name)
-            table = _read_sound_lines(buffer, path, name, cause)
-        table = _with_defaults(table, name) if has_record and defaults else table
+            # Arrow rejected the file; leave out its blank lines and unknown keys
+            lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
+            try:
+                sound = pa.py_buffer(b"\n".join(lines) + b"\n")
+                table = _parse_arrow(sound, name, "ignore") if lines else empty
+            except (pa.ArrowInvalid, UnicodeDecodeError) as again:
+                raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
+        fields = RECORDS[name].model_fields if has_record and defaults else {}
+        for key, field in fields.items():
+            if not field.is_required() and field.default is not None:
+                column = table.column(key)
+                if column.null_count:
+                    index = table.column_names.index(key)
+                    table = table.set_column(index, key, pc.fill_null(column, field.default))
         if has_record and not _meets_contract(table, name):
             _check_lines(buffer, path, name)
     return table, extras
@@ -162,7 +175,10 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
             raise
         return _parse_arrow(buffer, name, unknown, _LONG_BLOCK)
     table.validate(full=True)  # Arrow's reader does not check that text is valid UTF-8
-    if table.num_rows != _n_lines(buffer):
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
+    n_full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
+    if table.num_rows != n_full + int(data[-1] != _NEWLINE):
         raise pa.ArrowInvalid("rows and lines differ in number")
     return table
 
@@ -181,50 +197,20 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     return False
 
 
-def _n_lines(buffer: pa.Buffer) -> int:
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-    full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
-    return full + int(data[-1] != _NEWLINE)
-
-
-def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file that Arrow rejected; leave out its blank lines and unknown keys."""
-    lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
-    if not lines:
-        return schema(name).empty_table() if name in RECORDS else pa.table({})
-    try:
-        return _parse_arrow(pa.py_buffer(b"\n".join(lines) + b"\n"), name, "ignore")
-    except (pa.ArrowInvalid, UnicodeDecodeError) as again:
-        raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
-
-
-def _with_defaults(table: pa.Table, name: str) -> pa.Table:
-    for key, field in RECORDS[name].model_fields.items():
-        if not field.is_required() and field.default is not None:
-            column = table.column(key)
-            if column.null_count:
-                index = table.column_names.index(key)
-                table = table.set_column(index, key, pc.fill_null(column, field.default))
-    return table
-
-
 def _meets_contract(table: pa.Table, name: str) -> bool:
     """Return whether required fields have values, numbers are finite and all words are allowed."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
-        if field.is_required() and (column.null_count or _any_empty(column)):
-            return False
+        if field.is_required():
+            is_text = pa.types.is_string(column.type)
+            if column.null_count or (is_text and pc.any(pc.equal(column, "")).as_py()):
+                return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return False  # Arrow accepts NaN, which JSON does not allow
         words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False
     return True
-
-
-def _any_empty(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_string(column.type) and bool(pc.any(pc.equal(column, "")).as_py())
 
 
 def _allowed_words(annotation: Any) -> tuple[str, ...]:
@@ -262,7 +248,7 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
     return validated(orjson.dumps(values), name, place)
 
 
-def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def parse_line(line: bytes, path: Path, number: int) -> JsonObject:
     """Parse the JSON object of a line; an error names file and line."""
     try:
         row = strict_json(line.removeprefix(BOM) if number == 1 else line)

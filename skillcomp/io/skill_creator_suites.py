@@ -23,6 +23,7 @@ from skillcomp.io.files import (
     is_below,
     json_or_none,
     leaves,
+    text_at,
 )
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
@@ -90,7 +91,7 @@ def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) ->
     reader.problems += [f"'{key}' {KEPT}." for key in others]
     rows = _rows_of(content, "evals")
     cases = tuple(reader.case(row, number) for number, row in enumerate(rows))
-    reader.note_repeats("evals", [case.case_id.partition("/")[2] for case in cases])
+    reader.note_repeats("evals", [case.own_id for case in cases])
     return Suite(
         slug=slug,
         skill=skill,
@@ -109,7 +110,7 @@ def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | No
     rows = _rows_of(content, "queries")
     cases = tuple(reader.query(row, number, skill) for number, row in enumerate(rows))
     reader.note_repeats("queries", [case.prompt for case in cases], "query")
-    reader.note_repeats("queries", [case.case_id.partition("/")[2] for case in cases])
+    reader.note_repeats("queries", [case.own_id for case in cases])
     problems = tuple(reader.problems)
     return Suite(slug=slug, skill=skill, kind="trigger-set", cases=cases, problems=problems)
 
@@ -129,8 +130,9 @@ def _named_skill(top: JsonObject, file: Path) -> str:
 class SuiteReader:
     """Base class of the readers of a suite, which collect deviations from the format."""
 
-    def __init__(self, slug: str, problems: list[str]) -> None:
-        self.slug, self.problems = slug, problems
+    def __init__(self, slug: str) -> None:
+        self.slug = slug
+        self.problems: list[str] = []
 
     def note(self, place: str, sentence: str) -> None:
         """Add a problem; `place` is empty for a problem of the whole suite."""
@@ -154,15 +156,12 @@ class _Reader(SuiteReader):
     """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
 
     def __init__(self, slug: str, bases: list[Path]) -> None:
-        super().__init__(slug, [])
+        super().__init__(slug)
         self.bases = bases
 
     def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:
-        for field in fields:
-            value = row.get(field)
-            if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-                return str(value).strip()
-        return otherwise
+        texts = (text_at(row, field) for field in fields)
+        return next(filter(None, texts), otherwise)
 
     def case(self, row: JsonObject, number: int) -> Case:
         ident, otherwise = self.ident(row, ("id",), ""), f"case-{number + 1}"
@@ -186,17 +185,22 @@ class _Reader(SuiteReader):
         extra |= {"files": names} if names else {}
         extra |= {"unmapped": unmapped} if unmapped else {}
         trigger = self.trigger(row.get(trigger_key), place, trigger_key)
-        case_id = f"{self.slug}/{ident}"
         return Case(
-            case_id=case_id, prompt=prompt, checks=checks, should_trigger=trigger, extra=extra
+            case_id=f"{self.slug}/{ident}",
+            prompt=prompt,
+            checks=checks,
+            should_trigger=trigger,
+            extra=extra,
         )
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], list[JsonObject]]:
         """Return the checks that a grader can judge, and the expectations that have no check."""
+        unmapped = []
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
             self.note(place, both)
+            unmapped.append({"assertions": row["assertions"]})
         listed = row.get(key)
         if not isinstance(listed, list | None):
             self.note(place, f"{key}: found {literal(listed)}; expected a list.")
@@ -205,10 +209,7 @@ class _Reader(SuiteReader):
             expected = "expected_output is prose for people" if row.get("expected_output") else ""
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
-        checks: list[Check] = []
-        unmapped: list[JsonObject] = []
-        if key == "expectations" and row.get("assertions"):
-            unmapped.append({"assertions": row["assertions"]})
+        checks = []
         for number, item in enumerate(listed or (), start=1):
             check = self.check(item, number)
             if check is not None:
@@ -235,10 +236,10 @@ class _Reader(SuiteReader):
 
     def files(self, listed: Any, place: str) -> list[str]:
         """Return the names of a case's files; a folder is replaced by its files."""
-        names: list[str] = []
+        names = []
         if not isinstance(listed, list | None):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
-            return names
+            listed = []
         for name in listed or ():
             at = inside(name, self.bases) if isinstance(name, str) and not leaves(name) else None
             if at is None:

@@ -395,7 +395,8 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if problem := entry_problem(file, folder):
                 raise SkillError(f"{folder}: {problem}; no file of the skill's own folder.")
-            if _is_suite(file):
+            content = json_or_none(file) if file.suffix == ".json" else None
+            if is_task_suite(file) or any(key in as_object(content) for key in _SUITE_KEYS):
                 continue
             n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size
             if n_files > MAX_FILES or n_bytes > MAX_TREE:
@@ -408,13 +409,6 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _is_shown(name: str) -> bool:
     return not name.startswith(".") and name not in _LEFT_OUT
-
-
-def _is_suite(file: Path) -> bool:
-    if is_task_suite(file):
-        return True
-    content = json_or_none(file) if file.suffix == ".json" else None
-    return any(key in as_object(content) for key in _SUITE_KEYS)
 
 
 def skill_texts(path: Path) -> dict[str, str]:

@@ -21,13 +21,13 @@ from pydantic import BaseModel
 
 from skillcomp.errors import SkillError, StoreError, SuiteError, literal, require_type
 from skillcomp.io import journal
-from skillcomp.io.files import as_path, checked_slug, digest, read_own, replace_file
+from skillcomp.io.files import JsonObject, as_path, checked_slug, digest, read_own, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.redaction import redact_lines
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
-from skillcomp.io.suite_files import file_place, suite_files, suite_place
+from skillcomp.io.suite_files import file_place, suite_files
 from skillcomp.io.suites import read_suite, suite_source
 from skillcomp.io.task_suites import FILE_NAME as TASKS
 from skillcomp.records import Skill, Suite
@@ -129,7 +129,7 @@ class RunStore:
         )
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> JsonObject:
         """The current manifest; an empty manifest if the folder has none."""
         return journal.read_manifest(self.path)
 
@@ -150,7 +150,7 @@ class RunStore:
 
     @cached_property
     def _skills_by_slug(self) -> dict[str, Skill]:
-        saved = self.table("passages").to_pylist() if SAVED_FRAMES in self.manifest else []
+        saved = self.rows("passages") if SAVED_FRAMES in self.manifest else []
         texts = {row["skill"]: row["text"] or "" for row in saved if row["level"] == SOURCE}
         return {slug: Skill(slug=slug, text=text, body=text) for slug, text in texts.items()} | {
             file.parent.name: read_skill(file).model_copy(update={"path": place})
@@ -202,6 +202,12 @@ class RunStore:
             table, self._extras[name] = read_lines(file, name, size, defaults=defaults)
             self._tables[name] = (state, table)
         return self._tables[name][1]
+
+    def rows(self, name: str, *columns: str) -> list[Any]:
+        """Return the rows of :meth:`table` as mappings, with the given columns or with all."""
+        table = self.table(name)
+        rows: list[Any] = (table.select(columns) if columns else table).to_pylist()
+        return rows
 
     def records(self, name: str) -> Iterator[Any]:
         """Yield the rows of a table one by one: validated records, or dicts for a user's own table.
@@ -303,13 +309,6 @@ class RunStore:
             If another writer holds the lock (the message names its process, host, start and
             command), or the folder is not a store and not empty.
         """
-        self._take_lock(sync=sync)
-        try:
-            yield self
-        finally:
-            self._release_lock()
-
-    def _take_lock(self, *, sync: bool) -> None:
         with self._mutex:
             if not self._n_writers:
                 _make_store_folder(self.path)
@@ -322,15 +321,15 @@ class RunStore:
                     self._lock_stack = stack.pop_all()
                 self._sync = sync
             self._n_writers += 1
-
-    def _release_lock(self) -> None:
-        with self._mutex:
-            self._n_writers -= 1
-            if self._n_writers:
-                return
-            with self._lock_stack:
-                for table in self.tables if not self._sync else ():
-                    journal.append(self._table_file(table), [], sync=True)
+        try:
+            yield self
+        finally:
+            with self._mutex:
+                self._n_writers -= 1
+                if not self._n_writers:
+                    with self._lock_stack:
+                        for table in self.tables if not self._sync else ():
+                            journal.append(self._table_file(table), [], sync=True)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns (but see :meth:`writer`).
@@ -440,11 +439,13 @@ class RunStore:
             name: digest(read_own(file, what="file of a suite", error=SuiteError))
             for name, file in files.items()
         }
-        more: dict[str, Any] = {"files": hashes} if files else {}
+        more: JsonObject = {"files": hashes} if files else {}
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
             # csv files and files of other tools may lack the name of the skill
             more["skill"] = suite.skill
-        place = suite_place(suite, slug, source.suffix or ".json")
+        place = f"suites/{slug}{source.suffix or '.json'}"
+        if suite.kind == "tasks":
+            place = f"suites/{slug}/{TASKS}"
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)

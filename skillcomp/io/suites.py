@@ -23,7 +23,9 @@ import yaml
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
     JsonObject,
+    as_object,
     as_path,
+    as_text,
     decode,
     digest,
     read_bytes,
@@ -197,7 +199,20 @@ def read_suite(
             slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
             suite = read_prompts(text, file, slug, skill or slug)
         else:
-            suite = _json_suite(text, file, slug, skill)
+            problems: list[str] = []
+            content = _load_json(text, file, problems)
+            if isinstance(content, dict) and _PLUGIN_KEY in content:
+                suite = _recorded_plugin_cases(content, slug or file.stem, skill)
+            elif is_trigger_set(content):
+                suite = read_trigger_set(content, file, slug, skill)
+            elif is_evals(content):
+                suite = read_evals(content, file, slug, skill)
+            elif isinstance(content, dict):
+                suite = _Reader(slug or file.stem, skill).suite(content, file)
+            else:
+                kind = _json_kind(content)
+                raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
+            suite = suite.model_copy(update={"problems": (*problems, *suite.problems)})
     ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
     require_ids(ids, shown(file), SuiteError)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
@@ -227,24 +242,6 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
 def holds_suite(folder: Path) -> bool:
     """Return whether `read_suite` finds a suite in a folder."""
     return any((folder / name).is_file() for name in _IN_FOLDER)
-
-
-def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> Suite:
-    """Read a suite in JSON; its format is recognised by its content."""
-    problems: list[str] = []
-    content = _load_json(text, file, problems)
-    if isinstance(content, dict) and _PLUGIN_KEY in content:
-        suite = _recorded_plugin_cases(content, slug or file.stem, skill)
-    elif is_trigger_set(content):
-        suite = read_trigger_set(content, file, slug, skill)
-    elif is_evals(content):
-        suite = read_evals(content, file, slug, skill)
-    elif isinstance(content, dict):
-        return _Reader(slug or file.stem, problems, skill).suite(content, file)
-    else:
-        kind = _json_kind(content)
-        raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
-    return suite.model_copy(update={"problems": (*problems, *suite.problems)})
 
 
 def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
@@ -288,8 +285,8 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
 class _Reader(SuiteReader):
     """Turn the parsed file into records, and collect deviations from the format."""
 
-    def __init__(self, slug: str, problems: list[str], skill: str | None) -> None:
-        super().__init__(slug, problems)
+    def __init__(self, slug: str, skill: str | None) -> None:
+        super().__init__(slug)
         self.skill = skill
         self.own: set[str] = set()
 
@@ -302,16 +299,15 @@ class _Reader(SuiteReader):
             self.note("evals", "the list is empty.")
         # a suite may use its own words for dimension and comprehension_dimension
         for name in ("dimension", "comprehension_dimension"):
-            values = [row.get(name) for row in rows if isinstance(row, dict)]
+            values = (as_object(row).get(name) for row in rows)
             words = {value for value in values if isinstance(value, str)}
             expected = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
             if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
         self.references(cases)
-        of_cases: list[Any] = []
-        for row in rows:
-            of_case = row.get("skill_name") if isinstance(row, dict) else None
+        of_cases = []
+        for of_case in (as_object(row).get("skill_name") for row in rows):
             if of_case and of_case not in of_cases:
                 of_cases.append(of_case)
         is_of_cases = len(of_cases) == 1 and content.get("skill_name") is None
@@ -373,7 +369,7 @@ class _Reader(SuiteReader):
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+        if as_text(value):
             return str(value)
         ident = f"case-{index + 1}"
         self.note(place, f"id: found {value!r}; expected a number or text; '{ident}' is taken.")
@@ -388,10 +384,10 @@ class _Reader(SuiteReader):
         return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
     def references(self, cases: list[Case]) -> None:
-        self.note_repeats("evals", (case.case_id.split("/", 1)[1] for case in cases))
+        self.note_repeats("evals", (case.own_id for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
-            other, place = case.contrast_of, f"evals[{i}] (id {case.case_id.split('/', 1)[1]})"
+            other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
             if other == case.case_id:
                 self.note(place, f"contrast_of: '{other}' is the case itself.")
             elif other is not None and other not in ids:

@@ -14,6 +14,7 @@ import yaml
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
     MAX_YAML,
+    JsonObject,
     as_number,
     entry_problem,
     line_of,
@@ -89,7 +90,7 @@ class _Reader:
 
     def others(
         self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return the entries with unknown keys; record each, except `refusal`, as a problem."""
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in (key for key in others if key not in _TASK_OURS):
@@ -224,9 +225,8 @@ def task_files(folder: Path) -> Iterator[str]:
 
 def reference_of(folder: Path, case: Case) -> str | None:
     """Return the reference answer of a task, ``reference/<id>.*``, or None."""
-    ident = case.case_id.partition("/")[2]
     for name in task_files(folder):
-        if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == ident:
+        if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == case.own_id:
             data = read_own(folder / name, what="reference answer", error=SuiteError)
             return data.decode("utf-8", "replace")
     return None

@@ -99,9 +99,9 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         ident = row.get("id", "")
         place += f" (id {ident})" if ident else ""
         cases.append(_Row(row, place, skill, bases, problems).case(slug, ident, number))
-    for name, n in Counter(case.case_id for case in cases).items():
+    for name, n in Counter(case.own_id for case in cases).items():
         if n > 1:
-            problems.append(f"column id: '{name.partition('/')[2]}' stands {n} times.")
+            problems.append(f"column id: '{name}' stands {n} times.")
     if not cases:
         problems.append("there are no cases below the first row.")
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))

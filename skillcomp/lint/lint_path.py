@@ -20,7 +20,7 @@ import pandas as pd
 
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
-from skillcomp.io.files import as_path, checked_slug, read_yaml
+from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
 from skillcomp.io.journal import is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
@@ -43,6 +43,9 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
+# What is wrong with rows of a table, these rows, and the columns that identify the first one.
+_RowProblems = Iterator[tuple[str, pd.DataFrame, tuple[str, ...]]]
+_ITEM = ("attempt_id", "check_id")
 # Match problems that both the reader of a file and the lint report. Only the finding of the lint is
 # listed.
 _REPORTED_BY_LINT = re.compile(
@@ -51,7 +54,12 @@ _REPORTED_BY_LINT = re.compile(
     r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
     r"|^front matter: '\w+' is missing|^concept: missing |^concept\."
 )
-_OTHER_WORD = "A word of other published files"
+# The rule of a problem that has these words.
+_RULES = {
+    "A word of other published files": "other_word",
+    NOT_MAPPED: "not_mapped",
+    KEPT: "kept",
+}
 _FIELDS = re.compile(r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$")
 _SKIPPED = frozenset(["node_modules", "artifacts", "site-packages", "__pycache__", "dist", "build"])
 _LINK = re.compile(r"\]\(<?([^)\s>]{1,500})>?(?:\s{1,9}\"[^\"]{0,300}\")?\)")
@@ -149,8 +157,7 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
     """
     places, skills = ([path], []) if evals else _places_and_skills(path)
     suites = [] if evals else _readable_suites(places)
-    several = skills if len(skills) > 1 else ()
-    shared = shared_concepts(skill for _, skill in _read_files(several, read_skill, []))
+    shared = shared_concepts(skill for _, skill in _read_files(skills, read_skill, []))
     for place in places:
         try:
             linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
@@ -239,7 +246,7 @@ def _lint_place(
         findings = [*storing, *_findings_of_skill(skill, path, suites)]
         return description, findings
     is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
-    if is_suite or (path.is_dir() and holds_suite(path)):
+    if is_suite or holds_suite(path):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
         description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
@@ -322,19 +329,13 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
     """Turn the problems that a reader reports into findings, unless the lint reports them too."""
-    return [
-        _file_finding(file, _rule_of_problem(problem), problem)
-        for problem in problems
-        if not _REPORTED_BY_LINT.search(problem)
-    ]
-
-
-def _rule_of_problem(problem: str) -> str:
-    if _OTHER_WORD in problem:
-        return "other_word"
-    if NOT_MAPPED in problem or KEPT in problem:
-        return "not_mapped" if NOT_MAPPED in problem else "kept"
-    return "fields_missing" if _FIELDS.match(problem) else "reading"
+    findings = []
+    for problem in problems:
+        rule = "fields_missing" if _FIELDS.match(problem) else "reading"
+        rule = next((_RULES[words] for words in _RULES if words in problem), rule)
+        if not _REPORTED_BY_LINT.search(problem):
+            findings.append(_file_finding(file, rule, problem))
+    return findings
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
@@ -369,9 +370,7 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
     for file, suite in suites:
         findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
         findings += _storing_findings(suite.slug, file, partial(suite_files, suite, file))
-    findings += _duplicate_skills(skills)
-    findings += _missing_prompts(skills, suites)
-    findings += _duplicate_prompts(suites)
+    findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
 
@@ -418,8 +417,14 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             yield "link_missing", f"{where} is not there."
 
 
-def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
-    """Yield a finding for a skill with the same slug, name or description as an earlier one."""
+def _findings_of_several(
+    skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
+) -> Iterator[Finding]:
+    """Yield findings that compare the skills and prompts of a folder.
+
+    A skill has the slug, name or description of an earlier one, or lacks a kind of prompt; a suite
+    has no skill; a prompt is that of an earlier case.
+    """
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),
@@ -435,16 +440,6 @@ def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
                     message = f"the {what}{value} is that of {other} as well."
                     yield _file_finding(file, rule, message)
             seen.setdefault(key, (file, skill))
-
-
-def _normalised_words(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _missing_prompts(
-    skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
-) -> Iterator[Finding]:
-    """Yield findings about skills that lack a kind of prompt, and about suites without a skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
@@ -453,27 +448,26 @@ def _missing_prompts(
             yield _file_finding(file, "evals_none", message)
             continue
         place, suite = suite_of[skill.slug]
-        kinds = {case.prompt_kind for case in suite.cases}
-        for kind in KINDS:
-            if kind not in {*kinds, CONTROL}:
-                message = f"no {kind} prompt among {len(suite.cases)}."
-                yield _file_finding(place, "kind_none", message)
+        kinds = {CONTROL, *(case.prompt_kind for case in suite.cases)}
+        for kind in (kind for kind in KINDS if kind not in kinds):
+            message = f"no {kind} prompt among {len(suite.cases)}."
+            yield _file_finding(place, "kind_none", message)
     for file, suite in suites:
         if suite.skill not in slugs:
             folder = f"no folder of this name with {FILE_NAME}"
             message = f"there is no skill '{suite.skill}' ({folder})."
             yield _file_finding(file, "skill_none", message)
+    prompts: dict[str, str] = {}
+    for file, case in ((file, case) for file, suite in suites for case in suite.cases):
+        text = _normalised_words(case.prompt)
+        if text and text in prompts:
+            message = f"{case.case_id}: the prompt is that of {prompts[text]} as well."
+            yield _file_finding(file, "prompt_twice", message, case.case_id)
+        prompts.setdefault(text, case.case_id)
 
 
-def _duplicate_prompts(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
-    for file, suite in suites:
-        for case in suite.cases:
-            text = _normalised_words(case.prompt)
-            if text and text in seen:
-                message = f"{case.case_id}: the prompt is that of {seen[text]} as well."
-                yield _file_finding(file, "prompt_twice", message, case.case_id)
-            seen.setdefault(text, case.case_id)
+def _normalised_words(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def store_problems(store: RunStore) -> list[str]:
@@ -484,10 +478,10 @@ def store_problems(store: RunStore) -> list[str]:
     answer, and winners that are neither of the two compared attempts. A table that breaks its
     contract is not compared with the others.
     """
-    problems: list[str] = []
-    tables: dict[str, pd.DataFrame] = {}
-    every: dict[str, Any] = {"perturbation": "all"}
-    rows_of: dict[str, dict[str, Any]] = {"attempts": every, "invocations": every}
+    problems = []
+    tables = {}
+    every: JsonObject = {"perturbation": "all"}
+    rows_of: dict[str, JsonObject] = {"attempts": every, "invocations": every}
     rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
     for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
         try:
@@ -498,7 +492,7 @@ def store_problems(store: RunStore) -> list[str]:
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
-    finders: Sequence[tuple[Callable[..., Iterator[str]], tuple[str, ...]]] = (
+    finders: Sequence[tuple[Callable[..., _RowProblems], tuple[str, ...]]] = (
         (_attempt_problems, ("attempts", "cases")),
         (_verdict_problems, ("verdicts", "attempts")),
         (_unknown_checks, ("verdicts", "checks")),
@@ -507,16 +501,13 @@ def store_problems(store: RunStore) -> list[str]:
         (_pairwise_problems, ("pairwise", "attempts")),
     )
     for find, kinds in finders:
-        if tables.keys() >= {*kinds}:
-            problems += find(*map(tables.get, kinds))
+        if not tables.keys() >= {*kinds}:
+            continue
+        for what, rows, names in find(*map(tables.get, kinds)):
+            if len(rows):
+                first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
+                problems.append(f"{kinds[0]}: rows {what}: {len(rows)}; the first: {first}.")
     return problems
-
-
-def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """If there are `rows`, yield a sentence with their number and the keys of the first row."""
-    if len(rows):
-        first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
-        yield f"{what}: {len(rows)}; the first: {first}."
 
 
 def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
@@ -524,58 +515,50 @@ def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.S
     return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
 
 
-def _attempt_problems(attempts: pd.DataFrame, cases: pd.DataFrame) -> Iterator[str]:
+def _attempt_problems(attempts: pd.DataFrame, cases: pd.DataFrame) -> _RowProblems:
     has_case = attempts["case_id"].isin(cases["case_id"])
-    what = "attempts: rows that answer a case that no suite has"
-    yield from _problem_if_any(attempts[~has_case], what, "attempt_id", "case_id")
+    yield "that answer a case that no suite has", attempts[~has_case], ("attempt_id", "case_id")
     other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
-    what = "attempts: rows that name another skill than their case"
-    yield from _problem_if_any(other, what, "attempt_id", "skill", "case_id")
+    yield "that name another skill than their case", other, ("attempt_id", "skill", "case_id")
     source = attempts["source_attempt_id"]
     orphans = attempts[source.notna() & ~source.isin(attempts["attempt_id"])]
-    what = "attempts: rows that are copies of an attempt that is not there"
-    yield from _problem_if_any(orphans, what, "attempt_id", "source_attempt_id")
+    what = "that are copies of an attempt that is not there"
+    yield what, orphans, ("attempt_id", "source_attempt_id")
 
 
-def _verdict_problems(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
+def _verdict_problems(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
     status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
     judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
-    what = "verdicts: rows that judge an attempt whose status is not ok"
-    yield from _problem_if_any(judged, what, "attempt_id", "check_id")
+    yield "that judge an attempt whose status is not ok", judged, _ITEM
     keys = [verdicts["grader"], verdicts["round"].fillna(1)]
     unversioned = verdicts["grader_version"].isna()
     mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
-    what = "verdicts: rows without the grader_version that other rows of the grader have"
-    yield from _problem_if_any(mixed, what, "attempt_id", "check_id", "grader")
+    what = "without the grader_version that other rows of the grader have"
+    yield what, mixed, (*_ITEM, "grader")
 
 
-def _unknown_checks(
-    rows: pd.DataFrame, checks: pd.DataFrame, what: str = "verdicts: rows that judge"
-) -> Iterator[str]:
+def _unknown_checks(rows: pd.DataFrame, checks: pd.DataFrame, verb: str = "judge") -> _RowProblems:
     has_check = _has_key_in(rows, checks, ["skill", "case_id", "check_id"])
-    what += " a check that their case does not have"
-    yield from _problem_if_any(rows[~has_check], what, "attempt_id", "check_id")
+    yield f"that {verb} a check that their case does not have", rows[~has_check], _ITEM
 
 
-def _gold_problems(gold: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
+def _gold_problems(gold: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
     has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
-    what = "gold: rows that label an attempt that is not there"
-    yield from _problem_if_any(gold[~has_attempt], what, "attempt_id", "check_id")
+    yield "that label an attempt that is not there", gold[~has_attempt], _ITEM
 
 
 def _unknown_checks_of_gold(
     gold: pd.DataFrame, attempts: pd.DataFrame, checks: pd.DataFrame
-) -> Iterator[str]:
+) -> _RowProblems:
     labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-    yield from _unknown_checks(labels, checks, "gold: rows that label")
+    yield from _unknown_checks(labels, checks, "label")
 
 
-def _pairwise_problems(pairwise: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[str]:
-    what = "pairwise: rows that compare an attempt that is not there"
+def _pairwise_problems(pairwise: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
     for name in ("first", "second"):
         lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
-        yield from _problem_if_any(lost, what, "case_id", name)
+        yield "that compare an attempt that is not there", lost, ("case_id", name)
     winner = pairwise["winner"]
     neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
-    what = "pairwise: rows that name a winner that is neither of the two compared"
-    yield from _problem_if_any(pairwise[neither], what, "case_id", "winner")
+    what = "that name a winner that is neither of the two compared"
+    yield what, pairwise[neither], ("case_id", "winner")

@@ -176,14 +176,24 @@ def suite_findings(
     by_id = {case.case_id: case for case in suite.cases}
     skills = (suite.skill, *suite.adjacent_concepts)
     case_lint = CaseLint(by_id, skill, Sources(folder, skill), skills)
-    messages = [*_coverage_messages(suite), *_far_messages(suite), *_dimension_messages(suite)]
-    messages += [*_behaviour_messages(suite, case_lint), *_unchecked_messages(suite, case_lint)]
+    messages = [
+        *_coverage_messages(suite),
+        *_behaviour_messages(suite, case_lint),
+        *_unchecked_messages(suite, case_lint),
+    ]
     findings = [finding(rule, place, message) for rule, message in messages]
     for case in suite.cases:
         findings += case_lint.findings(case)
-    if suite.cases and not any(map(_is_extended, suite.cases)):
-        return [_as_advice(entry) for entry in findings]
-    return findings
+    fields = ("comprehension_dimension", "concept_field", "transfer", "checks")
+    if not suite.cases or any(getattr(case, name) for case in suite.cases for name in fields):
+        return findings
+    # advice only: no case has a field of this package
+    return [
+        entry
+        if entry.rule.startswith("truth_")
+        else entry.model_copy(update={"severity": "warning"})
+        for entry in findings
+    ]
 
 
 def _task_messages(suite: Suite) -> RuleMessages:
@@ -197,22 +207,6 @@ def _task_messages(suite: Suite) -> RuleMessages:
             f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
         )
         yield "tasks_rubric", message + "where words or structure tell a good answer."
-
-
-def _is_extended(case: Case) -> bool:
-    """Return whether a case has a key that the comprehension report added to the older format."""
-    return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
-
-
-def _as_advice(entry: Finding) -> Finding:
-    """Turn an error about a suite in the older format into a warning, as that format is valid.
-
-    The format is described in the comprehension report (6.1). Findings about truth sources stay
-    errors.
-    """
-    if entry.rule.startswith("truth_"):
-        return entry
-    return entry.model_copy(update={"severity": "warning"})
 
 
 def _sources_root(suite: Suite) -> Path | None:
@@ -236,10 +230,15 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
     elif missing:
         titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
         yield "dimensions_missing", f"no case for {titles}; {expected}"
-
-
-def _dimension_messages(suite: Suite) -> RuleMessages:
-    """Yield a finding if C2 has too few cases, and one if prompts of C1 share a role or lack it."""
+    near = {case.comprehension_dimension for case in suite.cases}
+    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
+    for rule, dimensions in (
+        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
+        ("far_missing_near_in_report", NEAR_IN_REPORT),
+    ):
+        lacking = [name for name in dimensions if name in near]
+        if lacking:
+            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
     prompts: dict[str | None, list[str]] = {}
     for case in suite.cases:
         prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
@@ -253,18 +252,6 @@ def _dimension_messages(suite: Suite) -> RuleMessages:
             f"the {len(roles)} prompts of C1 explain to {distinct}; expected a role for each, "
         )
         yield "c1_roles", f"{message}such as 'to a product manager'."
-
-
-def _far_messages(suite: Suite) -> RuleMessages:
-    near = {case.comprehension_dimension for case in suite.cases}
-    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
-    for rule, dimensions in (
-        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
-        ("far_missing_near_in_report", NEAR_IN_REPORT),
-    ):
-        lacking = [name for name in dimensions if name in near]
-        if lacking:
-            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
 
 
 def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:

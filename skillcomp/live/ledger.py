@@ -7,7 +7,7 @@ import json
 import math
 import string
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -174,13 +174,13 @@ class RunRecord(Record):
     prompt_version: str | None = None
     skills: dict[str, str] = Field(default_factory=dict)
     suites: dict[str, str] = Field(default_factory=dict)
-    study: dict[str, Any] = Field(default_factory=dict)
+    study: JsonObject = Field(default_factory=dict)
     n_wanted: int = 0
     n_open: int = 0
     statuses: dict[str, int] = Field(default_factory=dict)
     cost_usd: float | None = None
     n_unpriced: int = 0
-    gold: dict[str, Any] = Field(default_factory=dict)
+    gold: JsonObject = Field(default_factory=dict)
     stopped: str | None = None
 
 
@@ -227,21 +227,6 @@ def receipt_at_start(
     )
 
 
-def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
-    """Return the final receipt of a run: the first receipt plus the counts and further fields."""
-    return receipt.model_copy(
-        update={
-            "event": "ended",
-            "at": datetime.now(UTC),
-            "models": dict(tally.models),
-            "statuses": dict(tally.statuses),
-            "cost_usd": tally.cost_usd if sum(tally.statuses.values()) else None,
-            "n_unpriced": tally.n_unpriced,
-            **more,
-        }
-    )
-
-
 def upper_cost(agent: Agent, *texts: str | None) -> float:
     """Return the highest possible cost of a call in dollars; NaN if it is unknown.
 
@@ -285,17 +270,6 @@ def shape_text(schema: type[BaseModel]) -> str:
     return json.dumps(schema.model_json_schema())
 
 
-def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
-    """Return an unreadable reply with its highest possible cost, or any other reply unchanged.
-
-    The cost is stored with the reply, so that later runs count it as spent.
-    """
-    if reply.cost_note != UNREADABLE or reply.cost_usd is not None:
-        return reply
-    usd = estimate()
-    return reply if math.isnan(usd) else reply.model_copy(update={"cost_upper_usd": usd})
-
-
 def charged_usd(row: JsonObject) -> float:
     """Return the dollars of a stored reply: its cost, else its highest possible cost, else 0."""
     usd = row.get("cost_usd")
@@ -316,14 +290,14 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     float
         Dollars, including batches that were given up. Batches of unknown cost count as 0.
     """
-    under_way: dict[str, JsonObject] = {}
+    under_way = {}
     usd = 0.0
     for row in store.records("batches"):
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
             under_way[row["nonce"]] = row
         elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
             usd += row.get("usd") or 0.0
-    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    sizes = defaultdict(list)
     for row in under_way.values():
         usd += row.get("usd") or 0.0
         name = row["purpose"].partition(":")[2]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, model_validator
 
 from skillcomp.errors import error_text
-from skillcomp.io.files import whole_text
+from skillcomp.io.files import JsonObject, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
 
     sandbox: str | None = None
     timeout: float | None = None
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     neighbours: tuple[Skill, ...] = ()
     keep: Path | None = None
 
@@ -358,17 +358,12 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
         status="error",
         error=redacted_start(message, MAX_ERROR),
         cost_note=UNREADABLE,
-        trace=_raw_text(content),
+        trace=raw_text(content),
     )
 
 
-def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
-    """Add the unusable raw response to the reply of a failed call."""
-    raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
-    return reply.model_copy(update=raw)
-
-
-def _raw_text(content: Any) -> str:
+def raw_text(content: Any) -> str:
+    """Return a raw response as text, cut to a length that can be stored."""
     if isinstance(content, bytes | bytearray):
         content = content.decode("utf-8", "replace")
     if not isinstance(content, str):
@@ -386,9 +381,7 @@ def redacted_reply(reply: Reply) -> Reply:
     return reply.model_copy(update=texts)
 
 
-def cost_fields(
-    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]
-) -> dict[str, Any]:
+def cost_fields(who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]) -> JsonObject:
     """Return `cost_usd` and `cost_note` of a `Reply`.
 
     `who` is the name of the service or program that reported the token counts; it appears in the

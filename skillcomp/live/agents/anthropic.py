@@ -108,7 +108,7 @@ class AnthropicAgent(ServiceAgent):
         *,
         name: str | None = None,
         effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None,
-        thinking: str | dict[str, Any] | None = None,
+        thinking: str | JsonObject | None = None,
         max_tokens: int = 16_000,
         cache: bool = True,
         cache_ttl: Literal["5m", "1h"] = "5m",
@@ -211,7 +211,7 @@ class AnthropicAgent(ServiceAgent):
                 gate.open_after_failure(prefix)
         return reply
 
-    def _reply_fields(self, message: Message) -> dict[str, Any]:
+    def _reply_fields(self, message: Message) -> JsonObject:
         stop = message.stop_reason
         status = _STATUS.get(stop or "", "error")
         text = "".join(block.text for block in message.content if block.type == "text")
@@ -224,7 +224,7 @@ class AnthropicAgent(ServiceAgent):
             **self._usage_fields(message),
         }
 
-    def _usage_fields(self, message: Message) -> dict[str, Any]:
+    def _usage_fields(self, message: Message) -> JsonObject:
         usage: Any = message.usage
         plain = whole_number(getattr(usage, "input_tokens", None))
         read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)

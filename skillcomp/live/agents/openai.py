@@ -88,7 +88,7 @@ class OpenAIAgent(ServiceAgent):
         max_tokens: int = 16_000,
         limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens",
         json_mode: Literal["schema", "object", "none"] = "schema",
-        options: dict[str, Any] | None = None,
+        options: JsonObject | None = None,
         timeout: float = 600.0,
         max_retries: int = MAX_RETRIES,
         client: AsyncOpenAI | None = None,
@@ -145,7 +145,7 @@ class OpenAIAgent(ServiceAgent):
         create = self.client().chat.completions.with_raw_response.create
         return await self._reply_to(partial(create, **body))
 
-    def _reply_fields(self, message: ChatCompletion) -> dict[str, Any]:
+    def _reply_fields(self, message: ChatCompletion) -> JsonObject:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
@@ -162,7 +162,7 @@ class OpenAIAgent(ServiceAgent):
             **self._usage_fields(message),
         }
 
-    def _usage_fields(self, completion: ChatCompletion) -> dict[str, Any]:
+    def _usage_fields(self, completion: ChatCompletion) -> JsonObject:
         usage: Any = completion.usage
         if usage is None:
             return {"cost_note": "the endpoint reports no usage"}

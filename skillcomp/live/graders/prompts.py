@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 import jinja2
 from pydantic import AliasChoices, Field
 
 from skillcomp.errors import GraderError, require_known
-from skillcomp.io.files import decode, read_own
+from skillcomp.io.files import JsonObject, decode, read_own
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Record, Skill
 
@@ -268,7 +268,7 @@ def grader_prompt(
         return "" if impression or part in without else text or ""
 
     concept = skill.concept.get(case.concept_field or "")
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
@@ -292,8 +292,12 @@ def grader_prompt(
     }
     text = _template_environment().get_template(_CASE).render(data)
     if template is not None:
-        blocks = _blocks_by_placeholder(text)
-        blocks["skill_body"] = f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
+        blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
+        for name, tag in _BLOCKS.items():
+            if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
+                blocks[name] = block[0]
+        # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
+        blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
     rules = _template_environment().get_template(f"grader-{style}.j2")
@@ -324,13 +328,3 @@ class BlindPrompt(Generic[_R]):
 
 COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
 RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
-
-
-def _blocks_by_placeholder(text: str) -> dict[str, str]:
-    """Map the name of each placeholder to its tagged block in the rendered prompt of a case."""
-    blocks = {}
-    for name, tag in _BLOCKS.items():
-        if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
-            blocks[name] = block[0]
-    # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
-    return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

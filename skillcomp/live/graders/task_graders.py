@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.io.files import digest, read_own, whole_text
+from skillcomp.io.files import JsonObject, digest, read_own, whole_text
 from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -34,7 +34,7 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import RUBRIC, RubricReply
 from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
-from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
+from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
 _RULES = "1"  # Version of the rules in this file. The version of LlmRubric does not depend on it.
@@ -78,7 +78,7 @@ class _TaskGrader(BaseGrader):
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
-        verdicts: list[Verdict] = []
+        verdicts = []
         replies: list[Reply] = []
         problems: list[str] = []
         seconds = 0.0
@@ -137,12 +137,6 @@ class Contains(_TaskGrader):
         missing = [words for words in expected if words.casefold() not in text]
         reason = f"missing: {', '.join(map(repr, missing))}" if missing else ""
         return Judgement(not missing, 1 - len(missing) / len(expected), reason)
-
-
-def _usable_cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 class Pytest(_TaskGrader):
@@ -257,7 +251,9 @@ class Pytest(_TaskGrader):
         # run each test on a different processor, so that tests do not slow each other down
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
-            cores = list(_usable_cores())
+            cores = list(range(os.cpu_count() or 1))
+            if hasattr(os, "sched_getaffinity"):
+                cores = list(os.sched_getaffinity(0))
             # simultaneous runs of skillcomp should not all start with the same core
             random.shuffle(cores)
             for number in cores:
@@ -313,26 +309,20 @@ class LlmRubric(_TaskGrader):
         prompt = partial(
             RUBRIC.about, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
-        reply, replies, problems = await ask_until_read(
-            self.agent, prompt, RUBRIC.reply, partial(_read_score, item=item)
-        )
-        about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
+
+        def fault(reply: RubricReply) -> str:
+            # NaN is not in the range either
+            return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
+
+        read = partial(read_item, schema=RUBRIC.reply, item=item, fault=fault)
+        reply, replies, problems = await ask_until_read(self.agent, prompt, RUBRIC.reply, read)
+        about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
             return Judgement(passed, reply.score, reply.rationale, **about)
         about["status"] = "malformed" if problems else failure(replies[-1])
         return Judgement(reason=" ".join(problems) or replies[-1].error or "", **about)
-
-
-def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Return the parsed reply with a score (None if unusable), and its problems."""
-
-    def fault(reply: RubricReply) -> str:
-        # NaN is not in the range either
-        return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
-
-    return read_item(text, RUBRIC.reply, item, fault)
 
 
 class SuiteGrader(_TaskGrader):

@@ -15,7 +15,7 @@ from typing import Any, Unpack, get_args
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, literal
 from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, schema_problem
 from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.files import JsonObject, as_object, read_yaml
@@ -139,13 +139,16 @@ class _TraceChecks:
             return None, "no trace"
         if name in self.case.extra and name.startswith("max_"):
             return self.most(name, self.case.extra[name])
-        if name in _METHODS:
-            way: Callable[[], _Result] = getattr(self, name)
-            return way()
         if name == "require_files":
             return self.require_file(check.description)
-        if name in ("must_include", "must_not_include"):
-            return self.pattern(check.description, expected=name == "must_include")
+        try:
+            if name in _METHODS:
+                way: Callable[[], _Result] = getattr(self, name)
+                return way()
+            if name in ("must_include", "must_not_include"):
+                return self.pattern(check.description, expected=name == "must_include")
+        except PatternError as error:
+            return None, str(error)
         return None, "no rule decides it; a grader has to judge it"
 
     def exit_code(self) -> _Result:
@@ -188,10 +191,7 @@ class _TraceChecks:
         return there, name
 
     def pattern(self, pattern: str, *, expected: bool) -> _Result:
-        try:
-            is_match = self.patterns.occurs(pattern, self.done.answer or "", PATTERN_FLAGS)
-        except PatternError as error:
-            return None, str(error)
+        is_match = self.patterns.occurs(pattern, self.done.answer or "", PATTERN_FLAGS)
         return is_match == expected, pattern
 
     def output_schema(self) -> _Result:
@@ -200,8 +200,8 @@ class _TraceChecks:
             return False, "the final message is no JSON"
         try:
             wrong = misfit(content, self.case.extra["schema"], self.patterns)
-        except PatternError as error:
-            return None, str(error)
+        except PatternError:
+            raise
         except Exception as error:
             # `misfit` can raise any error, for example if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
@@ -220,12 +220,8 @@ class _TraceChecks:
         for step in self.case.extra["required_steps"]:
             # `left` is an iterator, so the search for a step starts after the command that matched
             # the step before it; commands in another order do not match.
-            try:
-                if any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
-                    continue
-            except PatternError as error:
-                return None, str(error)
-            return False if self.ended else None, f"no command matches '{step}' in its turn"
+            if not any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
+                return False if self.ended else None, f"no command matches '{step}' in its turn"
         return True, ""
 
 
@@ -467,7 +463,7 @@ class TraceJudge(BaseGrader):
             usable=("ok",),
             cell=cell,
         )
-        judged: dict[str, Judged] = {}
+        judged = {}
         if reply is not None:
             judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in reply.checks}
             summary, score = f"score {reply.score:g}", float(reply.score)
@@ -483,8 +479,13 @@ class TraceJudge(BaseGrader):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             return None, [f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"]
-        if self._schema and (problem := _reply_problem(_parsed_json(text), self._schema)):
-            return None, [problem]
+        if self._schema:
+            try:
+                problem = misfit(_parsed_json(text), self._schema, PatternSearch(SECONDS))
+            except PatternError as error:
+                problem = str(error)
+            if problem:
+                return None, [problem]
         lacking = {name for name, *_ in self._asked} - {check.id for check in reply.checks}
         return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (reply, [])
 
@@ -507,7 +508,7 @@ def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
     )
 
 
-def read_rubric_schema(file: Path) -> dict[str, Any]:
+def read_rubric_schema(file: Path) -> JsonObject:
     """Read the JSON Schema of the replies of a judge of traces, from a JSON or YAML file.
 
     Parameters
@@ -552,6 +553,10 @@ def _row_schema(schema: JsonObject) -> Any:
 def _resolved(schema: JsonObject, part: Any) -> Any:
     """Return a part of a schema; if it is a reference, return the part that it refers to."""
     reference = as_object(part).get("$ref", "")
+    if not isinstance(reference, str):
+        raise StudyError(
+            f"rubric schema: $ref: found {literal(reference)}; allowed: text, as '#/$defs/row'."
+        )
     target: Any = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
         target = target[name]
@@ -560,8 +565,7 @@ def _resolved(schema: JsonObject, part: Any) -> Any:
 
 def _asked_by(schema: JsonObject) -> _Asked:
     """Return the checks that a rubric schema lists; the default checks if it lists none."""
-    part = _resolved(schema, _row_schema(schema)["properties"]["id"])
-    part = as_object(part)
+    part = as_object(_resolved(schema, _row_schema(schema)["properties"]["id"]))
     options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
     ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]
@@ -570,10 +574,3 @@ def _asked_by(schema: JsonObject) -> _Asked:
         tuple((name, goals.get(str(name).split("-")[0], "process"), text) for name, text in ids)
         or _ASKED
     )
-
-
-def _reply_problem(content: Any, schema: JsonObject) -> str | None:
-    try:
-        return misfit(content, schema, PatternSearch(SECONDS))
-    except PatternError as error:
-        return str(error)
