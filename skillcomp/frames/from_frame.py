@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from hashlib import sha256
-from os import PathLike
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural
-from skillcomp.frames.check import as_list, empty, require_frame
+from skillcomp.frames.check import as_list, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import copied_skills, refuse_ids_as_repeats
@@ -26,10 +21,9 @@ from skillcomp.frames.missing_attempts import (
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
-from skillcomp.frames.save_frames import save_frames
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_gold import labels_beside, labels_inside
-from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader, changes_frame
-from skillcomp.io.study_overview import overview_facts, overview_html
+from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader
 from skillcomp.records import dimension_family
 
 # arguments that name columns with facts about cases, about answers and about verdicts
@@ -45,135 +39,6 @@ _ROLES = (
     *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
 )
 _LABELLER_ROLES = ("labeller", "labeller_kind", "labeller_family")
-
-
-@dataclass(frozen=True, eq=False)
-class Frames:
-    """The frames of one study, each checked against its contract.
-
-    It unpacks into its first five frames, in this order.
-
-    Attributes
-    ----------
-    cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
-        Frames like those that the readers of :mod:`skillcomp.frames` return. ``gold`` is empty if
-        there are no labels.
-    pairwise, passages : pandas.DataFrame
-        Comparisons of two answers and labelled passages; empty unless a reader adds them.
-    problems : pandas.DataFrame
-        One row per kind of value that was converted or dropped, and per known distortion of the
-        results: ``place`` (column, field and argument), ``found``, ``done`` (what became of it, or
-        the consequence) and ``n`` (number of rows; 0 if it concerns the whole study).
-    gold_drawn, drawn_by : str
-        How the labels were drawn, as in :func:`skillcomp.correction.delta`.
-    columns : mapping of str to str
-        For each argument of :func:`skillcomp.from_frame`, the name of its column in the table.
-    skills : mapping of str to str
-        The texts of the sources by name; empty unless :func:`skillcomp.from_passages` read them.
-    """
-
-    cases: pd.DataFrame
-    attempts: pd.DataFrame
-    verdicts: pd.DataFrame
-    outcomes: pd.DataFrame
-    gold: pd.DataFrame
-    pairwise: pd.DataFrame = field(default_factory=partial(empty, "pairwise"))
-    passages: pd.DataFrame = field(default_factory=partial(empty, "passages"))
-    problems: pd.DataFrame = field(default_factory=partial(changes_frame, ()))
-    gold_drawn: Drawn = "random"
-    drawn_by: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    skills: Mapping[str, str] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield cases, attempts, verdicts, outcomes and gold."""
-        return iter((self.cases, self.attempts, self.verdicts, self.outcomes, self.gold))
-
-    def __repr__(self) -> str:
-        """Return one line with the numbers of skills, cases, attempts, verdicts and labels."""
-        return f"Frames({', '.join(self._row_counts())})"
-
-    def _repr_html_(self) -> str:
-        """Return the contents of the frames in a few lines, and how the table was read."""
-        skills = list(self.cases["skill"].unique())
-        facts = overview_facts(
-            skills, len(self.cases), self.attempts, self.verdicts, len(self.gold)
-        )
-        changes = self.problems.to_dict("records")
-        return overview_html("Frames", facts, columns=self.columns, changes=changes)
-
-    def _row_counts(self) -> list[str]:
-        sizes = {
-            "skill": self.cases["skill"].nunique(),
-            "case": len(self.cases),
-            "attempt": len(self.attempts),
-            "verdict": len(self.verdicts),
-            "gold label": len(self.gold),
-        }
-        sizes |= {"comparison": len(self.pairwise)} if len(self.pairwise) else {}
-        if len(self.passages) and not len(self.cases):
-            sizes = {"source": len(self.skills), "passage": len(self.passages)}
-        return [plural(n, what) for what, n in sizes.items()]
-
-    @property
-    def fingerprint(self) -> str:
-        """The sha256 of the contents of the frames."""
-        frames = (*self, self.pairwise, self.passages)
-        texts = [frame.to_csv(index=False) for frame in frames]
-        texts += [f"{name}\n{text}" for name, text in self.skills.items()]
-        return sha256("\n".join(texts).encode()).hexdigest()
-
-    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the frames as a store that :class:`skillcomp.RunStore` opens.
-
-        The readers of :mod:`skillcomp.frames` return equal frames from this store, so every
-        chapter and command that reads a store also reads your table.
-
-        Parameters
-        ----------
-        folder : str or path
-            A new or empty folder.
-        overwrite : bool, default False
-            Whether to replace frames that were saved in this folder before. A recorded study is
-            never replaced, nor is a folder that also holds other files.
-
-        Returns
-        -------
-        pathlib.Path
-            The folder.
-
-        Raises
-        ------
-        FrameError
-            If the folder holds other things, a frame has a column that a store cannot hold, or a
-            verdict belongs to an attempt that is missing from ``attempts``.
-        StoreError
-            If the folder cannot be written.
-
-        Notes
-        -----
-        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no file
-        is named after a value. What a table does not have, such as the text of a skill or a
-        prompt, is unknown in the store, too: ``store.suites`` is empty, and ``store.skills`` has
-        only the sources of passages.
-        ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
-        cases and attempts, with ``checks="shared"`` if you had set it.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import pandas as pd
-        >>> import skillcomp as sc
-        >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
-        >>> own = sc.from_frame(table, skill=None)
-        >>> with TemporaryDirectory() as folder:
-        ...     store = sc.RunStore(own.save(folder))
-        ...     sc.frames.verdicts(store)[["case_id", "condition", "passed"]]
-          case_id condition  passed
-        0       a  baseline    True
-        1       a     skill    True
-        """
-        return save_frames(self, folder, overwrite=overwrite)
 
 
 def from_frame(

@@ -12,8 +12,8 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural, require_known, suggest
 from skillcomp.frames.check import check, empty, require_frame
-from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.from_store import n_words
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import (
     Change,
     Columns,

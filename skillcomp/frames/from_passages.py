@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import empty, require_frame
-from skillcomp.frames.from_frame import Frames
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import Columns, TableReader
 from skillcomp.frames.words import LEVELS, TRUTHS, as_literal, plain_word
 from skillcomp.io.store import SOURCE
