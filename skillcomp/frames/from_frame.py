@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import as_list, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -227,11 +227,6 @@ def from_frame(
     """
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
-    require_frame(frame, place)
-    if not isinstance(conditions, Mapping | None):
-        raise FrameError(f"{place}: conditions=: found {literal(conditions)}; expected a mapping.")
-    if keep not in (None, "last"):
-        raise FrameError(f"{place}: keep=: found {literal(keep)}; allowed: 'last' or None.")
     names = {role: arguments[role] for role in _ROLES}
     labellers = {role: arguments[role] for role in _LABELLER_ROLES}
     for role, column in labellers.items():
@@ -241,19 +236,12 @@ def from_frame(
         names |= {"gold": gold, **labellers}
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
-    codes = as_list(missing)
-    for entry in codes:
-        if not pd.api.types.is_scalar(entry):
-            raise FrameError(
-                f"missing: found {entry!r}; allowed: single values, such as missing=[-1, 'n/a']."
-            )
-    reader = TableReader(names, conditions or {}, place=place, missing=codes)
-    columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
-    if keep is not None:
-        columns = reader.last_rows(columns)
+    reader = TableReader(frame, names, place=place, conditions=conditions, missing=missing)
+    needed = ("case",) if score is not None else ("case", "passed")
+    columns = reader.columns(required=needed, keep=keep)
     if shared_cases is None and skill is not None:
         reader.problems += filter(None, [copied_skills(reader.frame, skill, [attempt])])
-    rows = reader.keys(columns, len(reader.frame))
+    rows = reader.keys(columns)
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = (
@@ -261,7 +249,7 @@ def from_frame(
         if "passed" in columns
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
-    rows["status"] = reader.as_statuses(columns, len(rows))
+    rows["status"] = reader.as_statuses(columns)
     rows["passed"] = _without_crashes(rows, reader)
     if "score" in columns:
         reader.note_codes(columns["score"])
@@ -296,8 +284,7 @@ def from_frame(
         made["gold"] = labels_inside(columns, rows, reader)
     reader.note_unused()
     reader.raise_problems()
-    made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
-    reader.raise_problems()
+    made = reader.checked(made)
     if repeat is not None:
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
@@ -306,13 +293,10 @@ def from_frame(
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    outcomes = outcomes_of(
+    made["outcomes"] = outcomes_of(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
     )
-    about: dict[str, Any] = {**made, "problems": reader.listed_changes()}
-    about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
-    about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
-    return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)
+    return Frames(**made, **reader.facts(), gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
@@ -377,11 +361,7 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
     facts = {name: columns[name] for name in _OF_VERDICTS if name in columns}
     rows = rows.assign(round=1).assign(**facts)
-    twice = rows.loc[rows.duplicated(place, keep=False), place]
-    if len(twice):
-        n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
-        hint = reader.hint_at_duplicates(rows[place])
-        reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {hint}")
+    reader.refuse_equal_rows(rows[place])
     if "check_kind" in columns:
         words = {word: word for word in ("positive", "negative")}
         allowed = "'positive', 'negative' or missing"
