@@ -281,7 +281,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"skill": "plugin", "answer": "text"}, "2 problems"),
     ({}, {"case": None}, "case= is needed"),
     ({}, {"labeller": "who"}, "there is no gold="),
-    ({}, {"missing": [[-1], 99]}, "missing: found [-1]; allowed: single values"),
+    ({}, {"missing": [[-1], 99]}, "missing=: found [-1]; allowed: single values"),
     ({}, {"keep": "first"}, "keep=: found 'first'; allowed: 'last'"),
     ({"condition": [("a", 1), ("b", 2)] * 8}, {}, "condition"),
     ({"condition": [1 + 2j, 2j] * 8}, {}, "condition"),
@@ -677,7 +677,7 @@ def test_rows_that_an_unnamed_column_tells_apart_are_asked_about() -> None:
          "topic": ["x", "x", "y", "y"] * 2, "words": [3.5, 2.5] * 4}
     )  # fmt: skip
     names = {"skill": "skill", "case": "case", "condition": "condition", "passed": "passed"}
-    with pytest.warns(FrameWarning, match=r"They differ in 'judge': grader=, check=, agent= or"):
+    with pytest.warns(FrameWarning, match=r"They differ in 'judge': repeat=, check=, grader="):
         sc.from_frame(table, **names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

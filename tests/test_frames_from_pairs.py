@@ -105,7 +105,7 @@ def test_gold_in_one_row_of_a_pair_holds_in_all_its_rows():
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"winner": ["model_a", "modl_b", "left"]}, r"'modl_b' \(1 row\), 'left' \(1 row\).*Did you "
-     "mean 'model_b'.*winner_names={'modl_b': 'first'}"),
+     "mean 'model b'.*winner_names= gives the meaning of other words, as {'modl_b': ...}"),
     ({"winner": [1, 0, 1]}, r"found 1 \(2 rows\), 0 \(1 row\)"),
     ({"winner": [True, False, True]}, "found True"),
     ({"model_b": "x"}, r"2 rows compare an answer with itself.*table\['model_a'\] != table"),
@@ -135,7 +135,7 @@ def test_messages_name_the_nearest_column_and_the_roles_of_all():
 
 def test_copied_rows_are_refused_and_raters_are_told_apart():
     table = pair_table(4)
-    with pytest.raises(FrameError, match=r"(?s)16 rows of grader 'j'.*drop_duplicates\(\)"):
+    with pytest.raises(FrameError, match=r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*keep='last' means"):
         sc.from_pairs(pd.concat([table, table]))
     raters = pd.concat([table, table.assign(judge="k")]).rename(columns={"judge": "person"})
     with pytest.raises(FrameError, match="They differ in 'person'"):
@@ -152,6 +152,26 @@ def test_with_an_order_a_letter_may_be_an_answer_or_a_place():
     swapped = llmbar(swap=[False, True] * 4).drop(columns=["order", "output_1", "output_2"])
     made = sc.from_pairs(swapped, gold="label", winner_names="answer", order="swap")
     assert made.pairwise["first"].tolist()[:2] == ["1/A", "1/B"]
+
+
+def test_missing_and_keep_mean_the_same_as_in_a_table_of_verdicts():
+    table = pair_table(4)
+    silent = table.assign(winner=table["winner"].where(table.index > 0, "-1"))
+    with pytest.raises(FrameError, match=r"found '-1' .*If no value is meant: missing=\['-1'\]"):
+        sc.from_pairs(silent)
+    with pytest.warns(sc.frames.FrameWarning, match="'-1' as missing"):
+        made = sc.from_pairs(silent, missing=[-1])
+    assert made.pairwise["winner"].isna().sum() == 1
+    retried = pd.concat([silent, table.iloc[:1]])
+    with pytest.warns(sc.frames.FrameWarning, match="only the last row kept"):
+        made = sc.from_pairs(retried, keep="last")
+    assert len(made.pairwise) == len(table) and made.pairwise["winner"].notna().all()
+
+
+def test_with_positions_and_no_columns_of_answers_a_letter_is_a_place():
+    table = pd.DataFrame({"case": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"]})
+    answers, shown = (sc.from_pairs(table, winner_names=w) for w in ("answer", "position"))
+    assert places(answers) == ["first", "second"] and places(shown) == ["first", "first"]
 
 
 def test_frames_survive_a_store_and_a_combination_of_studies(tmp_path):

@@ -117,6 +117,13 @@ def test_rows_without_text_or_label_are_left_out_and_counted() -> None:
     assert rows[["found", "n"]].values.tolist() == [["missing", 2], ["missing", 1]]
 
 
+def test_a_code_for_no_label_is_missing_if_the_argument_says_so() -> None:
+    table = NAMED.assign(degree=["cut", "-9", "light", "heavy"])
+    with pytest.raises(FrameError, match=r"If no value is meant: missing=\['-9'\]"):
+        sc.from_passages(table, **HOW, sources=SOURCES)
+    assert len(read(table, **HOW, sources=SOURCES, missing=["-9"]).passages) == 3
+
+
 def test_saved_passages_keep_their_sources(tmp_path: Path) -> None:
     own = read(NAMED.assign(topic=[1, 2, 1, 2]), **HOW, sources=SOURCES, document="topic")
     assert own.passages["document"].tolist() == ["a/1", "a/2", "b/1", "b/2"]

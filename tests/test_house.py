@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -247,3 +248,15 @@ def test_public_names_are_those_of_modules_and_not_the_modules() -> None:
     names = set(size.public_names(sc))
     assert {"RunStore", "deltas.paired", "live.BaseAgent"} <= names
     assert not {"deltas", "live", "__version__"} & names
+
+
+def test_no_file_of_the_frames_imports_itself_by_way_of_others() -> None:
+    imports: dict[str, set[str]] = {}
+    for path, tree in sources():
+        if path.startswith("frames/"):
+            # imports inside functions and for type checkers count, too
+            nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            places = [f"{node.module}.{alias.name}" for node in nodes for alias in node.names]
+            names = [place.split(".") for place in places if place.startswith("skillcomp.frames.")]
+            imports[Path(path).stem] = {name[2] for name in names}
+    assert "from_frame" in TopologicalSorter(imports).static_order()

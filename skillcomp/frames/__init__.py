@@ -17,7 +17,7 @@ estimates: functions that all analyses use
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
 from_frame: a researcher's own table (with table_gold and words)
-    ``from_frame``, ``Frames``: the function and its result.
+    ``from_frame``: a table with one row per verdict becomes checked frames.
 
 from_passages: a table of labelled texts
     ``from_passages``: the texts, and the sources that they may copy.
@@ -37,6 +37,9 @@ outcomes: verdicts aggregated
 probes: answers of known quality, graded on every check
     ``probes``: the result of the last probe of a store.
     ``probe_rates``: the share of checks that each answer passes, for a figure.
+
+save_frames: the frames of one study
+    ``Frames``: what the door returns; it saves them as a store.
 
 table_reader: how a table is read
     ``FrameWarning``: the warning that lists how values were converted.

@@ -6,7 +6,6 @@ from .estimates import estimates as estimates
 from .estimates import groups as groups
 from .estimates import prepared as prepared
 from .estimates import row as row
-from .from_frame import Frames as Frames
 from .from_frame import from_frame as from_frame
 from .from_pairs import from_pairs as from_pairs
 from .from_passages import from_passages as from_passages
@@ -25,4 +24,5 @@ from .from_store import verdicts as verdicts
 from .outcomes import outcomes as outcomes
 from .probes import probe_rates as probe_rates
 from .probes import probes as probes
+from .save_frames import Frames as Frames
 from .table_reader import FrameWarning as FrameWarning

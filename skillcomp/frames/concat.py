@@ -9,7 +9,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, require_type
 from skillcomp.frames.check import check
-from skillcomp.frames.from_frame import Frames
+from skillcomp.frames.save_frames import Frames
 
 _TABLES = ("cases", "attempts", "verdicts", "outcomes", "gold", "pairwise", "passages")
 # columns with the id of a case, a task, an attempt or a passage

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from hashlib import sha256
-from os import PathLike
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural
-from skillcomp.frames.check import as_list, empty, require_frame
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.check import as_list, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import copied_skills, refuse_ids_as_repeats
@@ -26,10 +21,9 @@ from skillcomp.frames.missing_attempts import (
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
-from skillcomp.frames.save_frames import save_frames
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_gold import labels_beside, labels_inside
-from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader, changes_frame
-from skillcomp.io.study_overview import overview_facts, overview_html
+from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader
 from skillcomp.records import dimension_family
 
 # arguments that name columns with facts about cases, about answers and about verdicts
@@ -45,135 +39,6 @@ _ROLES = (
     *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
 )
 _LABELLER_ROLES = ("labeller", "labeller_kind", "labeller_family")
-
-
-@dataclass(frozen=True, eq=False)
-class Frames:
-    """The frames of one study, each checked against its contract.
-
-    It unpacks into its first five frames, in this order.
-
-    Attributes
-    ----------
-    cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
-        Frames like those that the readers of :mod:`skillcomp.frames` return. ``gold`` is empty if
-        there are no labels.
-    pairwise, passages : pandas.DataFrame
-        Comparisons of two answers and labelled passages; empty unless a reader adds them.
-    problems : pandas.DataFrame
-        One row per kind of value that was converted or dropped, and per known distortion of the
-        results: ``place`` (column, field and argument), ``found``, ``done`` (what became of it, or
-        the consequence) and ``n`` (number of rows; 0 if it concerns the whole study).
-    gold_drawn, drawn_by : str
-        How the labels were drawn, as in :func:`skillcomp.correction.delta`.
-    columns : mapping of str to str
-        For each argument of :func:`skillcomp.from_frame`, the name of its column in the table.
-    skills : mapping of str to str
-        The texts of the sources by name; empty unless :func:`skillcomp.from_passages` read them.
-    """
-
-    cases: pd.DataFrame
-    attempts: pd.DataFrame
-    verdicts: pd.DataFrame
-    outcomes: pd.DataFrame
-    gold: pd.DataFrame
-    pairwise: pd.DataFrame = field(default_factory=partial(empty, "pairwise"))
-    passages: pd.DataFrame = field(default_factory=partial(empty, "passages"))
-    problems: pd.DataFrame = field(default_factory=partial(changes_frame, ()))
-    gold_drawn: Drawn = "random"
-    drawn_by: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    skills: Mapping[str, str] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield cases, attempts, verdicts, outcomes and gold."""
-        return iter((self.cases, self.attempts, self.verdicts, self.outcomes, self.gold))
-
-    def __repr__(self) -> str:
-        """Return one line with the numbers of skills, cases, attempts, verdicts and labels."""
-        return f"Frames({', '.join(self._row_counts())})"
-
-    def _repr_html_(self) -> str:
-        """Return the contents of the frames in a few lines, and how the table was read."""
-        skills = list(self.cases["skill"].unique())
-        facts = overview_facts(
-            skills, len(self.cases), self.attempts, self.verdicts, len(self.gold)
-        )
-        changes = self.problems.to_dict("records")
-        return overview_html("Frames", facts, columns=self.columns, changes=changes)
-
-    def _row_counts(self) -> list[str]:
-        sizes = {
-            "skill": self.cases["skill"].nunique(),
-            "case": len(self.cases),
-            "attempt": len(self.attempts),
-            "verdict": len(self.verdicts),
-            "gold label": len(self.gold),
-        }
-        sizes |= {"comparison": len(self.pairwise)} if len(self.pairwise) else {}
-        if len(self.passages) and not len(self.cases):
-            sizes = {"source": len(self.skills), "passage": len(self.passages)}
-        return [plural(n, what) for what, n in sizes.items()]
-
-    @property
-    def fingerprint(self) -> str:
-        """The sha256 of the contents of the frames."""
-        frames = (*self, self.pairwise, self.passages)
-        texts = [frame.to_csv(index=False) for frame in frames]
-        texts += [f"{name}\n{text}" for name, text in self.skills.items()]
-        return sha256("\n".join(texts).encode()).hexdigest()
-
-    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the frames as a store that :class:`skillcomp.RunStore` opens.
-
-        The readers of :mod:`skillcomp.frames` return equal frames from this store, so every
-        chapter and command that reads a store also reads your table.
-
-        Parameters
-        ----------
-        folder : str or path
-            A new or empty folder.
-        overwrite : bool, default False
-            Whether to replace frames that were saved in this folder before. A recorded study is
-            never replaced, nor is a folder that also holds other files.
-
-        Returns
-        -------
-        pathlib.Path
-            The folder.
-
-        Raises
-        ------
-        FrameError
-            If the folder holds other things, a frame has a column that a store cannot hold, or a
-            verdict belongs to an attempt that is missing from ``attempts``.
-        StoreError
-            If the folder cannot be written.
-
-        Notes
-        -----
-        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no file
-        is named after a value. What a table does not have, such as the text of a skill or a
-        prompt, is unknown in the store, too: ``store.suites`` is empty, and ``store.skills`` has
-        only the sources of passages.
-        ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
-        cases and attempts, with ``checks="shared"`` if you had set it.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import pandas as pd
-        >>> import skillcomp as sc
-        >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
-        >>> own = sc.from_frame(table, skill=None)
-        >>> with TemporaryDirectory() as folder:
-        ...     store = sc.RunStore(own.save(folder))
-        ...     sc.frames.verdicts(store)[["case_id", "condition", "passed"]]
-          case_id condition  passed
-        0       a  baseline    True
-        1       a     skill    True
-        """
-        return save_frames(self, folder, overwrite=overwrite)
 
 
 def from_frame(
@@ -361,11 +226,6 @@ def from_frame(
     """
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
-    require_frame(frame, place)
-    if not isinstance(conditions, Mapping | None):
-        raise FrameError(f"{place}: conditions=: found {literal(conditions)}; expected a mapping.")
-    if keep not in (None, "last"):
-        raise FrameError(f"{place}: keep=: found {literal(keep)}; allowed: 'last' or None.")
     names = {role: arguments[role] for role in _ROLES}
     labellers = {role: arguments[role] for role in _LABELLER_ROLES}
     for role, column in labellers.items():
@@ -375,19 +235,12 @@ def from_frame(
         names |= {"gold": gold, **labellers}
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
-    codes = as_list(missing)
-    for entry in codes:
-        if not pd.api.types.is_scalar(entry):
-            raise FrameError(
-                f"missing: found {entry!r}; allowed: single values, such as missing=[-1, 'n/a']."
-            )
-    reader = TableReader(names, conditions or {}, place=place, missing=codes)
-    columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
-    if keep is not None:
-        columns = reader.last_rows(columns)
+    reader = TableReader(frame, names, place=place, conditions=conditions, missing=missing)
+    needed = ("case",) if score is not None else ("case", "passed")
+    columns = reader.columns(required=needed, keep=keep)
     if shared_cases is None and skill is not None:
         reader.problems += filter(None, [copied_skills(reader.frame, skill, [attempt])])
-    rows = reader.keys(columns, len(reader.frame))
+    rows = reader.keys(columns)
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = (
@@ -395,7 +248,7 @@ def from_frame(
         if "passed" in columns
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
-    rows["status"] = reader.as_statuses(columns, len(rows))
+    rows["status"] = reader.as_statuses(columns)
     rows["passed"] = _without_crashes(rows, reader)
     if "score" in columns:
         reader.note_codes(columns["score"])
@@ -430,8 +283,7 @@ def from_frame(
         made["gold"] = labels_inside(columns, rows, reader)
     reader.note_unused()
     reader.raise_problems()
-    made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
-    reader.raise_problems()
+    made = reader.checked(made)
     if repeat is not None:
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
@@ -440,13 +292,10 @@ def from_frame(
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    outcomes = outcomes_of(
+    made["outcomes"] = outcomes_of(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
     )
-    about: dict[str, Any] = {**made, "problems": reader.listed_changes()}
-    about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
-    about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
-    return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)
+    return Frames(**made, **reader.facts(), gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
@@ -511,11 +360,7 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
     facts = {name: columns[name] for name in _OF_VERDICTS if name in columns}
     rows = rows.assign(round=1).assign(**facts)
-    twice = rows.loc[rows.duplicated(place, keep=False), place]
-    if len(twice):
-        n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
-        hint = reader.hint_at_duplicates(rows[place])
-        reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {hint}")
+    reader.refuse_equal_rows(rows[place])
     if "check_kind" in columns:
         words = {word: word for word in ("positive", "negative")}
         allowed = "'positive', 'negative' or missing"

@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, instead, literal, plural
-from skillcomp.frames.check import empty, require_frame
-from skillcomp.frames.from_frame import Frames
+from skillcomp.errors import instead, literal, plural
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import Columns, TableReader
 from skillcomp.frames.words import LEVELS, TRUTHS, as_literal, plain_word
 from skillcomp.io.store import SOURCE
@@ -32,6 +31,7 @@ def from_passages(
     question: Hashable | None = None,
     sources: Mapping[str, Skill | str] | None = None,
     label_names: Mapping[Any, str | None] | None = None,
+    missing: Any = (),
     name: str | None = None,
 ) -> Frames:
     """Convert your own table of labelled texts to frames for a calibration of copying.
@@ -66,6 +66,8 @@ def from_passages(
     label_names : mapping, optional
         Meaning of your words, such as ``{"borrowed": "copied"}``; None means no label. It takes
         precedence over the known words and gives no warning.
+    missing : sequence, optional
+        Values of ``label`` that mean no label, as in :func:`skillcomp.from_frame`.
     name : str, optional
         Name of the table in messages, such as the name of its file.
 
@@ -111,7 +113,6 @@ def from_passages(
     1        s/2     s        s     fresh
     """
     place = WHAT if name is None else f"{name} ({WHAT})"
-    require_frame(table, place)
     roles = {
         "text": text,
         "source": source,
@@ -119,46 +120,33 @@ def from_passages(
         "document": document,
         "question": question,
     }
-    for role, mapping in (("sources", sources), ("label_names", label_names)):
-        if not isinstance(mapping, Mapping | None):
-            raise FrameError(f"{place}: {role}=: found {literal(mapping)}; expected a mapping.")
-    reader = TableReader(roles, {}, place=place)
-    columns = reader.columns(table, required=())
-    rows = pd.DataFrame({"level": _levels_of_labels(columns["label"], label_names or {}, reader)})
+    reader = TableReader(table, roles, place=place, missing=missing)
+    documents = reader.mapping("sources", sources)
+    own_words = reader.mapping("label_names", label_names)
+    columns = reader.columns(required=("text", "source", "label"))
+    rows = pd.DataFrame({"level": _levels_of_labels(columns["label"], own_words, reader)})
     for role in {"text", "question", "document"} & set(columns):
         rows[role] = reader.as_texts(columns[role], role, needed=False)
-    rows["skill"], texts = _named_sources(columns, rows, sources, reader)
+    rows["skill"], texts = _named_sources(columns, rows, documents, reader)
     reader.raise_problems()
     if "document" in rows:
         rows["document"] = rows["skill"] + "/" + rows["document"].fillna("none")
     rows = rows.assign(document=rows.get("document", rows["skill"]))
     rows["passage_id"] = rows["skill"] + "/" + (rows.index + 1).astype("str")
     rows = _labelled_rows(rows, reader)
-    passages = reader.checked(rows, "passages")
-    reader.raise_problems()
-    without: dict[str, Any] = {
-        kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")
-    }
-    return Frames(
-        **without,
-        passages=passages,
-        problems=reader.listed_changes(),
-        columns={role: str(column) for role, column in reader.names.items()},
-        skills=texts,
-    )
+    return Frames(**reader.checked({"passages": rows}), **reader.facts(), skills=texts)
 
 
 def _levels_of_labels(
     values: pd.Series, label_names: Mapping[Any, str | None], reader: TableReader
 ) -> pd.Series:
     """Return the level that each label means; report words that are unknown or ambiguous."""
-    own = {plain_word(word): level for word, level in label_names.items()}
-    odd = [level for level in own.values() if not (level is None or isinstance(level, str))]
+    odd = [level for level in label_names.values() if not isinstance(level, str | None)]
     if odd:
         reader.problems.append(f"label_names=: found {literal(odd[0])}; allowed: a level, or None.")
         return values
     plain = values.map(plain_word, na_action="ignore")
-    is_truth = plain.isin(TRUTHS) & ~plain.isin(own)
+    is_truth = plain.isin(TRUTHS.keys() - set(map(plain_word, label_names)))
     inverted = _OF_FRESH.search(str(reader.names["label"]).casefold())
     if is_truth.any() and inverted:
         words = [*map(as_literal, pd.unique(values[is_truth]))]
@@ -168,26 +156,20 @@ def _levels_of_labels(
             "may mean that the text does not copy; say which by label_names=.",
         )
         return values
-    others = values.mask(plain.isin(own), plain.map(own))
-    meanings = {**LEVELS, **{level: level for level in own.values() if level}}
     allowed = "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels"
-    n_problems = len(reader.problems)
-    levels = reader.mapped(others, "label", meanings, allowed)
-    if len(reader.problems) > n_problems:
-        reader.problems[-1] += " label_names= gives the meaning of other words (None: no label)."
-    return levels.astype("str")
+    own: dict[str, Any] = {"own": label_names, "argument": "label_names"}
+    return reader.mapped(values, "label", LEVELS, allowed, **own).astype("str")
 
 
 def _named_sources(
     columns: Columns,
     rows: pd.DataFrame,
-    sources: Mapping[str, Skill | str] | None,
+    documents: Mapping[str, Skill | str],
     reader: TableReader,
 ) -> tuple[pd.Series, dict[str, str]]:
     """Return the name of each row's source, and the texts of the sources by name."""
     names = reader.as_texts(columns["source"], "source")
     is_source = rows["level"].eq(SOURCE)
-    documents = dict(sources or {})
     texts = {slug: d.text if isinstance(d, Skill) else d for slug, d in documents.items()}
     if is_source.any():
         twice = names[is_source][names[is_source].duplicated()]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -23,6 +23,7 @@ from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
+from skillcomp.frames.save_frames import Frames
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.files import read_own
@@ -30,9 +31,6 @@ from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dimension_family
-
-if TYPE_CHECKING:
-    from skillcomp.frames.from_frame import Frames
 
 LABELLERS_FILE = "labellers.json"  # a store's file for the kind and family of each labeller
 PLAIN = "none"
@@ -527,9 +525,6 @@ def invocations(
         ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
         on offer has no row.
     """
-    # import from_frame here, because it imports this module
-    from skillcomp.frames.from_frame import Frames
-
     columns = ("status", "offered", "invoked")
     if isinstance(store, Frames):
         table = store.attempts.reindex(columns=[*ATTEMPT_KEYS, *columns])

@@ -1,72 +1,200 @@
-"""The frames of a study, written as a store."""
+"""The frames of one study, and how they are saved as a store."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, StoreError
+from skillcomp.errors import FrameError, StoreError, plural
+from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import require_rows
+from skillcomp.frames.reference_labels import Drawn
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore
-
-if TYPE_CHECKING:
-    from skillcomp.frames.from_frame import Frames
+from skillcomp.io.study_overview import overview_facts, overview_html
 
 _TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
 # columns that a reader of the store computes again from the other columns
 _DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
 
 
-def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write frames as a store; the folder appears only when it is complete."""
-    # resolve a link, so that its target is replaced, and not the link
-    place = as_path(folder, "save: folder", FrameError).resolve()
-    try:
-        _require_free(place, overwrite)
-    except OSError as cause:
-        raise _write_error(place, cause) from cause
-    rows = {table: _rows_of_table(study, table) for table in _TABLES}
-    rows["passages"] += [
-        {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
-        | {"level": SOURCE, "text": text}
-        for slug, text in study.skills.items()
-    ]
-    require_rows(study.verdicts, study.attempts, ["attempt_id"], "save", "attempts")
-    about = {
-        "gold_drawn": study.gold_drawn,
-        "drawn_by": study.drawn_by,
-        "columns": dict(study.columns),
-        "problems": _table_records(study.problems),
-    }
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
-            store = RunStore(Path(parent) / "study")
-            with store.writer(sync=False):
-                # store no time of creation, so that equal frames have equal fingerprints
-                store.annotate(created=None, **{SAVED_FRAMES: about})
-                for table, records in rows.items():
-                    store.append(table, records)
-            if place.exists():
-                shutil.rmtree(place)
-            os.replace(store.path, place)
-    except OSError as cause:
-        raise _write_error(place, cause) from cause
-    return place
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """The frames of one study, each checked against its contract.
+
+    It unpacks into its first five frames, in this order.
+
+    Attributes
+    ----------
+    cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
+        Frames like those that the readers of :mod:`skillcomp.frames` return. ``gold`` is empty if
+        there are no labels.
+    pairwise, passages : pandas.DataFrame
+        Comparisons of two answers and labelled passages; empty unless a reader adds them.
+    problems : pandas.DataFrame
+        One row per kind of value that was converted or dropped, and per known distortion of the
+        results: ``place`` (column, field and argument), ``found``, ``done`` (what became of it, or
+        the consequence) and ``n`` (number of rows; 0 if it concerns the whole study).
+    gold_drawn, drawn_by : str
+        How the labels were drawn, as in :func:`skillcomp.correction.delta`.
+    columns : mapping of str to str
+        For each argument of :func:`skillcomp.from_frame`, the name of its column in the table.
+    skills : mapping of str to str
+        The texts of the sources by name; empty unless :func:`skillcomp.from_passages` read them.
+    """
+
+    cases: pd.DataFrame
+    attempts: pd.DataFrame
+    verdicts: pd.DataFrame
+    outcomes: pd.DataFrame
+    gold: pd.DataFrame
+    pairwise: pd.DataFrame = field(default_factory=partial(empty, "pairwise"))
+    passages: pd.DataFrame = field(default_factory=partial(empty, "passages"))
+    problems: pd.DataFrame = field(default_factory=partial(changes_frame, ()))
+    gold_drawn: Drawn = "random"
+    drawn_by: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    skills: Mapping[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield cases, attempts, verdicts, outcomes and gold."""
+        return iter((self.cases, self.attempts, self.verdicts, self.outcomes, self.gold))
+
+    def __repr__(self) -> str:
+        """Return one line with the numbers of skills, cases, attempts, verdicts and labels."""
+        return f"Frames({', '.join(self._row_counts())})"
+
+    def _repr_html_(self) -> str:
+        """Return the contents of the frames in a few lines, and how the table was read."""
+        skills = list(self.cases["skill"].unique())
+        facts = overview_facts(
+            skills, len(self.cases), self.attempts, self.verdicts, len(self.gold)
+        )
+        changes = self.problems.to_dict("records")
+        return overview_html("Frames", facts, columns=self.columns, changes=changes)
+
+    def _row_counts(self) -> list[str]:
+        sizes = {
+            "skill": self.cases["skill"].nunique(),
+            "case": len(self.cases),
+            "attempt": len(self.attempts),
+            "verdict": len(self.verdicts),
+            "gold label": len(self.gold),
+        }
+        sizes |= {"comparison": len(self.pairwise)} if len(self.pairwise) else {}
+        if len(self.passages) and not len(self.cases):
+            sizes = {"source": len(self.skills), "passage": len(self.passages)}
+        return [plural(n, what) for what, n in sizes.items()]
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the contents of the frames."""
+        frames = (*self, self.pairwise, self.passages)
+        texts = [frame.to_csv(index=False) for frame in frames]
+        texts += [f"{name}\n{text}" for name, text in self.skills.items()]
+        return sha256("\n".join(texts).encode()).hexdigest()
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the frames as a store that :class:`skillcomp.RunStore` opens.
+
+        The readers of :mod:`skillcomp.frames` return equal frames from this store, so every
+        chapter and command that reads a store also reads your table.
+
+        Parameters
+        ----------
+        folder : str or path
+            A new or empty folder.
+        overwrite : bool, default False
+            Whether to replace frames that were saved in this folder before. A recorded study is
+            never replaced, nor is a folder that also holds other files.
+
+        Returns
+        -------
+        pathlib.Path
+            The folder.
+
+        Raises
+        ------
+        FrameError
+            If the folder holds other things, a frame has a column that a store cannot hold, or a
+            verdict belongs to an attempt that is missing from ``attempts``.
+        StoreError
+            If the folder cannot be written.
+
+        Notes
+        -----
+        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no file
+        is named after a value. What a table does not have, such as the text of a skill or a
+        prompt, is unknown in the store, too: ``store.suites`` is empty, and ``store.skills`` has
+        only the sources of passages.
+        ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
+        cases and attempts, with ``checks="shared"`` if you had set it.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import pandas as pd
+        >>> import skillcomp as sc
+        >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
+        >>> own = sc.from_frame(table, skill=None)
+        >>> with TemporaryDirectory() as folder:
+        ...     store = sc.RunStore(own.save(folder))
+        ...     sc.frames.verdicts(store)[["case_id", "condition", "passed"]]
+          case_id condition  passed
+        0       a  baseline    True
+        1       a     skill    True
+        """
+        # resolve a link, so that its target is replaced, and not the link
+        place = as_path(folder, "save: folder", FrameError).resolve()
+        try:
+            _require_free(place, overwrite)
+        except OSError as cause:
+            raise _write_error(place, cause) from cause
+        rows = {table: _rows_of_table(self, table) for table in _TABLES}
+        rows["passages"] += [
+            {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
+            | {"level": SOURCE, "text": text}
+            for slug, text in self.skills.items()
+        ]
+        require_rows(self.verdicts, self.attempts, ["attempt_id"], "save", "attempts")
+        about = {
+            "gold_drawn": self.gold_drawn,
+            "drawn_by": self.drawn_by,
+            "columns": dict(self.columns),
+            "problems": _table_records(self.problems),
+        }
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
+                store = RunStore(Path(parent) / "study")
+                with store.writer(sync=False):
+                    # store no time of creation, so that equal frames have equal fingerprints
+                    store.annotate(created=None, **{SAVED_FRAMES: about})
+                    for table, records in rows.items():
+                        store.append(table, records)
+                if place.exists():
+                    shutil.rmtree(place)
+                os.replace(store.path, place)
+        except OSError as cause:
+            raise _write_error(place, cause) from cause
+        return place
 
 
 def saved_facts(store: RunStore) -> dict[str, Any]:
-    """Return the facts that `save_frames` stored in the manifest; {} for other stores."""
+    """Return the facts that `Frames.save` stored in the manifest; {} for other stores."""
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
     return {**about, "problems": changes_frame(rows)} if about else {}

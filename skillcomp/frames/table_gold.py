@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.check import empty, require_frame
+from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import is_among
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.table_reader import (
     TRY,
-    WHAT,
     Change,
     Columns,
     TableReader,
@@ -55,7 +54,6 @@ def labels_beside(
     reader: TableReader,
 ) -> pd.DataFrame:
     """Return the labels of a separate frame, matched by the columns that identify an item."""
-    require_frame(gold, f"{WHAT}: gold")
     keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
     if "attempt" in reader.names:
         keys = ("attempt",)
@@ -66,12 +64,12 @@ def labels_beside(
         )
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
-    other = reader.beside({**names, **labellers})
     try:
-        columns = other.columns(gold, required=())
+        other = reader.beside(gold, {**names, **labellers})
+        columns = other.columns()
     except FrameError as error:
         raise FrameError(f"gold: {error}") from None
-    items = other.keys(columns, len(gold))
+    items = other.keys(columns)
     items["repeat"] = other.as_tries(columns["repeat"], again=True) if "repeat" in columns else 1
     if "attempt" in columns:
         items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural, problem_list, suggest
-from skillcomp.frames.check import ConversionError, check, convert, plain_values, show
+from skillcomp.errors import FrameError, literal, plural, problem_list, suggest
+from skillcomp.frames.check import (
+    ConversionError,
+    as_list,
+    check,
+    convert,
+    empty,
+    plain_values,
+    require_frame,
+    show,
+)
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import reference_choices
 from skillcomp.frames.usual_columns import columns_with_roles, differing_columns
@@ -60,7 +69,12 @@ CELL = [*CASE, "condition", "agent"]
 _FEW_VALUES = 12
 TRY = [*CELL, "repeat"]
 # arguments that name the columns to which `missing=` applies
-_MAY_LACK = ("passed", "gold", "score")
+_MAY_LACK = ("passed", "gold", "score", "winner", "label")
+_KINDS = ("cases", "attempts", "verdicts", "outcomes", "gold")  # frames that every table gives
+# further arguments that are keys of a row for `keep=`
+_ALSO_KEYS = ("repeat", "attempt", "round", "first", "second", "order")
+# arguments that can distinguish rows with equal keys
+_DISTINGUISH = ("repeat", "check", "grader", "agent", "attempt", "order")
 Columns = dict[str, pd.Series]
 
 
@@ -88,13 +102,15 @@ class TableReader:
 
     def __init__(
         self,
+        frame: pd.DataFrame,
         names: Mapping[str, Hashable | None],
-        conditions: Mapping[Any, str],
         *,
         place: str = WHAT,
-        missing: Iterable[Any] = (),
+        conditions: Mapping[Any, str] | None = None,
+        missing: Any = (),
     ) -> None:
-        self.place = place
+        require_frame(frame, place)
+        self.place, self.frame = place, frame
         for role, value in names.items():
             if not isinstance(value, Hashable):
                 raise FrameError(
@@ -107,8 +123,8 @@ class TableReader:
         self.ambiguous: set[str] = set()  # arguments that several columns fit
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
-        self.conditions = conditions
-        self.missing = {literal_key(value): value for value in missing}
+        self.conditions = self.mapping("conditions", conditions)
+        self.missing = {literal_key(value): value for value in self._codes(missing)}
         self.unused = dict(self.missing)  # values of `missing` not found in a column so far
         self.problems: list[str] = []
         self.changes: list[Change] = []
@@ -116,15 +132,31 @@ class TableReader:
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
-        self.frame = pd.DataFrame()
 
-    def beside(self, names: Mapping[str, Hashable | None]) -> TableReader:
+    def beside(self, frame: pd.DataFrame, names: Mapping[str, Hashable | None]) -> TableReader:
         """Return a reader of a second table, which has the same words and numbers of repeats."""
         meanings = {**self.meanings, **self.conditions}
-        other = TableReader(names, meanings, missing=self.missing.values())
+        other = TableReader(frame, names, conditions=meanings, missing=list(self.missing.values()))
         other.from_zero = self.from_zero
         other.tries = self.tries
         return other
+
+    def mapping(self, argument: str, value: Any) -> Mapping[Any, Any]:
+        """Return the mapping that an argument gives, {} for None; refuse other values."""
+        if not isinstance(value, Mapping | None):
+            found = f"{argument}=: found {literal(value)}; expected a mapping."
+            raise FrameError(f"{self.place}: {found}")
+        return value or {}
+
+    def _codes(self, missing: Any) -> list[Any]:
+        """Return the values of `missing=` as a list; refuse values that are not single."""
+        for value in as_list(missing):
+            if not pd.api.types.is_scalar(value):
+                raise FrameError(
+                    f"{self.place}: missing=: found {value!r}; allowed: single values, such as "
+                    "missing=[-1, 'n/a']."
+                )
+        return as_list(missing)
 
     def raise_problems(self) -> None:
         """Raise one error that lists the problems so far."""
@@ -134,13 +166,15 @@ class TableReader:
                 message += f"\n{columns_with_roles(self.frame, self.names, self.roles)}"
             raise FrameError(message, self.problems)
 
-    def listed_changes(self) -> pd.DataFrame:
-        """Return the changes as a frame; if there are any, also list them in a warning."""
+    def facts(self) -> dict[str, Any]:
+        """Return the columns and the changes for `Frames`; also list changes in a warning."""
         changes = changes_frame(self.changes)
         if len(changes):
             lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
             warnings.warn(f"{self.place} read the table so:{lines}", FrameWarning, stacklevel=3)
-        return changes
+        clusters = {role: f"cluster {name}" for role, name in self.names.items() if " " in role}
+        columns = {clusters.get(role, role): str(name) for role, name in self.names.items()}
+        return {"columns": columns, "problems": changes}
 
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""
@@ -154,9 +188,15 @@ class TableReader:
         """Record a change to values of the column that the argument ``role`` names."""
         self.changes.append(Change(self.column_label(role), found, done, int(n)))
 
-    def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
-        """Return a dict from each argument to the column it names; report missing columns."""
-        self.frame = frame
+    def columns(self, *, required: Iterable[str] = (), keep: str | None = None) -> Columns:
+        """Return a dict from each argument to the column it names; report missing columns.
+
+        With ``keep="last"``, a later row replaces an earlier row with equal keys.
+        """
+        if keep not in (None, "last"):
+            found = f"keep=: found {literal(keep)}; allowed: 'last' or None."
+            raise FrameError(f"{self.place}: {found}")
+        frame = self.frame
         self._refuse_flags()
         for role in required:
             if role not in self.names and role not in self.ambiguous:
@@ -184,7 +224,7 @@ class TableReader:
         if self.missing:
             for role in [role for role in _MAY_LACK if role in columns]:
                 columns[role] = self._without_missing(columns[role], role)
-        return columns
+        return columns if keep is None else self._last_rows(columns)
 
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
         """Remove from a column the values that `missing` lists; add a change for each of them."""
@@ -242,46 +282,76 @@ class TableReader:
             encode = ".str.encode('utf-8', 'replace').str.decode('utf-8')"
             fix = f" that UTF-8 can encode ({encode})" if isinstance(odd.iloc[0], str) else ""
             self.add_problem(role, f"found {show(odd)}; expected text{fix}.")
-        missing = values.isna() | texts.eq("")
-        if needed and missing.any():
+        if needed:
+            self.require_values(values.isna() | texts.eq(""), role)
+        return texts.astype("str")
+
+    def require_values(self, missing: pd.Series, role: str) -> None:
+        """Add a problem if a column that every row needs has missing values."""
+        if missing.any():
             n, first = plural(int(missing.sum()), "row"), int(np.flatnonzero(missing)[0])
             self.add_problem(
                 role, f"missing in {n}, the first is row {first}; every row needs one."
             )
-        return texts.astype("str")
 
     def mapped(
-        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
+        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str, **own: Any
     ) -> pd.Series:
         """Map words to meanings; record unknown words as problems and mapped words as changes."""
-        plain = {word: plain_word(word) for word in pd.unique(values[values.notna()])}
-        meanings = {word: words.get(key) for word, key in plain.items()}
-        unknown = dict.fromkeys(word for word, key in plain.items() if key not in words)
-        if unknown:
-            are_scores = role == "passed" and _are_scores(unknown)
-            first = plain[next(iter(unknown))]
-            no_hint = are_scores or is_negated(first)
-            near = [] if no_hint else [str(word) for word in words if word]
-            odd = words_with_counts(values[[value in unknown for value in values]])
-            self.add_problem(role, f"found {odd}; allowed: {allowed}.{suggest(first, near)}")
-            if are_scores:
-                self.problems[-1] += (
-                    " They look like scores: name the column by score= with passed=None, and read "
-                    "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
-                )
-            codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
-            if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
-                codes = [word for word in codes if (code_number(word) or 0) < 0]
-            if codes:
-                # explain how to read missing values such as -1 or "n.a."
-                listed = f"[{', '.join(map(as_literal, codes))}]"
-                self.problems[-1] += f" If no value is meant: missing={listed}."
-                if False not in meanings.values():
-                    self.problems[-1] += " If a fail is meant, put False in its place first."
-            return pd.Series(None, index=values.index, dtype="object")
-        if any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
-            self.add_mapping(values, role, meanings)
-        return values.map(meanings, na_action="ignore")
+        meanings = self.meanings_of(values, role, words, allowed, **own)
+        given = set(map(plain_word, own.get("own", ())))
+        listed = {word: m for word, m in meanings.items() if plain_word(word) not in given}
+        if any(as_literal(word) != as_literal(meaning) for word, meaning in listed.items()):
+            self.add_mapping(values, role, listed)
+        return values.map(meanings.get, na_action="ignore").astype("object")
+
+    def meanings_of(
+        self,
+        values: pd.Series,
+        role: str,
+        words: Mapping[Any, Any],
+        allowed: str,
+        *,
+        own: Mapping[Any, Any] | None = None,
+        argument: str = "",
+        plain: Callable[[Any], str] = plain_word,
+    ) -> dict[Any, Any]:
+        """Return the meaning of each distinct word; record unknown words as problems.
+
+        The user gave the meanings `own`, which take precedence, by an argument of that name. If a
+        word is unknown, the result is empty. ``plain`` returns the form in which `words` has a
+        word.
+        """
+        words = {**words, **{plain(word): meaning for word, meaning in (own or {}).items()}}
+        texts = {word: plain(word) for word in distinct_words(values)}
+        meanings = {word: words.get(text) for word, text in texts.items()}
+        unknown = dict.fromkeys(word for word, text in texts.items() if text not in words)
+        if not unknown:
+            return meanings
+        are_scores = role == "passed" and _are_scores(unknown)
+        first = texts[next(iter(unknown))]
+        no_hint = are_scores or is_negated(first) or first.isdigit()
+        near = [] if no_hint else [str(word) for word in words if word]
+        odd = words_with_counts(values[[value in unknown for value in values]])
+        problem = f"found {odd}; allowed: {allowed}.{suggest(first, near)}"
+        if argument:
+            example = f"{{{as_literal(next(iter(unknown)))}: ...}}"
+            problem += f" {argument}= gives the meaning of other words, as {example} (None: none)."
+        if are_scores:
+            problem += (
+                " They look like scores: name the column by score= with passed=None, and read "
+                "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
+            )
+        codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
+        if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
+            codes = [word for word in codes if (code_number(word) or 0) < 0]
+        if codes:
+            # explain how to read missing values such as -1 or "n.a."
+            problem += f" If no value is meant: missing=[{', '.join(map(as_literal, codes))}]."
+            if False in words.values() and False not in meanings.values():
+                problem += " If a fail is meant, put False in its place first."
+        self.add_problem(role, problem)
+        return {}
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change for each mapped word."""
@@ -290,18 +360,24 @@ class TableReader:
         for word, meaning in literals.items():
             self.add_change(role, word, f"read as {meaning}", n[word])
 
-    def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Check a frame; record its problems with the column names of the original table."""
-        try:
-            return check(frame, kind)
-        except FrameError as error:
-            before = "gold: " if kind == "gold" else ""
-            for problem in error.problems:
-                column = re.search(r"column '(\w+)'", problem)
-                if column and column[1] in self.names:
-                    problem = problem.replace(column[0], self.column_label(column[1]), 1)
-                self.problems.append(before + problem)
-            return frame
+    def checked(self, frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """Check frames by kind; raise their problems with the column names of the table.
+
+        The frames of other kinds are empty.
+        """
+        made = {kind: empty(kind) for kind in _KINDS}
+        for kind, frame in frames.items():
+            try:
+                made[kind] = check(frame, kind)
+            except FrameError as error:
+                before = "gold: " if kind == "gold" else ""
+                for problem in error.problems:
+                    column = re.search(r"column '(\w+)'", problem)
+                    if column and column[1] in self.names:
+                        problem = problem.replace(column[0], self.column_label(column[1]), 1)
+                    self.problems.append(before + problem)
+        self.raise_problems()
+        return made
 
     def as_verdicts(self, values: pd.Series, role: str) -> pd.Series:
         """Convert verdicts to nullable truth values."""
@@ -314,24 +390,24 @@ class TableReader:
         )
         return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
 
-    def keys(self, columns: dict[str, pd.Series], n: int) -> pd.DataFrame:
-        """Return the key columns of ``n`` rows as text.
+    def keys(self, columns: Columns) -> pd.DataFrame:
+        """Return the key columns of the table as text.
 
         They are skill, case_id, condition, agent, check_id, grader and grader_version.
         """
-        rows = pd.DataFrame(index=range(n))
+        rows = pd.DataFrame(index=self.frame.index)
         for role, column, otherwise in _NAMES:
             if role not in columns:
-                rows[column] = pd.Series([otherwise] * n, dtype="str")
+                rows[column] = pd.Series(otherwise, rows.index, dtype="str")
             elif role == "condition":
                 rows[column] = self.as_conditions(columns[role])
             else:
                 rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
         return rows
 
-    def as_statuses(self, columns: dict[str, pd.Series], n: int) -> pd.Series:
-        """Return the status of each of n answers; NA if no column has a status or an error."""
-        ends = pd.Series(pd.NA, range(n), dtype="str")
+    def as_statuses(self, columns: Columns) -> pd.Series:
+        """Return the status of each row's answer; NA if no column has a status or an error."""
+        ends = pd.Series(pd.NA, self.frame.index, dtype="str")
         if "status" in columns:
             allowed = ", ".join(get_args(AttemptStatus)) + ", or missing; replace other words first"
             ends = self.mapped(columns["status"], "status", STATUSES, allowed).astype("str")
@@ -349,9 +425,9 @@ class TableReader:
             for role, two in candidates
             if set(two) & set(asked.columns) and (role != "agent" or role in self.names)
         }
-        other = self.beside(names)
-        columns = other.columns(asked, required=())
-        rows = other.keys(columns, len(asked))
+        other = self.beside(asked, names)
+        columns = other.columns()
+        rows = other.keys(columns)
         if "repeat" in columns:
             rows["repeat"] = other.as_tries(columns["repeat"], again=True)
         self.problems += [f"asked: {problem}" for problem in other.problems]
@@ -391,16 +467,14 @@ class TableReader:
                 apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
                 self.add_problem("condition", f"{both}; {apart}, or name what each means.")
 
-    def last_rows(self, columns: Columns) -> Columns:
+    def _last_rows(self, columns: Columns) -> Columns:
         """Return the columns without the rows that a later row replaces.
 
         A later row replaces an earlier one if both have the same skill, case, condition, agent,
         check, grader, grader version, repeat, attempt and round (as far as there are columns).
         """
         place = [
-            r
-            for r in (*(role for role, _, _ in _NAMES), "repeat", "attempt", "round")
-            if r in columns
+            role for role in (*(role for role, _, _ in _NAMES), *_ALSO_KEYS) if role in columns
         ]
         earlier = pd.DataFrame({role: columns[role] for role in place}).duplicated(keep="last")
         if earlier.any():
@@ -410,20 +484,33 @@ class TableReader:
         self.frame = self.frame[~earlier].reset_index(drop=True)
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
-    def unnamed_columns(self) -> pd.DataFrame:
+    def refuse_equal_rows(self, rows: pd.DataFrame) -> None:
+        """Add a problem if rows have equal keys, and name what could distinguish them."""
+        twice = rows.duplicated(keep=False)
+        if twice.any():
+            n, first = plural(int(twice.sum()), "row"), rows[twice].iloc[0].dropna().to_dict()
+            remedy = self._differences(rows, self._unnamed_columns())
+            self.asks_roles = bool(remedy)
+            remedy = remedy or (
+                "No column tells them apart; keep='last' means that a later row replaces them."
+            )
+            self.problems.append(
+                f"{n} are verdicts on the same thing; the first: {first}. {remedy}"
+            )
+
+    def _unnamed_columns(self) -> pd.DataFrame:
         """Return the columns of the table that no argument names."""
         return self.frame.drop(columns=list(self.names.values()))
 
-    def hint_at_duplicates(self, rows: pd.DataFrame) -> str:
-        """Return a hint on how to distinguish rows with equal keys."""
-        place = rows.groupby(list(rows), dropna=False).ngroup()
-        listed = differing_columns(self.unnamed_columns(), place)
+    def _differences(self, rows: pd.DataFrame, columns: pd.DataFrame) -> str:
+        """Name those of the columns that differ between rows with equal keys, and arguments."""
+        listed = differing_columns(columns, rows.groupby(list(rows), dropna=False).ngroup())
         if not listed:
-            return "No column tells them apart; keep='last' means that a later row replaces them."
-        self.asks_roles = True
-        return f"They differ in {listed}: repeat=, check=, grader=, agent= or attempt=?"
+            return ""
+        *roles, last = (f"{role}=" for role in _DISTINGUISH if role in self.roles)
+        return f"They differ in {listed}: {', '.join(roles)} or {last}?"
 
-    def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+    def repeats(self, columns: Columns, rows: pd.DataFrame) -> pd.Series:
         """Return each row's repeat, numbered from 1 within its case, condition and agent."""
         if "repeat" in columns:
             return self.as_tries(columns["repeat"])
@@ -441,20 +528,12 @@ class TableReader:
         if numbers.gt(1).any():
             self.numbered = True
             done = f"numbered as repeats in their order up to {int(numbers.max())}"
-            hint = "; name repeat= where a column says which."
-            hint += self._hint_at_differing_columns(rows)
+            words = self._unnamed_columns().select_dtypes(["str", "category"])
+            hint = self._differences(rows[CELL], words.loc[:, words.nunique().le(_FEW_VALUES)])
+            done += "; name repeat= where a column says which." + (hint and f" {hint}")
             alike = "rows that share skill, case, condition and agent"
-            self.changes.append(Change("repeat=", alike, done + hint, int(numbers.gt(1).sum())))
+            self.changes.append(Change("repeat=", alike, done, int(numbers.gt(1).sum())))
         return numbers.astype("Int64")
-
-    def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
-        """Return a hint that names the ignored columns in which supposed repeats differ."""
-        place = rows.groupby(CELL, dropna=False).ngroup()
-        words = self.unnamed_columns().select_dtypes(["str", "category"])
-        listed = differing_columns(words.loc[:, words.nunique().le(_FEW_VALUES)], place)
-        if not listed:
-            return ""
-        return f" They differ in {listed}: grader=, check=, agent= or repeat=?"
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
@@ -480,7 +559,7 @@ class TableReader:
         self.add_mapping(names, "repeat", self.tries)
         return names.map(self.tries).astype("Int64")
 
-    def attempt_ids(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+    def attempt_ids(self, columns: Columns, rows: pd.DataFrame) -> pd.Series:
         """Return each row's attempt id: the given id or one made of its keys."""
         if "attempt" not in columns:
             return made_ids(rows)

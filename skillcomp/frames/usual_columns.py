@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -26,6 +28,32 @@ _COLUMN_NAMES = {
     "winner": "preference preferred verdict judgement judgment choice prediction vote label",
     "order": "swap swapped is_swapped presentation_order",
 }
+
+# Names of columns such as model_a and output_1 consist of a word and a side. Words of the first
+# line mean that the column holds names of systems, those of the second that it holds texts.
+SYSTEMS = ("model", "system", "agent")
+TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
+_SIDES = (("first", "second"), ("a", "b"), ("1", "2"), ("left", "right"))
+
+
+def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[Hashable]]:
+    """Return the pairs of unused columns that may hold two answers, by their names.
+
+    Columns called first and second are preferred, and names of systems to texts.
+    """
+    labels = {plain_label(label): label for label in frame.columns if label not in used}
+    for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES)):
+        pairs = [(n + a, n + b) for n, (a, b) in product(nouns, sides)]
+        pairs += [(a + n, b + n) for n, (a, b) in product(nouns, sides) if n]
+        columns = [[labels[name] for name in pair] for pair in pairs if labels.keys() >= {*pair}]
+        if columns:
+            return columns
+    return []
+
+
+def plain_label(label: Hashable) -> str:
+    """Return the name of a column in lower case, without separators."""
+    return re.sub(r"[\s_.-]", "", str(label).casefold())
 
 
 def usual_columns(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:

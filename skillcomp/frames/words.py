@@ -16,10 +16,11 @@ from skillcomp.io.store import SOURCE
 # Words that tables use for each condition, as `plain_word` returns them.
 _CONDITIONS = {
     "baseline": "baseline|base|control|vanilla|without|no|off|0|false|no skill|without skill"
-    "|without the skill|without a skill|noskill|unassisted|w/o|w/o skill|w/o skill.md"
-    "|without skill.md|no skill.md",
+    "|without skills|without the skill|without a skill|noskill|unassisted|w/o|w/o skill"
+    "|w/o skill.md|without skill.md|no skill.md",
     "skill": "skill|with|treatment|treated|on|yes|1|true|with skill|with the skill|with a skill"
-    "|withskill|skilled|w/|w/ skill|w/ skill.md|with skill.md|skill.md",
+    "|with skills|withskill|skilled|w/|w/ skill|w/ skill.md|with skill.md|skill.md|new skill"
+    "|candidate|isolated|skilledisolated",
     "placebo": "placebo|sham|placebo skill|other skill|with placebo|with a placebo",
     "previous": "previous|old|old skill|previous skill|previous version",
 }
@@ -59,6 +60,32 @@ _DEGREES = {
 LEVELS: dict[str, str | None] = key_by_word(_DEGREES, "|")
 LEVELS |= dict.fromkeys((SOURCE, "original", "orig"), SOURCE)
 LEVELS |= dict.fromkeys(("", "na", "n/a", "nan", "null", "missing"))
+# A winner is the answer in the first or second column (A, B), the answer shown first or second, or
+# a tie. The form of a word is that of `winner_word`.
+_WINNERS = {
+    "A": "a|1|1.0|a>b|a>>b|b<a|b<<a|1>2",
+    "B": "b|2|2.0|b>a|b>>a|a<b|a<<b|2>1",
+    "first": "first",
+    "second": "second",
+    "tie": "tie|tied|draw|equal|same|c|a=b|a~=b|b=a",
+}
+# words for a tie that also say something else, such as that both answers are bad
+_TIES_TOO = (
+    *("both", "both bad", "bothbad", "both good", "neither"),
+    *("tie (bothbad)", "tie (both bad)", "tie (inconsistent)"),
+)
+_NOUNS = ("model", "system", "output", "response", "answer", "assistant", "candidate")
+PLAIN_WINNERS: dict[str, str | None] = key_by_word(_WINNERS, "|") | {
+    f"{noun} {side}": name for noun in _NOUNS for side, name in zip("a1b2", "AABB", strict=True)
+}
+WINNERS = {**PLAIN_WINNERS, **dict.fromkeys(_TIES_TOO, "tie"), **dict.fromkeys(NO_VALUE)}
+# words for an order of presentation, and the order that a truth value in a column "swapped" means
+_ORDERS = {
+    1: "ab|1|1.0|original|swap=false|not swapped",
+    2: "ba|2|2.0|swapped|reversed|swap=true",
+}
+ORDERS: dict[str, int | None] = {**key_by_word(_ORDERS, "|"), **dict.fromkeys(NO_VALUE)}
+SWAPS = ORDERS | key_by_word({1: "false|0|no", 2: "true|1|yes"}, "|")
 _CONDITION_OF = key_by_word(_CONDITIONS, "|")
 _THE = "(?:the |an? |any )?"
 _WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")
@@ -148,6 +175,16 @@ def plain_word(value: Any) -> str:
     if text is None:
         return "\0"  # not a name: return a text that equals no known word
     return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
+
+
+def winner_word(value: Any) -> str:
+    """Return a word for a winner without brackets, and without spaces around ">" or "=".
+
+    >>> [winner_word(word) for word in ("[[A]]", "model_a", "Model-2", "A > B")]
+    ['a', 'model a', 'model 2', 'a>b']
+    """
+    word = re.sub(r"^\[+(.*?)\]+$", r"\1", plain_word(value))
+    return re.sub(r"\s*([<>=~]+)\s*", r"\1", re.sub(r"(?<=\w)-(?=\w)", " ", word))
 
 
 def is_negated(word: str) -> bool:

@@ -13,12 +13,12 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames import from_store
-from skillcomp.frames.from_frame import Frames, from_frame
+from skillcomp.frames.from_frame import from_frame
 from skillcomp.frames.from_pairs import from_pairs
 from skillcomp.frames.from_passages import from_passages
 from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
-from skillcomp.frames.save_frames import saved_facts
+from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.io.files import decode, open_file, read_own, strict_json
 from skillcomp.io.parquet_tables import read_parquet

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened
-from skillcomp.frames.from_frame import Frames
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.io.files import as_path, open_file, shown
 from skillcomp.io.journal import is_store

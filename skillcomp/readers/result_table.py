@@ -14,7 +14,8 @@ from skillcomp.errors import FrameError, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.from_frame import Frames, from_frame
+from skillcomp.frames.from_frame import from_frame
+from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import FrameWarning, made_ids
 from skillcomp.frames.words import distinct_words
 from skillcomp.readers.reader import (
