@@ -61,6 +61,8 @@ REMOVED = {
     "stats.rank_sets": "sc.reliability.contrast gives the ranks of graders",
     "stats.severity_shift": "sc.reliability.drift gives the shift of severity",
     "stats.clean_needed": "sc.overlap.calibrate says how many clean documents are needed",
+    "stats.sensitivity": "sc.reliability.agreement gives it with quantities=['sensitivity']",
+    "stats.specificity": "sc.reliability.agreement gives it with quantities=['specificity']",
     "stats.any_of_k": "sc.stats.pass_at_k gives the chance that one of k attempts passes",
     "stats.weighted_rate": "sc.correction.rate computes rates from gold of unequal shares",
     "stats.log_ratio": "sc.deltas.paired compares amounts by their ratios",

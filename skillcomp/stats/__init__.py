@@ -29,9 +29,6 @@ detection: scores that flag texts, with documents as units
 gaps: two groups of different cases
     ``bounded_slope``: slope within levels; for a 0/1 column, the difference of two groups.
 
-grader_errors: a grader compared with gold
-    ``sensitivity``, ``specificity``: share of gold passes, or fails, that the grader gets right.
-
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.
 

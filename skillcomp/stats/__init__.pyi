@@ -15,8 +15,6 @@ from .bounded_studies import sides_of_null as sides_of_null
 from .clusters import cr2_mean as cr2_mean
 from .detection import bootstrap_auc as bootstrap_auc
 from .gaps import bounded_slope as bounded_slope
-from .grader_errors import sensitivity as sensitivity
-from .grader_errors import specificity as specificity
 from .intervals import wilson as wilson
 from .passk import pass_at_k as pass_at_k
 from .passk import pass_hat_k as pass_hat_k

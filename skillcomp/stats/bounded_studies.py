@@ -65,7 +65,6 @@ def bounded_mean_counts(
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
-    recentred: bool = False,
 ) -> BoundedMeans:
     """Estimate the means of many studies from counts of values.
 
@@ -82,7 +81,7 @@ def bounded_mean_counts(
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the
         shape (m,) or (S, m).
-    quantity, null, ci_level, recentred
+    quantity, null, ci_level
         As in :func:`skillcomp.stats.bounded.bounded_means`.
 
     Returns
@@ -112,10 +111,7 @@ def bounded_mean_counts(
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape not in (count.shape, count.shape[1:]):
         raise ValueError(f"values: found shape {numbers.shape}; there are {count.shape} counts.")
-    if recentred and not np.isfinite(numbers).all():
-        raise ValueError("values must be numbers; none may be missing.")
-    inside = numbers if recentred else clip_to_bounds(numbers, quantity)
-    value = np.broadcast_to(inside, count.shape)
+    value = np.broadcast_to(clip_to_bounds(numbers, quantity), count.shape)
     heavy = relative_weights(weights, np.zeros(count.shape[1]))
     sides = [(arm.rates, arm.attempts, arm.checks, arm.mixed) for arm in arms]
     both = np.hstack(
