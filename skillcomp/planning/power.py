@@ -356,7 +356,7 @@ class _PlannedStudy:
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame; its note includes the notes on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
-        noted = replace(interval, note=join_notes(interval.note, repeats, self.lost))
+        noted = interval.with_note(repeats, self.lost)
         return {
             **self.about,
             **self.plan.columns(),

@@ -275,7 +275,7 @@ def agreement(
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate
             columns |= needed_columns(interval)
-            interval = replace(interval, note=join_notes(interval.note, *notes))
+            interval = interval.with_note(*notes)
             rows.append(row(name, interval, **about, **columns))
     return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
 

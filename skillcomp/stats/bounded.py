@@ -719,7 +719,7 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
     """Return the t interval of an estimate with its CR2 standard error."""
     if math.isnan(bare.se):
         note = "no spread between clusters: no t interval" if bare.n else ""
-        return replace(bare, note=join_notes(bare.note, note))
+        return bare.with_note(note)
     reach = quantile(bare.ci_level, bare.df) * bare.se
     statistic = math.nan if null is None else -abs(bare.estimate - null) / bare.se
     p_value = max(2.0 * float(stdtr(bare.df, statistic)), _TINY) if null is not None else math.nan
