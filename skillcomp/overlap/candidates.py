@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.estimates import listed
-from skillcomp.stats.bounded_studies import bounded_mean_counts
+from skillcomp.stats.bounded_studies import upper_limits_of_rates
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
@@ -351,10 +351,9 @@ class Chooser:
         keys = [kinds.tobytes() + row.tobytes() for row in rows]
         new = [at for at, key in enumerate(keys) if key not in self.limits]
         if new:
-            means = bounded_mean_counts(
-                kinds[:, 0] / kinds[:, 1], rows[new], weights=kinds[:, 1], ci_level=self.ci_level
-            )
-            self.limits |= {keys[at]: high for at, high in zip(new, means.high, strict=True)}
+            about = kinds[:, 0] / kinds[:, 1], rows[new], kinds[:, 1], self.ci_level
+            limits = upper_limits_of_rates(*about)
+            self.limits |= {keys[at]: high for at, high in zip(new, limits, strict=True)}
         return np.array([self.limits[key] for key in keys])[row_of.ravel()]
 
     def choose(

@@ -93,7 +93,6 @@ def cases(
         ax=ax,
         null=0,
         lane=_LANE,
-        group=None,
         label=label,
         width=width,
         where=_WHERE,

@@ -17,7 +17,6 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
 
 bounded_studies: bounded means of many studies
-    ``bounded_mean_counts``: means from the number of cases with each value.
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters

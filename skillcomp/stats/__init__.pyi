@@ -10,7 +10,6 @@ from .bounded import Quantity as Quantity
 from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_means as bounded_means
-from .bounded_studies import bounded_mean_counts as bounded_mean_counts
 from .bounded_studies import sides_of_null as sides_of_null
 from .clusters import cr2_mean as cr2_mean
 from .detection import bootstrap_auc as bootstrap_auc
