@@ -623,13 +623,15 @@ def grams(words: Sequence[Word], n: int) -> list[tuple[Word, ...]]:
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
-def check_n(n: Iterable[int] | int) -> Ints:
+def check_n(n: Iterable[int] | int, what: str = "n") -> Ints:
     """Check lengths of n-grams and return them sorted and distinct.
 
     Parameters
     ----------
     n : iterable of int, or one int
         Lengths in tokens.
+    what : str, default "n"
+        Start of an error message.
 
     Returns
     -------
@@ -638,7 +640,7 @@ def check_n(n: Iterable[int] | int) -> Ints:
 
     Raises
     ------
-    ValueError
+    FrameError
         If no length is given, or a length is not a whole number of at least 1.
 
     Examples
@@ -646,11 +648,12 @@ def check_n(n: Iterable[int] | int) -> Ints:
     >>> check_n([6, 3, 6]).tolist()
     [3, 6]
     """
-    lengths = [n] if isinstance(n, int) else list(n)
+    lengths = list(n) if isinstance(n, Iterable) else [n]
     wrong = [x for x in lengths if not isinstance(x, (int, np.integer)) or not 1 <= x < 2**63]
     if wrong or not lengths:
         problem = f"found {wrong[0]!r}" if wrong else "found none"
-        raise ValueError(f"n: {problem}; allowed are whole numbers of at least 1, as range(3, 13).")
+        rule = "whole numbers of at least 1, as range(3, 13)"
+        raise FrameError(f"{what}: {problem}; allowed are {rule}.")
     return np.unique(np.asarray(lengths, dtype=np.int64))
 
 

@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.rcsetup import cycler
 
-from skillcomp.errors import FrameError, SkillcompError, suggest
+from skillcomp.errors import FrameError, SkillcompError, require_known
 from skillcomp.io.files import replace_file
 from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
@@ -243,11 +243,7 @@ def figure(
     SkillcompError
         If the width is unknown or the height is not positive.
     """
-    if width not in WIDTHS:
-        raise SkillcompError(
-            f"style.figure: no width '{width}'; allowed: {', '.join(WIDTHS)}."
-            + suggest(str(width), WIDTHS)
-        )
+    require_known("style.figure: no width", width, WIDTHS, SkillcompError)
     automatic = height is None
     if height is None:
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from skillcomp.stats import (
@@ -42,10 +43,6 @@ def _limits(found: Interval) -> list[float]:
     return [found.low, found.high]
 
 
-def _ends(found: Interval) -> Values:
-    return {"lower": found.low, "upper": found.high}
-
-
 # Clusters -----------------------------------------------------------------------------------------
 
 
@@ -55,7 +52,7 @@ def _cr2_mean(i: Inputs) -> Values:
     d = np.concatenate([np.repeat([0.0, 1.0, -1.0, 0.0], row) for row in counts])
     found = clusters.cr2_mean(d, groups)
     values: Values = {"mean": found.estimate, "CR2_p": found.p_value, "CR2_ci": _limits(found)}
-    fit = clusters.cr2(d, np.ones(len(d)), groups).interval(0)
+    fit = clusters.cr2(d, np.ones((len(d), 1)), groups).interval(0)
     return values | {"CR2": [fit.se, fit.df]}
 
 
@@ -131,8 +128,15 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         ones, n = i["F_unlabelled_ones"], i["F_unlabelled_n"]
         gold = np.concatenate([i["Y"], np.full(n, np.nan)])
         predicted = np.concatenate([i["F_labelled"], np.repeat([1, 0], [ones, n - ones])])
-        found = ppi.ppi_mean(gold, predicted, lam=lam, distribution="normal")
-        return {"estimate": found.estimate} | _ends(found)
+        weight = lam
+        data = ppi._collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
+        if weight is None:
+            weight = ppi._tuned_weight(data)
+        # ppi-python divides variances by n and has a normal quantile
+        _, fit = ppi._fit_design(data, weight, ddof=0)
+        reach = norm.isf(0.025) * fit.variance**0.5
+        ends = {"lower": fit.estimate - reach, "upper": fit.estimate + reach}
+        return {"estimate": ppi.ppi_mean(gold, predicted, lam=lam).estimate} | ends
 
     return values
 

@@ -10,6 +10,7 @@ from scipy.stats import multinomial
 from scipy.stats import t as student
 
 from benchmarks import simulated
+from benchmarks.many_studies import bounded_mean_counts
 from benchmarks.simulated import Grader
 from skillcomp import planning
 from skillcomp.errors import FrameError, StudyError
@@ -31,10 +32,7 @@ from skillcomp.planning.gold_needed import (
 )
 from skillcomp.planning.power import GAPS, case_samples
 from skillcomp.stats.bounded import DELTAS, Arm
-from skillcomp.stats.bounded_studies import (
-    bounded_mean_counts,
-    sides_of_null,
-)
+from skillcomp.stats.bounded_studies import sides_of_null
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_paired
 

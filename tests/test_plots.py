@@ -390,18 +390,16 @@ def test_overlap_draws_one_mark_for_every_text():
     assert legend_texts(ax) == ["limit (5 %)"]
 
 
-def test_overlap_by_level_in_tokens_with_hues_in_lanes_refuses_scores_of_several_n():
-    frame = pd.DataFrame({"level": ["near_copy", "fresh"], "longest_run": [12, 3]})
-    ax = plots.overlap(frame, x="longest_run", y="level")
+def test_overlap_by_level_has_the_same_jitter_again_and_refuses_scores_of_several_n():
+    frame = pd.DataFrame({"level": ["near_copy", "fresh"], "share": [0.5, 0.1]})
+    ax = plots.overlap(frame, y="level")
     draw(ax)
     assert ticks(ax.yaxis) == ["near copy\n(n = 1)", "fresh\n(n = 1)"]
-    assert ax.get_xlabel() == "Longest shared run (content tokens)"
     frame = pd.DataFrame(
         {"skill": ["a"] * 40, "condition": ["baseline", "skill"] * 20, "share": np.arange(40) / 80}
     )
     before = np.random.get_state()[1].copy()
-    marks, again = (strip_marks(plots.overlap(frame, y="skill", hue="condition")) for _ in "ab")
-    assert marks["baseline"][:, 1].max() < marks["skill"][:, 1].min()
+    marks, again = (strip_marks(plots.overlap(frame)) for _ in "ab")
     assert np.array_equal(marks["skill"], again["skill"])  # the same jitter
     assert np.array_equal(np.random.get_state()[1], before)
     frame = frame.iloc[:2].assign(n=[5, 6])
@@ -503,7 +501,7 @@ def test_intervals_stand_in_the_cells_n_in_the_rows_and_an_undefined_cell_is_hat
     (patch,) = gids(ax, "undefined")
     assert patch.get_xy() == (0, 1) and patch.get_hatch()
     assert gids(plots.dimensions(rated().dropna()), "undefined") == []  # no row: white
-    unknown = plots.dimensions(rated().assign(estimate=NAN), null=0)
+    unknown = plots.dimensions(rated().assign(estimate=NAN, unit="points"))
     draw(unknown)
     assert len(gids(unknown, "undefined")) == 4
     with pytest.raises(FrameError, match=r"share a cell of condition and comprehension_dimension"):
@@ -650,7 +648,7 @@ def every_plot(text):
         "unknown": lambda: plots.estimates(unknown, y="skill", hue="g"),
         "threshold": lambda: plots.threshold(calibration(measure=text, rule=text)[:3]),
         "roc": lambda: plots.roc(two.rename(columns=rates), hue="g"),
-        "overlap": lambda: plots.overlap(two, x="x", y="g", hue="g"),
+        "overlap": lambda: plots.overlap(two.assign(share=two["x"]), y="g"),
         "transfer": lambda: plots.transfer(near.assign(note=text)),
         "dimensions": lambda: plots.dimensions(cell, x="a", y="b"),
         "flips": lambda: plots.flips(pd.DataFrame({"old": [text], "new": text, "count": 2})),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oracles.imhof import chance_below
 from scipy.stats import beta, binomtest, ttest_1samp
 
-from benchmarks.many_studies import bounded_mean_many
+from benchmarks.many_studies import adaptive_positions, bounded_mean_counts, bounded_mean_many
 from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -19,14 +19,10 @@ from skillcomp.stats.bounded import (
     Positions,
     Quantity,
     Sample,
-    adaptive_positions,
     bounded_mean,
     bounded_means,
 )
-from skillcomp.stats.bounded_studies import (
-    bounded_mean_counts,
-    sides_of_null,
-)
+from skillcomp.stats.bounded_studies import sides_of_null
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 thirds = st.integers(-3, 3).map(lambda k: k / 3)

@@ -65,7 +65,6 @@ def test_few_documents_are_counted_not_modelled():
         (lambda: bootstrap_auc([0, 2], [1, 2]), "labels must be 0 or 1 .* found 2"),
         (lambda: bootstrap_auc([0, 1], [1, 2, 3]), "equally long, found 2, 3 and 2"),
         (lambda: bootstrap_auc([0, 1], [1, 2], ci_level=95), "ci_level must lie strictly"),
-        (lambda: clean_needed(0), "max_rate must lie strictly"),
     ],
 )
 def test_errors_name_what_was_found_and_what_is_allowed(call, message):

@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import binom, norm, rankdata
 
+from benchmarks.many_studies import bounded_mean_counts
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
@@ -29,7 +30,6 @@ from skillcomp.planning import gold_needed
 from skillcomp.reliability import agreement, contrast, drift
 from skillcomp.stats import DELTAS, Arm, bounded_slope, holm
 from skillcomp.stats.association import association
-from skillcomp.stats.bounded_studies import bounded_mean_counts
 
 Rng = np.random.Generator
 LEVEL = 0.05

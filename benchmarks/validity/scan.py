@@ -19,10 +19,9 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import beta as beta_distribution
 from scipy.stats import binom, norm
 
-from benchmarks.many_studies import bounded_mean_many
+from benchmarks.many_studies import bounded_mean_counts, bounded_mean_many
 from benchmarks.validity.designs import DELTAS, RATES
 from benchmarks.validity.methods import ADAPTIVE, LEVEL, LEVELS, QUANTITIES, Rows
-from skillcomp.stats import bounded_mean_counts
 from skillcomp.stats.bounded import Arm
 from skillcomp.stats.intervals import wilson_limits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -201,8 +201,7 @@ def audit(
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    pairs = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
-    judgements = _PairwiseJudgements(pairs, shared, ci_level)
+    judged = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
     rows: list[dict[str, Any]] = []
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
@@ -221,11 +220,11 @@ def audit(
             rows.append(_with_notes(effect, *notes) | values)
         pairs = copies.iloc[copies_of.get(number, [])]
         rows += [change | values for change in _copy_rows(pairs, ci_level)]
-        rows.append(judgements.position_row(values) | values)
-    rows += [
-        dict.fromkeys(names) | judgements.position_row(values) | values
-        for values in judgements.groups_without_verdicts(graded)
-    ]
+        of_group = {name: values[name] for name in shared}
+        rows.append(_position_row(judged, of_group, ci_level) | values)
+    for values, part in groups(judged, shared) if judged is not None and shared else ():
+        if rows_of_group(graded, values).empty:
+            rows.append(dict.fromkeys(names) | _position_row(part, {}, ci_level) | values)
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
@@ -317,31 +316,18 @@ def _leniency_rows(
     return rows
 
 
-@dataclass(frozen=True)
-class _PairwiseJudgements:
-    """Pairwise judgements, one row per pair; ``pairs`` is None if no judgements were given."""
-
-    pairs: pd.DataFrame | None
-    by: list[str]
-    ci_level: float
-
-    def position_row(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Estimate the position bias in the group that has ``values`` in the `by` columns."""
-        reason = "no pairwise judgements were given"
-        if self.pairs is not None:
-            pairs = rows_of_group(self.pairs, {name: values[name] for name in self.by})
-            if len(pairs):
-                intervals, counts = position_intervals(pairs, self.ci_level)
-                interval, n_dropped = intervals["position_points"], counts["n_dropped"]
-                effect = row("position_points", interval, n_dropped=n_dropped)
-                return effect | _bias_columns(*_POSITION)
-            reason = "no pairwise judgements of this group"
-        missing = not_identified(reason, self.ci_level)
-        return row("position_points", missing) | _bias_columns(*_POSITION)
-
-    def groups_without_verdicts(self, graded: pd.DataFrame) -> list[dict[str, Any]]:
-        """List the groups that have judgements but no verdicts."""
-        if self.pairs is None or not self.by:
-            return []
-        every = groups(self.pairs, self.by)
-        return [values for values, _ in every if rows_of_group(graded, values).empty]
+def _position_row(
+    pairs: pd.DataFrame | None, values: Mapping[str, Any], ci_level: float
+) -> dict[str, Any]:
+    """Estimate the position bias of the pairs with these values; None means no judgements."""
+    reason = "no pairwise judgements were given"
+    if pairs is not None:
+        pairs = rows_of_group(pairs, values)
+        reason = "no pairwise judgements of this group"
+    if pairs is None or pairs.empty:
+        effect = row("position_points", not_identified(reason, ci_level))
+    else:
+        intervals, counts = position_intervals(pairs, ci_level)
+        n_dropped = counts["n_dropped"]
+        effect = row("position_points", intervals["position_points"], n_dropped=n_dropped)
+    return effect | _bias_columns(*_POSITION)

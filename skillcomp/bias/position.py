@@ -25,7 +25,7 @@ _SIMILAR_TIES = 0.05  # Largest difference of tie rates at which consistency is 
 # The order was not random if one of two systems was shown first in more than the share _UNEVEN of
 # the pairs, and a random order gives such a share with a probability below _RARE.
 _UNEVEN, _RARE = 0.6, 0.001
-_RANDOM_ORDER = "one order of each pair: assumes that the order was random"
+RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
 
 def position(
@@ -118,7 +118,7 @@ def position(
     rows = []
     for values, intervals, counts in parts:
         for name, interval in intervals.items():
-            noted = _with_note(interval, note if name in _DEPENDS_ON_TIES else "")
+            noted = interval.with_note(note if name in _DEPENDS_ON_TIES else "")
             rows.append(row(name, noted, **counts) | values)
     return estimates(rows, by=names, extra=list(COUNTS))
 
@@ -136,10 +136,6 @@ def _tie_rates_note(rates: Sequence[float]) -> str:
         return ""
     ranging = f"{100 * min(rates):.0f} % to {100 * max(rates):.0f} %"
     return f"ties are {ranging} of the verdicts: compare consistency only at similar tie rates"
-
-
-def _with_note(interval: Interval, note: str) -> Interval:
-    return replace(interval, note=join_notes(interval.note, note))
 
 
 def position_intervals(
@@ -179,7 +175,7 @@ def position_intervals(
     intervals = (shares[0], first_share, points, *shares[1:])
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = dropped if n_dropped else ""
-    noted = {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}
+    noted = {m: i.with_note(note) for m, i in zip(_MEASURES, intervals, strict=True)}
     return noted | once, counts
 
 
@@ -205,9 +201,9 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
     share = bounded_mean(decided["wins"], decided["cluster"], null=0.5, ci_level=ci_level)
     n_dropped = len(pairs) - len(decided)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
-    note = join_notes(_RANDOM_ORDER, dropped if n_dropped else "")
+    note = join_notes(RANDOM_ORDER, dropped if n_dropped else "")
     both = {"first_wins": share, "position_points": _mean_points(decided, ci_level)}
-    return {name: _with_note(interval, note) for name, interval in both.items()}
+    return {name: interval.with_note(note) for name, interval in both.items()}
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:

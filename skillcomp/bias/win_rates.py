@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from skillcomp.bias.feature_effects import known_attempts
 from skillcomp.bias.first_wins import TIE, first_win_rows
-from skillcomp.bias.position import is_uneven
+from skillcomp.bias.position import RANDOM_ORDER, is_uneven
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.results import join_notes, undefined
+from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
 _COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
@@ -103,8 +102,6 @@ def win_rates(
     check_settings(WHAT, ci_level)
     names = listed(by)
     judged = first_win_rows(pairwise, by=names, cases=cases, what=WHAT)
-    if not {"first", "second"} <= set(judged.columns):
-        raise FrameError(f"{WHAT}: needs a pairwise frame, such as from_pairs(table).pairwise.")
     judged = _with_sides(judged, attempts, sides, reference)
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     rows = [
@@ -176,5 +173,5 @@ def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Ite
                     "for a place"
                 )
             else:
-                notes.append("one order of each pair: assumes that the order was random")
-        yield row("win_rate", replace(rate, note=join_notes(rate.note, *notes)), **counts) | about
+                notes.append(RANDOM_ORDER)
+        yield row("win_rate", rate.with_note(*notes), **counts) | about

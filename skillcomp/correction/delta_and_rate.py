@@ -12,16 +12,15 @@ import pandas as pd
 from skillcomp.contrast import Value, claim, claimed, few_skills, missing_note
 from skillcomp.correction.estimators import (
     ESTIMATORS,
-    Condition,
     Draw,
     Errors,
     Group,
     Tables,
-    delta_estimates,
     differential_tests,
     errors_of,
+    estimates_by_name,
+    have_equal_chances,
     key_of,
-    rate_estimates,
     tables,
     unrecorded,
 )
@@ -138,7 +137,7 @@ def rate(
         what="correction.rate",
         compares=False,
     )
-    return _rates(made, labelled_groups(made, ci_level), requested, ci_level, interval)
+    return _estimated_rows(made, labelled_groups(made, ci_level), requested, ci_level, interval)
 
 
 def delta(
@@ -326,7 +325,7 @@ def delta(
         what="correction.delta",
     )
     parts = labelled_groups(made, ci_level, deltas=True)
-    return _deltas(made, parts, requested, ci_level, interval, reference)
+    return _estimated_rows(made, parts, requested, ci_level, interval, reference)
 
 
 def delta_with_rates(
@@ -345,74 +344,57 @@ def delta_with_rates(
     parts = list(labelled_groups(made, ci_level, deltas=True))
     own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
     how = ESTIMATORS, ci_level, interval
-    both = [_deltas(made, parts, *how, reference), _rates(made, own, *how)]
+    both = [_estimated_rows(made, parts, *how, reference), _estimated_rows(made, own, *how)]
     return pd.concat(both, ignore_index=True)
 
 
-def _rates(
+def _estimated_rows(
     made: Tables,
     parts: Parts,
     requested: tuple[str, ...],
     ci_level: float,
     interval: IntervalRule,
+    reference: str | None = None,
 ) -> pd.DataFrame:
-    """Return the rows of :func:`rate` for every condition in every group."""
-    sides = [(values, group, condition) for values, group in parts for condition in group.sides]
-    compared = [(group, condition) for _, group, condition in sides]
-    rates = rate_estimates(compared, ci_level, interval=interval)
-    rows: list[dict[str, Any]] = []
-    for (values, group, condition), intervals in zip(sides, rates, strict=True):
-        key, intervals = {**values, "condition": condition}, _as_claimed(intervals, group.claim)
-        error, n_gold = group.errors[condition], group.n_gold(condition)
-        notes = made.label_notes(values, [condition])
-        about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
-        about["lost"] = lost_attempts([group.sides[condition]], [""])
-        about["gold_drawn"] = made.draw.words
-        chosen = choose(group, [condition], intervals, n_gold, made.draw, *notes)
-        rows += rows_of(f"rate_{made.value}", intervals, requested, chosen, key | about)
-    extra = [*LEADING, "sensitivity", "specificity", "youden"]
-    result = estimates(rows, by=[*made.by, "condition"], extra=extra, outcomes=made.outcomes)
-    return with_method(result, made.cluster, made.weight)
-
-
-def _deltas(
-    made: Tables,
-    parts: Parts,
-    requested: tuple[str, ...],
-    ci_level: float,
-    interval: IntervalRule,
-    reference: str,
-) -> pd.DataFrame:
-    """Return the rows of :func:`delta` for every condition in every group."""
+    """Return the rows of :func:`rate` or, with a reference, of :func:`delta`, in every group."""
     require_reference(made.cases["condition"], reference)
-    comparisons = [
-        (values, group, condition)
+    compared = [
+        (values, group, [condition] if reference is None else [condition, reference])
         for values, group in parts
         for condition in group.sides
-        if condition != reference and reference in group.sides
+        if reference is None or (condition != reference and reference in group.sides)
     ]
-    pairs = [(group, condition, reference) for _, group, condition in comparisons]
-    deltas = delta_estimates(pairs, ci_level, interval=interval)
+    places = [(group, *names) for _, group, names in compared]
     rows: list[dict[str, Any]] = []
-    for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
-        own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
+    found = estimates_by_name(places, ci_level, interval)
+    for (values, group, names), intervals in zip(compared, found, strict=True):
         intervals = _as_claimed(intervals, group.claim)
-        n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
-        chosen = choose(group, two, intervals, n_gold, made.draw, *notes)
-        tests = differential_tests(group.units[condition], group.units[reference])
-        about: dict[str, Any] = {
-            **error_columns(own[condition]),
-            **error_columns(own[reference], "reference_"),
-            "delta_youden": own[condition].j - own[reference].j,
-            "p_differential": math.nan if group.by_strata else tests.either.p_value,
-            "reference": reference,
-            "gold_drawn": made.draw.words,
-            "n_gold": n_gold,
-            "lost": lost_attempts(group.sides[name] for name in two),
-        }
-        rows += rows_of(f"delta_{made.value}", intervals, requested, chosen, key | about)
-    error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
-    extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
+        own, n_gold = group.errors[names[0]], group.n_gold(*names)
+        chosen = choose(
+            group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
+        )
+        about: dict[str, Any] = {**values, "condition": names[0], "n_gold": n_gold}
+        about |= {**error_columns(own), "youden": own.j, "gold_drawn": made.draw.words}
+        sides = [group.sides[name] for name in names]
+        if reference is None:
+            lost = lost_attempts(sides, [""])
+        else:
+            lost = lost_attempts(sides)
+            base = group.errors[reference]
+            tests = differential_tests(*(group.units[name] for name in names))
+            about |= {
+                **error_columns(base, "reference_"),
+                "delta_youden": own.j - base.j,
+                "p_differential": math.nan if group.by_strata else tests.either.p_value,
+                "reference": reference,
+            }
+        kind = "rate" if reference is None else "delta"
+        rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
+    extra = [*LEADING, "sensitivity", "specificity", "youden"]
+    if reference is not None:
+        error_names = ["sensitivity", "specificity"]
+        error_names += [f"reference_{name}" for name in error_names]
+        extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
     result = estimates(
         rows,
         by=[*made.by, "condition"],
@@ -424,10 +406,10 @@ def _deltas(
 
 
 def lost_attempts(
-    sides: Iterable[Condition], names: Sequence[str] = ("the condition", "the reference")
+    sides: Iterable[pd.DataFrame], names: Sequence[str] = ("the condition", "the reference")
 ) -> str:
     """Return a note on the attempts without a verdict, for a condition and its reference."""
-    both = [side.cases[["size", "n"]].sum() for side in sides]
+    both = [cases[["size", "n"]].sum() for cases in sides]
     counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
     return join_notes(*missing_note(counts, names[: len(both)]))
 
@@ -438,12 +420,9 @@ def estimators_of(estimator: str) -> tuple[str, ...]:
     return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
-def complete(sides: list[Condition]) -> bool:
+def complete(sides: Iterable[pd.DataFrame]) -> bool:
     """Return whether every check of every attempt has gold."""
-    return all(
-        len(side.cases) and bool((side.cases["n_whole"] >= side.cases["size"]).all())
-        for side in sides
-    )
+    return all(len(cases) and bool((cases["n_whole"] >= cases["size"]).all()) for cases in sides)
 
 
 def choose(
@@ -474,7 +453,7 @@ def choose(
 
 def _without_a_draw(
     group: Group,
-    sides: Mapping[str, Condition],
+    sides: Mapping[str, pd.DataFrame],
     intervals: Mapping[str, Interval],
     n_gold: int,
     draw: Draw,
@@ -486,7 +465,7 @@ def _without_a_draw(
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
-    if complete(list(sides.values())) and not math.isnan(intervals["gold_only"].low):
+    if complete(sides.values()) and not math.isnan(intervals["gold_only"].low):
         return "gold_only", "every attempt carries gold: the grader is not needed"
     few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
     if draw.problem:
@@ -497,7 +476,11 @@ def _without_a_draw(
         if n_gold < FEWEST_GOLD:
             return "", few
         return "gold_only", f"gold on {n_gold} cases, {draw.words}, weighted within strata"
-    alike = {n: group.shares[n] for n, s in sides.items() if s.equal_chances and n in group.shares}
+    alike = {
+        name: group.shares[name]
+        for name, cases in sides.items()
+        if have_equal_chances(cases) and name in group.shares
+    }
     if unequal := unequal_shares(alike):
         return "", unequal
     if draw.gold_drawn == "chosen":
@@ -514,11 +497,11 @@ def _without_a_draw(
 
 
 def _by_a_draw(
-    sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
+    sides: Mapping[str, pd.DataFrame], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
     """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
-    equal = all(side.equal_chances for side in sides.values())
+    equal = all(map(have_equal_chances, sides.values()))
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
         return "", intervals["ppi"].note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
@@ -539,17 +522,16 @@ def _by_a_draw(
     return name, join_notes(drawn, rests, why, unseen)
 
 
-def _gold_cases_without_verdict(sides: Mapping[str, Condition]) -> tuple[int, int]:
+def _gold_cases_without_verdict(sides: Mapping[str, pd.DataFrame]) -> tuple[int, int]:
     """Count the cases with gold but without a verdict, and all cases with gold."""
-    gold = [side.cases[side.cases["gold"].notna()] for side in sides.values()]
+    gold = [cases[cases["gold"].notna()] for cases in sides.values()]
     return sum(int(rows["verdict"].isna().sum()) for rows in gold), sum(map(len, gold))
 
 
-def _partial_gold_note(sides: Mapping[str, Condition]) -> str:
+def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
     """Return a note that counts the attempts with gold on only some of their checks."""
-    tables = [side.cases for side in sides.values()]
-    sparse = int(sum(table["n_sparse"].sum() for table in tables))
-    part = int(sum((table["n_gold"] - table["n_whole"]).sum() for table in tables))
+    sparse = int(sum(cases["n_sparse"].sum() for cases in sides.values()))
+    part = int(sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values()))
     few = f"gold on too few checks of {sparse} attempts, left out" if sparse else ""
     return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
@@ -560,23 +542,21 @@ def rows_of(
     estimators: tuple[str, ...],
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
+    lost: str,
 ) -> list[dict[str, Any]]:
     """Build one row per estimator, marking the recommended one.
 
-    ``columns`` may have ``lost``, a note for all estimators that use verdicts.
+    ``lost`` is a note for all estimators that use verdicts.
     """
     name, reason = chosen
     shared = {**columns, "reason": reason}
-    lost = shared.pop("lost", "")
     rows = []
     for word in estimators:
         interval = intervals[word]
         by_gold = replace(interval, n=float(columns["n_gold"]))
         has_width = word != "naive" and columns["n_gold"] > 0
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
-        noted = replace(
-            interval, note=join_notes(interval.note, "" if word == "gold_only" else lost, wide)
-        )
+        noted = interval.with_note("" if word == "gold_only" else lost, wide)
         needed = needed_columns(by_gold if has_width else undefined("", ""))
         about = {**shared, **needed, "recommended": word == name}
         rows.append(row(measure, noted, estimator=word, **about))
@@ -626,7 +606,7 @@ def _group_of(
     errors[-1] = replace(
         errors[-1], n_lost=int((whole["gold"].notna() & whole["verdict"].isna()).sum())
     )
-    sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
+    sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
     known = {c: row for c, row in shares.items() if row is not None}
     return Group(sides, units, by_condition, errors[-1], known, by_strata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -50,7 +50,6 @@ from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
     IntervalRule,
-    Quantity,
     Sample,
     bounded_means,
 )
@@ -327,27 +326,20 @@ _WIDEST = 20.0  # logit of the largest interval level in the search for a p-valu
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
 
-@dataclass(frozen=True)
-class Condition:
-    """Cases of one condition, as rows of ``Tables.cases``."""
-
-    cases: pd.DataFrame
-
-    @property
-    def n_gold(self) -> int:
-        """Number of cases with gold."""
-        return int(self.cases["gold"].notna().sum())
-
-    @property
-    def equal_chances(self) -> bool:
-        """Whether the recorded inclusion probabilities of the cases with gold are all equal."""
-        chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
-        return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
+def n_with_gold(cases: pd.DataFrame) -> int:
+    """Return the number of cases with gold, of rows of ``Tables.cases``."""
+    return int(cases["gold"].notna().sum())
 
 
-def unrecorded(conditions: Iterable[Condition]) -> str:
+def have_equal_chances(cases: pd.DataFrame) -> bool:
+    """Return whether the recorded inclusion probabilities of the cases with gold are all equal."""
+    chances = cases["chance"][cases["gold"].notna()].dropna()
+    return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
+
+
+def unrecorded(sides: Iterable[pd.DataFrame]) -> str:
     """Return a note on missing inclusion probabilities; empty if all or none are missing."""
-    tables = pd.concat([condition.cases[["n_gold", "n_unknown"]] for condition in conditions])
+    tables = pd.concat([cases[["n_gold", "n_unknown"]] for cases in sides])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
         return ""
@@ -427,101 +419,80 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialT
     return differential_misclassification(verdict, gold, first, clusters=cluster)
 
 
-def ppi_rate(side: Condition, ci_level: float) -> Interval:
+def ppi_rate(cases: pd.DataFrame, ci_level: float) -> Interval:
     """Compute a prediction-powered pass rate; NaN if some inclusion probabilities are missing."""
-    if why := unrecorded([side]):
+    if why := unrecorded([cases]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
-    return _ppi_estimate(ppi_mean, side.cases, ci_level)
+    return _ppi_estimate(ppi_mean, cases, ci_level)
 
 
 LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
 
 
-def plain_rates(
-    conditions: Sequence[Condition], ci_level: float, interval: IntervalRule
+def plain_means(
+    compared: Sequence[Sequence[pd.DataFrame]], ci_level: float, interval: IntervalRule
 ) -> list[dict[str, Interval]]:
-    """Estimate the rate of each condition, from verdicts alone and from gold alone."""
-    samples = [
-        (condition.cases, source, [(condition.cases, 1.0)])
-        for condition in conditions
-        for source in LABELS
-    ]
-    return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level, interval)
+    """Estimate the rate of one condition or the delta of two, by verdicts alone and by gold alone.
 
-
-def plain_deltas(
-    compared: Sequence[tuple[Condition, Condition]], ci_level: float, interval: IntervalRule
-) -> list[dict[str, Interval]]:
-    """Estimate the delta of each pair of conditions, from verdicts alone and from gold alone."""
-    samples, notes = [], []
-    for side, base in compared:
-        pairs = paired_cases(side, base)
-        both = _cases_of_both(side, base)
-        arms = list(zip(both, (1.0, -1.0), strict=True))
-        for source in LABELS:
-            paired = pairs[source].notna()
-            seen = [table.loc[table[source].notna(), "case"] for table in (side.cases, base.cases)]
-            dropped = pd.concat(seen).nunique() - int(paired.sum())
-            skills = pairs.loc[paired, "skill"].nunique()
-            pooled = f"cases of these {skills} skills" if skills > 1 else ""
-            lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
-            notes.append(join_notes(pooled, lost if dropped else ""))
-            samples.append((pairs, source, arms))
-    return _bounded_by_source(samples, DELTAS, 0.0, notes, ci_level, interval)
-
-
-def _bounded_by_source(
-    sources: Sequence[tuple[pd.DataFrame, str, list[tuple[pd.DataFrame, float]]]],
-    quantity: Quantity,
-    null: float | None,
-    notes: Sequence[str],
-    ci_level: float,
-    interval: IntervalRule,
-) -> list[dict[str, Interval]]:
-    """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
-
-    ``sources`` has two entries per table, first for ``verdict``, then for ``gold``. An entry
-    consists of the table, the name of the column, and a list of conditions, each with its cases and
-    its sign in the mean (1 or -1). The result has one dict per table, with an interval for each
-    column. ``interval`` applies to verdicts only.
+    An entry of ``compared`` holds the cases of one condition or, in all entries, of two.
+    ``interval`` applies to verdicts only.
     """
-    samples = []
-    for table, source, sides in sources:
-        has = table[source].notna().to_numpy()
-        columns = [
-            (*(side[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
-            for side, sign in sides
-        ]
-        # Use the numbers of attempts and checks only for verdicts, because gold may cover only a
-        # part of them.
-        is_share = any(bool(side["checks"].notna().any()) for side, _ in sides)
-        arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
-        part = table[has]
-        samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
-    how: dict[str, Any] = {"quantity": quantity, "null": null, "ci_level": ci_level}
-    by_verdict = bounded_means(samples[::2], **how, interval=interval)
-    both = zip(by_verdict, bounded_means(samples[1::2], **how), strict=True)
-    intervals = [estimated for pair in both for estimated in pair]
+    samples: dict[str, list[Sample]] = {source: [] for source in LABELS}
+    notes: dict[str, list[str]] = {source: [] for source in LABELS}
+    is_delta = any(len(sides) > 1 for sides in compared)
+    for sides in compared:
+        means, tables = sides[0], sides
+        if is_delta:
+            means, tables = paired_cases(*sides), _cases_of_both(*sides)
+        for source in LABELS:
+            has = means[source].notna().to_numpy()
+            part = means[has]
+            columns = [
+                (*(table[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
+                for table, sign in zip(tables, (1.0, -1.0), strict=False)
+            ]
+            # Use the numbers of attempts and checks only for verdicts, because gold may cover only
+            # a part of them.
+            is_share = any(bool(table["checks"].notna().any()) for table in tables)
+            arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
+            samples[source].append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
+            notes[source].append(_note_on_pairs(sides, part, source) if is_delta else "")
+    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    if is_delta:
+        how |= {"quantity": DELTAS, "null": 0.0}
+    by_source = [bounded_means(samples["verdict"], **how, interval=interval)]
+    by_source.append(bounded_means(samples["gold"], **how))
     labelled = []
-    for mean, (_, source, _), note in zip(intervals, sources, notes, strict=True):
-        if not mean.n:
-            words = "no outcome by gold" if source == "gold" else "no outcome by grader"
-            labelled.append(undefined(LABELS[source], words, ci_level=ci_level, n=0.0))
-        else:
-            method, words = f"{LABELS[source]}, {mean.method}", join_notes(mean.note, note)
-            labelled.append(replace(mean, method=method, note=words))
-    return [dict(zip(LABELS, labelled[i : i + 2], strict=True)) for i in range(0, len(labelled), 2)]
+    for (source, label), means_of_source in zip(LABELS.items(), by_source, strict=True):
+        who = "gold" if source == "gold" else "grader"
+        nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
+        noted = [
+            mean.with_note(note) for mean, note in zip(means_of_source, notes[source], strict=True)
+        ]
+        labelled.append(
+            [replace(m, method=f"{label}, {m.method}") if m.n else nothing for m in noted]
+        )
+    return [dict(zip(LABELS, pair, strict=True)) for pair in zip(*labelled, strict=True)]
 
 
-def _cases_of_both(side: Condition, base: Condition) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _note_on_pairs(sides: Sequence[pd.DataFrame], pairs: pd.DataFrame, source: str) -> str:
+    """Return a note on the skills of a delta, and on the cases that it leaves out."""
+    seen = [cases.loc[cases[source].notna(), "case"] for cases in sides]
+    dropped, skills = pd.concat(seen).nunique() - len(pairs), pairs["skill"].nunique()
+    pooled = f"cases of these {skills} skills" if skills > 1 else ""
+    lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
+    return join_notes(pooled, lost if dropped else "")
+
+
+def _cases_of_both(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the cases that both conditions have, in the same order."""
-    _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
-    return side.cases.take(at), base.cases.take(other)
+    _, at, other = np.intersect1d(first["case"], second["case"], return_indices=True)
+    return first.take(at), second.take(other)
 
 
-def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
-    """Compute the difference, ``side`` minus ``base``, of each case that both conditions have."""
-    first, second = _cases_of_both(side, base)
+def paired_cases(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Compute the difference, first minus second, of each case that both conditions have."""
+    first, second = _cases_of_both(first, second)
     names = ("verdict", "gold", "seen")
     columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
@@ -530,45 +501,25 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
+def ppi_delta(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
     """Compute the prediction-powered delta, unpaired if no case has gold under both conditions."""
-    if why := unrecorded([side, base]):
+    if why := unrecorded(sides):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
-    pairs = pairs[pairs["verdict"].notna()]
+    pairs = paired_cases(*sides).dropna(subset="verdict")
     if pairs["gold"].notna().any():
         return _ppi_estimate(ppi_paired, pairs, ci_level)
-    rates = ppi_rate(side, ci_level), ppi_rate(base, ci_level)
-    difference = difference_of_rates(*rates, "PPI++ by condition")
+    first, second = (ppi_rate(cases, ci_level) for cases in sides)
+    difference = difference_of_rates(first, second, "PPI++ by condition")
     if math.isnan(difference.estimate):
         return difference
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
     return replace(difference, note=join_notes(note, difference.note))
 
 
-def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: float) -> Interval:
-    """Compute the Rogan-Gladen pass rate; its interval includes the uncertainty of Youden's J."""
-    label, gold = "Rogan-Gladen", float(side.n_gold)
-    if math.isnan(naive.low) or math.isnan(errors.j):
-        reasons = (errors.sensitivity.note, errors.specificity.note, "no verdict")
-        reason = next(filter(None, reasons))
-        return undefined(label, reason, ci_level=ci_level, n=0.0)
-    if errors.j <= _NO_BETTER_THAN:
-        return undefined(label, NO_BETTER, ci_level=ci_level, n=gold)
-    estimate = (naive.estimate + errors.specificity.estimate - 1.0) / errors.j
-    true = min(max(estimate, 0.0), 1.0)
-    return _divided_by_youden(label, naive, estimate, errors, (true, 1.0 - true), (0.0, 1.0), gold)
-
-
-def _divided_by_youden(
-    label: str,
-    naive: Interval,
-    estimate: float,
-    errors: Errors,
-    moved: tuple[float, float],
-    bounds: tuple[float, float],
-    n: float,
+def rogan_gladen(
+    naive: Interval, n_gold: int, errors: Errors, *, is_delta: bool = False
 ) -> Interval:
-    """Compute the interval of a corrected estimate: the naive estimate divided by Youden's J.
+    """Compute the Rogan-Gladen rate or delta: a number divided by Youden's J.
 
     The distance from the estimate to a limit is the root of a sum of two squares. The first is the
     distance from the naive estimate to its limit, divided by J. The second comes from the
@@ -576,8 +527,23 @@ def _divided_by_youden(
     respect to sensitivity and specificity, times J. The variances of the two rates are computed
     after shrinking the rates as in Lang and Reiczigel, so that neither counts as certain.
     """
-    j, variance = errors.j, 0.0
-    for error_rate, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
+    label = "Rogan-Gladen pooled" if is_delta else "Rogan-Gladen"
+    rates, j = (errors.sensitivity, errors.specificity), errors.j
+    nothing = partial(undefined, label, ci_level=naive.ci_level)
+    if math.isnan(naive.low) or math.isnan(j):
+        reasons = [rate.note for rate in rates] + [naive.note if is_delta else "no verdict"]
+        return nothing(next(filter(None, reasons)), n=0.0)
+    if j <= _NO_BETTER_THAN:
+        return nothing(NO_BETTER, n=float(n_gold))
+    if is_delta:
+        estimate, bounds = naive.estimate / j, (-1.0, 1.0)
+        moved = (abs(estimate), abs(estimate))
+    else:
+        estimate, bounds = (naive.estimate + rates[1].estimate - 1.0) / j, (0.0, 1.0)
+        true = min(max(estimate, 0.0), 1.0)
+        moved = (true, 1.0 - true)
+    variance = 0.0
+    for error_rate, by in zip(rates, moved, strict=True):
         labels = _effective_labels(error_rate)
         rate = (labels * error_rate.estimate + 1.0) / (labels + 2.0)
         variance += by**2 * rate * (1.0 - rate) / (labels + 2.0)
@@ -585,15 +551,8 @@ def _divided_by_youden(
     low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
     high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
     inside, low, high, cut = within_range(estimate, low, high, bounds)
-    return Interval(inside, low, high, naive.ci_level, f"{label}, {naive.method}", cut, n)
-
-
-def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: float) -> Interval:
-    """Compute the Rogan-Gladen pass rate with error rates pooled over conditions."""
-    corrected = corrected_rate(naive, side, pooled, ci_level)
-    if math.isnan(corrected.estimate):
-        return corrected
-    return replace(corrected, note=join_notes(pooled.pooled_note, corrected.note))
+    method = f"{label}, {naive.method}"
+    return Interval(inside, low, high, naive.ci_level, method, cut, float(n_gold))
 
 
 def _effective_labels(rate: Interval) -> float:
@@ -626,33 +585,16 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     )
 
 
-def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Compute the Rogan-Gladen delta: the naive delta divided by a pooled Youden's J."""
-    label = "Rogan-Gladen pooled"
-    if math.isnan(errors.j) or math.isnan(naive.low):
-        reason = errors.sensitivity.note or errors.specificity.note or naive.note
-        return undefined(label, reason, ci_level=ci_level, n=0.0)
-    if errors.j <= _NO_BETTER_THAN:
-        return undefined(label, NO_BETTER, ci_level=ci_level, n=float(n_gold))
-    estimate = naive.estimate / errors.j
-    moved = (abs(estimate), abs(estimate))
-    n, bounds = float(n_gold), (-1.0, 1.0)
-    corrected = _divided_by_youden(label, naive, estimate, errors, moved, bounds, n)
-    return replace(corrected, note=join_notes(errors.pooled_note, corrected.note))
-
-
 @dataclass(frozen=True)
 class Group:
     """Cases, units with gold and error rates of one group, under each condition.
 
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
     ``shares`` the shares of passes and of fails that have gold. ``by_strata`` is True if gold was
-    drawn by verdict. ``claim`` is a note on skills as clusters. If equal case names of several
-    skills may be the same tasks, ``by_name`` is the same group with one cluster per case name;
-    otherwise it is None.
+    drawn by verdict. ``claim`` is a note on skills as clusters.
     """
 
-    sides: dict[str, Condition]
+    sides: dict[str, pd.DataFrame]
     units: dict[str, pd.DataFrame]
     errors: dict[str, Errors]
     pooled: Errors
@@ -660,100 +602,72 @@ class Group:
     by_strata: bool
     claim: str = ""
 
-    def n_gold(self, condition: str) -> int:
-        """Return the number of cases with gold under a condition."""
-        if not self.by_strata:
-            return self.sides[condition].n_gold
-        units = self.units[condition]
-        return len(units.loc[units["gold"].notna(), CASE].drop_duplicates())
+    def n_gold(self, *conditions: str) -> int:
+        """Return the number of cases with gold under a condition, or under both of two.
 
-    def n_gold_of_both(self, conditions: Sequence[str]) -> int:
-        """Return the number of cases with gold under both of two conditions.
-
-        If there are none, or gold was drawn by verdict, count the cases with gold under each
-        condition and return the smaller number.
+        If no case has gold under both, or if gold was drawn by verdict, return the smaller number.
         """
-        fewest = min(self.n_gold(name) for name in conditions)
-        if self.by_strata:  # each condition is corrected separately
-            return fewest
-        pairs = paired_cases(*(self.sides[name] for name in conditions))
-        return int(pairs["gold"].notna().sum()) or fewest
+        counts = []
+        for name in conditions:
+            units = self.units[name]
+            labelled = units.loc[units["gold"].notna(), CASE].drop_duplicates()
+            counts.append(len(labelled) if self.by_strata else n_with_gold(self.sides[name]))
+        # with strata, each condition is corrected separately
+        if self.by_strata or len(conditions) == 1:
+            return min(counts)
+        return n_with_gold(paired_cases(*(self.sides[name] for name in conditions))) or min(counts)
 
 
 Compared = Sequence[tuple[Any, ...]]  # tuples (group, condition) or (group, condition, reference)
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 
-def rate_estimates(
-    sides: Compared, ci_level: float, interval: IntervalRule = "adaptive"
+def estimates_by_name(
+    compared: Compared, ci_level: float, interval: IntervalRule
 ) -> list[dict[str, Interval]]:
-    """Apply every estimator to the rate of each condition of a group."""
-    plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level, interval)
-    estimates = []
-    for (group, condition), both in zip(sides, plain, strict=True):
-        if group.by_strata:
-            weighted = _rate_in_strata(group, condition, ci_level)
-            estimates.append(_only_weighted(both["verdict"], weighted))
-            continue
-        naive, side = both["verdict"], group.sides[condition]
-        intervals = {
-            "naive": naive,
-            "gold_only": both["gold"],
-            "rogan_gladen_pooled": pooled_rate(naive, side, group.pooled, ci_level),
-            "rogan_gladen_by_arm": corrected_rate(naive, side, group.errors[condition], ci_level),
-            "ppi": ppi_rate(side, ci_level),
-        }
-        estimates.append(intervals)
-    return estimates
-
-
-def delta_estimates(
-    compared: Compared, ci_level: float, interval: IntervalRule = "adaptive"
-) -> list[dict[str, Interval]]:
-    """Apply every estimator to the delta of two conditions of a group."""
-    pairs = [(group.sides[name], group.sides[reference]) for group, name, reference in compared]
-    plain = plain_deltas(pairs, ci_level, interval)
+    """Apply every estimator to the rate of a condition, or to the delta of two, of a group."""
+    sides = [[group.sides[name] for name in names] for group, *names in compared]
     return [
-        _delta_by_estimator(both, group, conditions, ci_level, interval)
-        for (group, *conditions), both in zip(compared, plain, strict=True)
+        _by_estimator(plain, group, names, ci_level, interval)
+        for (group, *names), plain in zip(
+            compared, plain_means(sides, ci_level, interval), strict=True
+        )
     ]
 
 
-def _delta_by_estimator(
+def _by_estimator(
     plain: dict[str, Interval],
     group: Group,
     conditions: Sequence[str],
     ci_level: float,
     interval: IntervalRule,
 ) -> dict[str, Interval]:
+    naive, is_delta = plain["verdict"], len(conditions) > 1
     if group.by_strata:
-        weighted = _delta_in_strata(group, conditions, ci_level)
-        return _only_weighted(plain["verdict"], weighted)
-    side, base = (group.sides[name] for name in conditions)
-    pairs = paired_cases(side, base)
-    n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
-    rates = plain_rates([side, base], ci_level, interval)
-    first, second = (
-        corrected_rate(own["verdict"], group.sides[name], group.errors[name], ci_level)
-        for own, name in zip(rates, conditions, strict=True)
-    )
-    return {
-        "naive": plain["verdict"],
-        "gold_only": plain["gold"],
-        "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
-        "rogan_gladen_by_arm": difference_of_rates(first, second, "Rogan-Gladen by condition"),
-        "ppi": ppi_delta(side, base, pairs, ci_level),
-    }
+        in_strata = _delta_in_strata if is_delta else _rate_in_strata
+        nothing = undefined("", _OTHER_DRAW, ci_level=ci_level, n=0.0)
+        weighted = in_strata(group, conditions, ci_level)
+        return dict.fromkeys(ESTIMATORS, nothing) | {"naive": naive, "gold_only": weighted}
+    sides = [group.sides[name] for name in conditions]
+    own = plain_means([[cases] for cases in sides], ci_level, interval) if is_delta else [plain]
+    by_arm = [
+        rogan_gladen(rate["verdict"], n_with_gold(cases), group.errors[name])
+        for rate, cases, name in zip(own, sides, conditions, strict=True)
+    ]
+    pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
+    if is_delta:
+        by_condition = difference_of_rates(*by_arm, "Rogan-Gladen by condition")
+        ppi = ppi_delta(sides, ci_level)
+    else:
+        by_condition, ppi = by_arm[0], ppi_rate(sides[0], ci_level)
+    if not math.isnan(pooled.estimate):
+        pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))
+    estimated = (naive, plain["gold"], pooled, by_condition, ppi)
+    return dict(zip(ESTIMATORS, estimated, strict=True))
 
 
-def _only_weighted(naive: Interval, weighted: Interval) -> dict[str, Interval]:
-    """Return the estimates for gold drawn by verdict; all but naive and gold_only are NaN."""
-    nothing = undefined("", _OTHER_DRAW, ci_level=naive.ci_level, n=0.0)
-    defined = {"naive": naive, "gold_only": weighted}
-    return {name: defined.get(name, nothing) for name in ESTIMATORS}
-
-
-def _rate_in_strata(group: Group, condition: str, ci_level: float) -> Interval:
+def _rate_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -> Interval:
+    (condition,) = conditions
     units = group.units[condition]
     rate = weighted_rate(
         units["gold"].to_numpy(),
@@ -770,7 +684,7 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     """Return the difference of two weighted rates; its p-value inverts its interval."""
 
     def difference(level: float) -> Interval:
-        first, second = (_rate_in_strata(group, name, level) for name in conditions)
+        first, second = (_rate_in_strata(group, [name], level) for name in conditions)
         return difference_of_rates(first, second, "gold weighted within strata")
 
     delta = difference(ci_level)

@@ -25,7 +25,7 @@ from sklearn.model_selection import KFold
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import By, check_settings, listed, row
-from skillcomp.ngrams import Tokenizer, name_of_tokenizer
+from skillcomp.ngrams import Tokenizer, check_n, name_of_tokenizer
 from skillcomp.overlap.candidates import (
     COPIES,
     NULLS,
@@ -41,7 +41,6 @@ from skillcomp.overlap.score import (
     FEW_LOST,
     Skills,
     checked_columns,
-    checked_lengths,
     common_tokenizer,
     lost_letters_note,
     require_one_row_per_attempt,
@@ -268,7 +267,7 @@ def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | N
     scored = None if shared is None else sorted(int(n) for n in shared["n"].dropna().unique())
     if ngram is None:
         return list(range(3, 13)) if scored is None else scored
-    lengths: list[int] = checked_lengths(ngram, "overlap.calibrate").tolist()
+    lengths: list[int] = check_n(ngram, "overlap.calibrate: ngram").tolist()
     lacking = [n for n in lengths if scored is not None and n not in scored]
     if lacking:
         known = ", ".join(map(str, scored or []))

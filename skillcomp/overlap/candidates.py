@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.estimates import clusters_of, listed
-from skillcomp.stats.bounded_studies import bounded_mean_counts
+from skillcomp.stats.bounded_studies import upper_limits_of_rates
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
@@ -350,10 +350,9 @@ class Chooser:
         keys = [kinds.tobytes() + row.tobytes() for row in rows]
         new = [at for at, key in enumerate(keys) if key not in self.limits]
         if new:
-            means = bounded_mean_counts(
-                kinds[:, 0] / kinds[:, 1], rows[new], weights=kinds[:, 1], ci_level=self.ci_level
-            )
-            self.limits |= {keys[at]: high for at, high in zip(new, means.high, strict=True)}
+            about = kinds[:, 0] / kinds[:, 1], rows[new], kinds[:, 1], self.ci_level
+            limits = upper_limits_of_rates(*about)
+            self.limits |= {keys[at]: high for at, high in zip(new, limits, strict=True)}
         return np.array([self.limits[key] for key in keys])[row_of.ravel()]
 
     def choose(

@@ -14,7 +14,7 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import check_settings
 from skillcomp.io.skills import skill_of
-from skillcomp.ngrams import NO_BLANKS, Tokenizer
+from skillcomp.ngrams import NO_BLANKS
 from skillcomp.overlap.score import Skills, checked_columns, score, skills_by_slug, source_files
 from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
@@ -127,8 +127,6 @@ def positives_found(
     *,
     skills: Skills,
     ngram: Iterable[int] | int = range(3, 13),
-    tokenizer: Tokenizer | None = None,
-    tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
     """Compute the rate of made-up copies with an n-gram of their skill, by length and edit.
 
@@ -136,7 +134,7 @@ def positives_found(
     ----------
     passages : pandas.DataFrame
         Passages of :func:`positives`.
-    skills, ngram, tokenizer, tokenizer_name
+    skills, ngram
         As in :func:`score`.
 
     Returns
@@ -153,13 +151,7 @@ def positives_found(
     """
     keys = ["n_sentences", "edit", "edit_rate"]
     passages = checked_columns(passages, ["text", *keys], what="overlap.positives_found: passages")
-    scored = score(
-        passages,
-        skills=skills,
-        ngram=ngram,
-        tokenizer=tokenizer,
-        tokenizer_name=tokenizer_name,
-    )
+    scored = score(passages, skills=skills, ngram=ngram)
     scored = scored.merge(passages[["passage_id", *keys]], on="passage_id")
     scored["estimate"] = scored["any_shared"].fillna(False).astype("float64")
     rates = scored.groupby([*keys, "n"], sort=False)["estimate"]

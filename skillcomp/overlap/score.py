@@ -200,7 +200,7 @@ def score(
     kind, column = kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
     name = name_of_tokenizer(tokenizer, tokenizer_name)
-    lengths = checked_lengths(ngram, "overlap.score")
+    lengths = check_n(ngram, "overlap.score: ngram")
     texts_of = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
     share = np.array([share_not_ascii(text) for text in texts_of.texts])
     if tokenizer in (None, tokenize):
@@ -308,20 +308,6 @@ def kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
     kind, column = kinds[ids[0]]
     require_columns(texts, [column], f"texts: {kind}s")
     return kind, column
-
-
-def checked_lengths(ngram: Iterable[int] | int, what: str) -> Ints:
-    """Return lengths of n-grams, sorted and distinct; raise FrameError if one is not allowed."""
-    try:
-        return check_n(ngram)
-    except ValueError as error:
-        message = str(error).replace("n:", "ngram:", 1)
-        raise FrameError(f"{what}: {message}") from error
-    except TypeError:
-        raise FrameError(
-            f"{what}: ngram: found {ngram!r}; allowed are whole numbers of at least 1, "
-            "as range(3, 13)."
-        ) from None
 
 
 def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
@@ -632,11 +618,8 @@ def roc(
     if not lengths:
         raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
     for length in lengths:
-        if length not in scored:
-            raise FrameError(
-                f"overlap.roc: ngram: nothing was scored for n = {length!r}; "
-                f"there: {', '.join(map(str, scored))}."
-            )
+        what = "overlap.roc: ngram: nothing was scored for n ="
+        require_known(what, length, scored, label="there")
     parts = [_curve_points(rows[rows["n"].eq(length)], copying) for length in lengths]
     return pd.concat(parts, ignore_index=True)
 

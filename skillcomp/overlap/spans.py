@@ -10,11 +10,18 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
-from skillcomp.ngrams import Ints, Tokenizer, Tokens, intern_groups, match_lengths, runs_ending
+from skillcomp.ngrams import (
+    Ints,
+    Tokenizer,
+    Tokens,
+    check_n,
+    intern_groups,
+    match_lengths,
+    runs_ending,
+)
 from skillcomp.overlap.score import (
     ScoredTexts,
     Skills,
-    checked_lengths,
     checked_texts,
     kind_and_text_column,
 )
@@ -100,7 +107,7 @@ def spans(
         raise FrameError(f"overlap.spans: most: found {most!r}; allowed: at least 1.")
     kind, column = kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
-    (n,) = checked_lengths([ngram] if isinstance(ngram, int) else ngram, "overlap.spans").tolist()
+    (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
     written = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
     rows = [
         {"row": int(row), **place}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import product
-from typing import Any, Literal, TypedDict, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -24,28 +24,6 @@ _T = TypeVar("_T")
 
 _WORDS = {"effect": Effect, "cluster": Cluster, "scope": Scope, "interval": IntervalRule}
 PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
-
-
-class Stated(TypedDict, total=False):
-    """Types of the keyword arguments that set the fields of :class:`Assumptions`."""
-
-    effect: Effect
-    cluster: Cluster
-    scope: Scope
-    by: By
-    value: Value
-    reference: str
-    baseline_rate: float | None
-    delta: float | None
-    margin: float
-    tau2: float | None
-    omega2: float | None
-    sigma2: float | None
-    far_share: float
-    n_studies: int
-    seed: int
-    ci_level: float
-    interval: IntervalRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +140,7 @@ class Assumptions:
         return names if pilot else [*names, "sigma2_skill", "sigma2_baseline"]
 
 
-def stated(words: Stated) -> Assumptions:
+def stated(words: dict[str, Any]) -> Assumptions:
     """Return the assumptions that the keywords of a function state, and the defaults of others."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:

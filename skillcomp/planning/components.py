@@ -147,8 +147,7 @@ def variance_components(
                 lost = _note_on_outcomes(part, value, (condition, reference))
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
-                    note = join_notes(intervals[measure].note, lost)
-                    noted = replace(intervals[measure], note=note)
+                    noted = intervals[measure].with_note(lost)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Unpack
+from typing import Any
 
 import joblib
 import numpy as np
@@ -22,7 +22,7 @@ from scipy.stats import norm
 from skillcomp.errors import StudyError
 from skillcomp.frames.estimates import estimates, listed, row
 from skillcomp.planning import assumptions as assumed
-from skillcomp.planning.assumptions import PLAN, Assumptions, Numbers, Stated, StudyPlan, stated
+from skillcomp.planning.assumptions import PLAN, Assumptions, Numbers, StudyPlan, stated
 from skillcomp.planning.components import (
     Components,
     case_chances,
@@ -74,7 +74,7 @@ def power_curve(
     n_skills: Numbers = 6,
     n_cases: Numbers = 14,
     n_repeats: Numbers = 2,
-    **words: Unpack[Stated],
+    **words: Any,
 ) -> pd.DataFrame:
     """Estimate the power of a study to detect a delta or a near/far gap.
 
@@ -158,8 +158,7 @@ def power_curve(
     rows = joblib.Parallel()(
         joblib.delayed(_power_row)(study, size) for study in studies for size in deltas
     )
-    by = [*listed(settings.by), "condition", *PLAN]
-    return estimates(rows, by=by, extra=["size", *_LABELS])
+    return _frame_of(rows, settings, "size", *_LABELS)
 
 
 def _power_row(study: _PlannedStudy, size: float) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def minimum_detectable_delta(
     n_cases: Numbers = 14,
     n_repeats: Numbers = 2,
     power: float = 0.8,
-    **words: Unpack[Stated],
+    **words: Any,
 ) -> pd.DataFrame:
     """Estimate the smallest delta (or near/far gap) that a study detects.
 
@@ -222,7 +221,7 @@ def minimum_detectable_delta(
     effects = joblib.Parallel()(joblib.delayed(_smallest_effect)(study, power) for study in studies)
     pairs = zip(studies, effects, strict=True)
     rows = [study.row(measure, effect, power=power) for study, effect in pairs]
-    return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=["power"])
+    return _frame_of(rows, settings, "power")
 
 
 def cases_needed(
@@ -232,7 +231,7 @@ def cases_needed(
     n_skills: Numbers = 6,
     n_repeats: Numbers = 2,
     power: float = 0.8,
-    **words: Unpack[Stated],
+    **words: Any,
 ) -> pd.DataFrame:
     """Estimate the number of cases per skill needed to detect a delta (or near/far gap).
 
@@ -293,8 +292,11 @@ def cases_needed(
         for measure, count in counts.items():
             interval = replace(needed, estimate=count)
             rows.append(planned.row(measure, interval, size=target, power=power))
-    by = [*listed(settings.by), "condition", *PLAN]
-    return estimates(rows, by=by, extra=["size", "power"])
+    return _frame_of(rows, settings, "size", "power")
+
+
+def _frame_of(rows: list[dict[str, Any]], settings: Assumptions, *extra: str) -> pd.DataFrame:
+    return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=extra)
 
 
 def _check_power(power: float, ci_level: float) -> None:
@@ -356,7 +358,7 @@ class _PlannedStudy:
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame; its note includes the notes on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
-        noted = replace(interval, note=join_notes(interval.note, repeats, self.lost))
+        noted = interval.with_note(repeats, self.lost)
         return {
             **self.about,
             **self.plan.columns(),

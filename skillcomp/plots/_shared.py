@@ -456,32 +456,31 @@ def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
         ax.add_line(ring(x, y))
 
 
-def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str) -> int:
+def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
     """Draw a jittered mark per row of the frame, in one strip for each level of `y`.
+
+    Conditions have their own colours.
 
     Return the number of characters in the longest line of a label.
     """
     import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
-    rows, hues = levels(frame[y]), hue_looks(frame, hue)
+    hue = y if y == "condition" else None
+    rows, (hues, look_of, order) = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
-    data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row, "hue": hues[0]})
-    dodged = hue is not None and hue != y
-    how: dict[str, Any] = {"order": list(range(len(rows))), "orient": "h", "legend": False}
-    if dodged:
-        how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
+    data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row})
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
     # seaborn uses the global random state of numpy for the jitter; the state is restored below
     np.random.seed(0)
-    for lane, level in enumerate(hues[2]):
-        mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
+    for level in order:
+        mine, look, there = where_equal(hues, level), look_of[level], len(ax.collections)
         if not data["value"][mine].notna().any():
             continue
-        color = {"palette": [look.color] * len(hues[2])} if dodged else {"color": look.color}
         sns.stripplot(
-            data[mine].assign(lane=lane), x="value", y="row", marker=look.marker, size=size,
-            alpha=0.6, linewidth=0, jitter=0.31, clip_on=False, zorder=3, ax=ax, **color, **how,
+            data[mine], x="value", y="row", order=list(range(len(rows))), orient="h", legend=False,
+            marker=look.marker, color=look.color, size=size, alpha=0.6, linewidth=0, jitter=0.31,
+            clip_on=False, zorder=3, ax=ax,
         )  # fmt: skip
         for marks in ax.collections[there:]:
             marks.set(gid="estimate", label=plain("text" if hue is None else level))

@@ -37,21 +37,13 @@ _NOT_MIXED = {
     "(skillcomp.plots.facet).",
     "tokenizer": "tokenizers ({}), which cannot be compared. Select one, or name y='tokenizer'.",
 }
-_SCORES = {
-    "share": "N-grams shared with the skill (%)",
-    "longest_run": "Longest shared run (content tokens)",
-    "n_shared": "Distinct n-grams shared",
-}
 
 
 def overlap(
     frame: pd.DataFrame,
     *,
-    x: str = "share",
     y: str = "condition",
-    hue: str | None = None,
     limit: float | None = None,
-    label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the overlap of each text with its skill, as one mark per text.
@@ -59,21 +51,13 @@ def overlap(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `x`, `y` and `hue`, with one row per text. All scores must be for the same length n
-        of n-grams, unless ``n`` is `y` or `hue`.
-    x : str, default "share"
-        Column of scores: ``share`` (a proportion, shown in percent), ``longest_run`` (in tokens) or
-        another column of numbers.
+        Columns ``share`` and `y`, with one row per text. All scores must be for the same length n
+        of n-grams, unless ``n`` is `y`.
     y : str, default "condition"
         Column with the levels that are the rows of the plot, such as ``condition``, ``level`` (of
-        copying) or ``skill``.
-    hue : str, optional
-        Column shown by colour and marker, at most six levels. If `y` is ``condition``, it is also
-        the default of `hue`.
+        copying) or ``skill``. Conditions also have colours and markers.
     limit : float, optional
-        Threshold to mark with a dashed line, in the unit of `x`.
-    label : str, optional
-        Label of the x axis.
+        Share to mark with a dashed line.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -84,8 +68,8 @@ def overlap(
     Raises
     ------
     FrameError
-        If a column is missing, if scores for several n would be mixed, or if the hue has more than
-        six levels.
+        If a column is missing, if scores for several n would be mixed, or if there are more than
+        six conditions.
 
     See Also
     --------
@@ -97,28 +81,22 @@ def overlap(
     with an undefined score has no mark; the row label counts such texts.
     """
     where = "plots.overlap"
-    draw.require(frame, [x, y, hue], where)
+    draw.require(frame, ["share", y], where)
     for name, problem in _NOT_MIXED.items():
-        shown = name not in frame or name in (y, hue)
+        shown = name not in frame or name == y
         levels: list[Any] = [] if shown else list(frame[name].dropna().unique())
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
-    if hue is None and y == "condition":
-        hue = y
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    taken = draw.strip(ax, frame, x, y, hue, where)
-    percent = x.startswith("share")
-    draw.scale(ax.xaxis, percent=percent)
-    text = _SCORES.get(x, draw.words(x) + (" (%)" if percent else ""))
-    draw.label_x(ax, label if label is not None else text, taken=taken)
-    look_of = {} if hue in (None, y) else draw.hue_looks(frame, hue)[1]
-    entries = draw.marked(look_of, line="")
+    taken = draw.strip(ax, frame, "share", y, where)
+    draw.scale(ax.xaxis, percent=True)
+    text = "N-grams shared with the skill"
+    draw.label_x(ax, f"{text} (%)", taken=taken)
     if limit is not None:
-        entries.append(draw.limit_line(ax, limit, "limit", upright=True, percent=percent))
-    draw.legend(ax, entries)
+        draw.legend(ax, [draw.limit_line(ax, limit, "limit", upright=True)])
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    draw.describe_axes(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
+    draw.describe_axes(ax, f"{text}, one mark a text, {draw.each(y)}", rows)
     return ax
 
 

@@ -93,7 +93,6 @@ def cases(
         ax=ax,
         null=0,
         lane=_LANE,
-        group=None,
         label=label,
         width=width,
         where=_WHERE,
@@ -136,7 +135,6 @@ def case_map(
     frame: pd.DataFrame,
     *,
     y: str | Sequence[str] = "skill",
-    label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the pass rate of each case under each condition as a map of colours.
@@ -147,8 +145,6 @@ def case_map(
         The result of :func:`skillcomp.skillverdicts.cases`.
     y : str or sequence of str, default "skill"
         Columns that group the rows of the map; each group has one row per condition.
-    label : str, optional
-        Label of the colours.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -197,7 +193,7 @@ def case_map(
     draw.label_x(ax, "Cases, from the largest loss to the largest gain")
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
-    bar.set_label(label or "Pass rate (%)")
+    bar.set_label("Pass rate (%)")
     bar.outline.set_linewidth(0.4)
     draw.scale(bar.ax.yaxis, percent=True)
     n_cases = len(table[[*names, "case_id"]].drop_duplicates())

@@ -139,10 +139,10 @@ def draw_estimates(
     names: list[str],
     hue: str | None,
     *,
-    group: str | None,
-    null: float | Literal["auto"] | None,
-    label: str | None,
-    width: str,
+    group: str | None = None,
+    null: float | Literal["auto"] | None = "auto",
+    label: str | None = None,
+    width: str = "text",
     ax: Axes | None,
     percent: bool | None = None,
     lane: float = _LINE,
@@ -315,8 +315,6 @@ def corrected(
     *,
     y: str | Sequence[str] = "skill",
     hue: str = "estimator",
-    null: float | Literal["auto"] | None = "auto",
-    label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw naive and corrected estimates side by side; recommended estimates have filled points.
@@ -328,7 +326,7 @@ def corrected(
         ``recommended`` (bool), recommended rows have a filled point and a thick interval, and all
         others have a hollow point and a thin interval; the legend explains this. Without this
         column, points without an interval are hollow, as in `estimates`.
-    y, null, label, ax
+    y, ax
         As for `estimates`.
     hue : str, default "estimator"
         Column of the estimators, at most six. The estimators of the library have the same colour
@@ -354,10 +352,6 @@ def corrected(
         frame,
         draw.names_of(y),
         hue,
-        group=None,
-        null=null,
-        label=label,
-        width="text",
         ax=ax,
         where=where,
         fixed=_ESTIMATORS,
@@ -530,7 +524,6 @@ def _size_text(n: float, clusters: float) -> str:
 def transfer(
     frame: pd.DataFrame,
     *,
-    hue: str = "condition",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the estimates of near and far cases for each condition, and the gap between them.
@@ -538,14 +531,12 @@ def transfer(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per place and `hue` with ``estimate``, ``ci_low`` and ``ci_high``: the result of
+        One row per place and condition with ``estimate``, ``ci_low`` and ``ci_high``: the result of
         ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. A place is a position on
         the x axis: the value of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing,
         of ``measure`` (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (at most two
         levels; points of the second are hollow), ``n`` (shown under its place) and ``note`` (the
-        reason for a missing estimate).
-    hue : str, default "condition"
-        Column shown by colour and marker, at most six levels.
+        reason for a missing estimate). Conditions have colours and markers.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -556,8 +547,8 @@ def transfer(
     Raises
     ------
     FrameError
-        If a column is missing, if a place has an unknown name, or if two rows with the same `hue`
-        and scope share a place (for several skills, use `facet`).
+        If a column is missing, if a place has an unknown name, or if two rows with the same
+        condition and scope share a place (for several skills, use `facet`).
 
     See Also
     --------
@@ -570,12 +561,12 @@ def transfer(
     from differences, which have a horizontal line at 0. The gap is a row of the frame; this
     function does not compute it.
     """
-    draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], _WHERE)
+    draw.require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
-    of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, hue)
+    of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, "condition")
     scopes, of_scope = _scope_of_rows(frame)
     spots = list(zip(of_row, hues, of_scope, strict=True))
-    _refuse_alike(frame, spots, _WHERE, f"share the place and {hue}", "Select one")
+    _refuse_alike(frame, spots, _WHERE, "share the place and condition", "Select one")
     places = [place for place in _PLACES if place in of_row]
     beside = list(zip(hues, of_scope, strict=True))
     lanes = [(level, scope) for level in look_of for scope in scopes if (level, scope) in beside]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,8 @@ _PALE = 0.35  # Opacity of a pale cell, from 0 to 1.
 def dimensions(
     frame: pd.DataFrame,
     *,
-    value: str = "estimate",
     x: str = "condition",
     y: str = "comprehension_dimension",
-    null: float | Literal["auto"] | None = "auto",
-    percent: bool | None = None,
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -43,19 +40,11 @@ def dimensions(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `x`, `y` and `value`, with one row per cell. Optional: ``ci_low`` and ``ci_high``
-        (shown below the value if `value` is ``estimate``) and ``n`` (shown in the row label and, if
-        it differs within the row, also in the cells; a cell with fewer than 10 cases is pale).
-    value : str, default "estimate"
-        Column of rates or differences.
+        Columns `x`, `y` and ``estimate``, with one row per cell. Optional: ``ci_low`` and
+        ``ci_high`` (shown below the value) and ``n`` (shown in the row label and, if it differs
+        within the row, also in the cells; a cell with fewer than 10 cases is pale).
     x, y : str
         Columns of the two axes; dimensions are in the order C1 to C9.
-    null : float or "auto", optional
-        Value of no effect, from which colours diverge. With None, colours run from the smallest to
-        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 if the unit is
-        points or percentage points, and None otherwise.
-    percent : bool, optional
-        Whether the values are proportions. The default is true if the unit is rate or points.
     label : str, optional
         Label of the colour bar.
     ax : matplotlib.axes.Axes, optional
@@ -72,32 +61,32 @@ def dimensions(
 
     Notes
     -----
-    Cells with a missing value are hatched; cells without a row are white.
+    Cells with a missing value are hatched; cells without a row are white. Colours diverge from 0 if
+    the unit is points or percentage points. Otherwise they run from 0 to 1 for proportions, and
+    from the smallest to the largest value for other units.
 
     See Also
     --------
     skillcomp.deltas.rates, skillcomp.deltas.paired
     """
     where = "plots.dimensions"
-    draw.require(frame, [value, x, y], where)
+    draw.require(frame, ["estimate", x, y], where)
     unit = draw.unit(frame, where)
-    percent = unit in ("rate", "points") if percent is None else percent
-    if null == "auto":
-        null = 0.0 if unit in ("points", "percentage points") else None
-    cells, there, columns, rows = _grid_of_cells(frame, value, x, y, where)
+    percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
+    cells, there, columns, rows = _grid_of_cells(frame, "estimate", x, y, where)
     limits = [_grid_of_cells(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
-    with_interval = np.isfinite(limits).all(axis=0) & (value == "estimate")
+    with_interval = np.isfinite(limits).all(axis=0)
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
-    norm = _color_scale(cells, null, percent)
+    norm = _color_scale(cells, diverges, percent)
     undefined = there & np.isnan(cells)
     for i, j in np.argwhere(undefined):
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
-    form = partial(draw.number_text, percent=percent, signed=null == 0, digits=3)
+    form = partial(draw.number_text, percent=percent, signed=diverges, digits=3)
     texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
     for i, j in np.argwhere(with_interval):
         low, high = (form(round(side[i, j], 2)) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
-    text = label if label is not None else _value_label(frame, value, null, percent)
+    text = label if label is not None else _value_label(frame, diverges, percent)
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     sizes = _grid_of_cells(frame, "n", x, y, where)[0]
     few = np.isfinite(cells) & (sizes < _FEW)
@@ -111,12 +100,12 @@ def dimensions(
         norm,
         TICK_SIZE,
         pale=few,
-        cmap=RATES if null is None else DIFFERENCES,
+        cmap=DIFFERENCES if diverges else RATES,
         cbar_kws=bar,
     )
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
-        draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
+        draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
         drawn.outline.set_linewidth(0.4)
     counts = draw.sizes_by_level(frame, draw.values(frame[y]), rows, where)
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
@@ -133,7 +122,6 @@ def dimensions(
 def flips(
     frame: pd.DataFrame,
     *,
-    legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw how many verdicts are the same and how many differ (flip) between two graders.
@@ -146,8 +134,6 @@ def flips(
         PASS and FAIL. To draw several panels, such as gold PASS and gold FAIL, use `facet`. The x
         axis is labelled with the name in the column ``grader`` and the y axis with the name
         in ``reference``, if there is exactly one.
-    legend : {"below", "right", False}
-        Position of the legend of framed cells, which is drawn if there are any.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -190,7 +176,7 @@ def flips(
     ax.set(xlabel=plain(draw.only_level(frame, "grader", "New")), aspect="equal")
     ax.set(ylabel=plain(draw.only_level(frame, "reference", "Old")))
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
-    draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [], legend)
+    draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [])
     pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
     filled = np.argwhere(np.isfinite(cells))
     cell_texts = [f"{order[i]} to {order[j]} {cells[i, j]:,.0f}" for i, j in filled]
@@ -309,11 +295,11 @@ def _ink_on(background: draw.Floats) -> str:
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
-def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Normalize:
+def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize:
     finite = cells[np.isfinite(cells)]
-    if null is not None:
-        reach = float(np.abs(finite - null).max()) if len(finite) else 1.0
-        return TwoSlopeNorm(null, null - (reach or 1.0), null + (reach or 1.0))
+    if diverges:
+        reach = float(np.abs(finite).max(initial=0.0)) or 1.0
+        return TwoSlopeNorm(0.0, -reach, reach)
     if not len(finite) or (percent and finite.min() >= 0 and finite.max() <= 1):
         return Normalize(0, 1)
     return Normalize(float(finite.min()), float(finite.max()))
@@ -359,11 +345,10 @@ def _name_grid(
     ax.spines[:].set_visible(False)
 
 
-def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: bool) -> str:
-    if null == 0:
+def _value_label(frame: pd.DataFrame, diverges: bool, percent: bool) -> str:
+    if diverges:
         return draw.axis_label(draw.difference_of(frame), None, percent=percent)
-    name = draw.rate_of(frame) if percent and value == "estimate" else draw.words(value)
-    return name + (" (%)" if percent else "")
+    return f"{draw.rate_of(frame)} (%)" if percent else "Estimate"
 
 
 def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:

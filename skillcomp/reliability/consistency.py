@@ -24,7 +24,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.results import NAN, join_notes, undefined
+from skillcomp.stats.results import NAN, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
@@ -125,7 +125,7 @@ def consistency(
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
             ends = ends if n_missing and not np.isnan(worst).any() else ""
-            interval = replace(interval, note=join_notes(interval.note, *notes, ends, together))
+            interval = interval.with_note(*notes, ends, together)
             about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
             rows.append(row(name, interval, **values, **about, n_rounds=both.shape[1]))
     return estimates(rows, by=names, extra=["n_rounds", *_MISSING])

@@ -188,9 +188,8 @@ def drift(
     what, names = "reliability.drift", listed(by)
     check_settings(what, ci_level, n_resamples, seed)
     how: dict[str, Any] = {"by": names, "average": average, "cases": cases}
-    graded, reference, note = _graded_versions(
-        verdicts, gold, reference_grader, exclude_checks, what, **how
-    )
+    how["exclude_checks"] = exclude_checks
+    graded, reference, note = _graded_versions(verdicts, gold, reference_grader, what, **how)
     no_item, no_label = "no item has both verdicts", "no such gold label among these items"
     why = {"agreement": "no item has a gold label"}
     if gold is None:
@@ -343,13 +342,12 @@ def flipped(
     gold: pd.DataFrame | None = None,
     *,
     reference_grader: Reference | None = None,
-    exclude_checks: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """List the verdicts that change with the grader, one row per item and compared version.
 
     Parameters
     ----------
-    verdicts, gold, reference_grader, exclude_checks
+    verdicts, gold, reference_grader
         As in :func:`drift`.
 
     Returns
@@ -365,7 +363,7 @@ def flipped(
     flip_counts : The numbers of verdicts that flipped and that did not.
     """
     what = "reliability.flipped"
-    items = _decided_items(verdicts, gold, reference_grader, exclude_checks, what)
+    items = _decided_items(verdicts, gold, reference_grader, what)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
         direction=np.where(flips["new"].gt(flips["old"]), "to PASS", "to FAIL"),
@@ -380,13 +378,12 @@ def flip_counts(
     gold: pd.DataFrame | None = None,
     *,
     reference_grader: Reference | None = None,
-    exclude_checks: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """Count pairs of an old and a new verdict, separately for gold passes and gold fails.
 
     Parameters
     ----------
-    verdicts, gold, reference_grader, exclude_checks
+    verdicts, gold, reference_grader
         As in :func:`drift`.
 
     Returns
@@ -403,7 +400,7 @@ def flip_counts(
     skillcomp.plots.flips : Draws the matrix of one version and gold label.
     """
     what, names = "reliability.flip_counts", [*VERSION, *_REFERENCE]
-    decided = _decided_items(verdicts, gold, reference_grader, exclude_checks, what)
+    decided = _decided_items(verdicts, gold, reference_grader, what)
     rows = []
     for values, items in groups(decided, names):
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
@@ -418,7 +415,6 @@ def _decided_items(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
     reference_grader: Reference | None,
-    exclude_checks: str | Sequence[str],
     what: str,
 ) -> pd.DataFrame:
     """Return the items that a version and the reference decided, for each of the versions."""
@@ -426,7 +422,6 @@ def _decided_items(
         verdicts,
         gold,
         reference_grader,
-        exclude_checks,
         what,
         columns=[*_FLIPPED, *_TEXTS],
         agents=False,
@@ -440,9 +435,9 @@ def _graded_versions(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
     reference_grader: Reference | None,
-    exclude_checks: str | Sequence[str],
     what: str,
     *,
+    exclude_checks: str | Sequence[str] = (),
     by: By = (),
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,

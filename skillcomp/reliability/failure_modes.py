@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -22,9 +21,9 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.reference_labels import known_verdict
-from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
+from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of, verdicts_with
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
 # unknown whether the mode applies.
@@ -58,7 +57,6 @@ def failure_modes(
     cases: pd.DataFrame,
     *,
     ngram: int = 6,
-    verbatim: str = "verbatim",
 ) -> pd.DataFrame:
     """Label each failed behaviour with the way in which the answer failed.
 
@@ -75,8 +73,6 @@ def failure_modes(
         A cases frame with comprehension_dimension, transfer, bloom and contrast_of.
     ngram : int, default 6
         Length in tokens of the n-grams that count as copying.
-    verbatim : str, default "verbatim"
-        A negative check is taken to forbid copying if its id contains this text.
 
     Returns
     -------
@@ -124,7 +120,7 @@ def failure_modes(
     """
     facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram)
     failed = facts[facts["verdict"].eq(0.0)].reset_index(drop=True)
-    applies = _modes_that_apply(failed, _passes_near_cases(failed, facts), verbatim)
+    applies = _modes_that_apply(failed, _passes_near_cases(failed, facts))
     modes = pd.Series(pd.NA, index=failed.index, dtype="str", name="mode")
     for mode in reversed(MODES):
         modes = modes.mask(applies[mode].fillna(False).astype(bool), mode)
@@ -204,14 +200,14 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
     return share.gt(0.5).astype("boolean").where(share.notna())
 
 
-def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
+def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series) -> pd.DataFrame:
     """Return whether each mode applies to each failure; NA if data that the mode needs are missing.
 
     Columns are modes, rows are failures.
     """
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
-    against_copying = failed["check_id"].str.contains(verbatim, regex=False)
+    against_copying = failed["check_id"].str.contains(VERBATIM, regex=False)
     forbidden = negative & ~against_copying
     states_misconception = dimension.eq("C7") & failed["contrast_of"].isna()
     asks_more = failed["bloom"].notna() & failed["bloom"].ne("understand")
@@ -306,7 +302,7 @@ def _mode_share(
         return undefined("", note, ci_level=ci_level, n=0.0), counts
     share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
     notes = _bound_notes(part, mode, counts["n_undecided"], may_lose)
-    return replace(share, note=join_notes(share.note, *notes)), counts
+    return share.with_note(*notes), counts
 
 
 def _possible_changes(

@@ -42,9 +42,9 @@ from skillcomp.frames.reference_labels import (
     refuted_draw,
     unequal_shares,
 )
-from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
+from skillcomp.stats.agreement import bootstrap_agreement
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.grader_errors import rates_against_gold, sensitivity, specificity
+from skillcomp.stats.grader_errors import rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
     NEEDED,
@@ -270,7 +270,7 @@ def agreement(
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate
             columns |= needed_columns(interval)
-            interval = replace(interval, note=join_notes(interval.note, *notes))
+            interval = interval.with_note(*notes)
             rows.append(row(name, interval, **about, **columns))
     return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
 
@@ -454,9 +454,9 @@ def _against_gold(
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     ratings = np.column_stack([verdict, gold])
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
-    level = {"clusters": cluster if len(items) else None, "ci_level": settings["ci_level"]}
-    intervals["sensitivity"] = sensitivity(verdict, gold, **level)
-    intervals["specificity"] = specificity(verdict, gold, **level)
+    samples = [(verdict, gold, truth, cluster, None, None) for truth in (1.0, 0.0)]
+    rates = rates_against_gold(samples, settings["ci_level"])
+    intervals |= dict(zip(("sensitivity", "specificity"), rates, strict=True))
     passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
     shares = []
     for among, why in (
@@ -495,8 +495,6 @@ def coefficients(
         elif name == "cohen_kappa" and ratings.shape[1] > 2:
             note = "kappa compares two raters; use krippendorff_alpha"
             intervals[name] = undefined(name, note, ci_level=ci_level, n=n)
-        elif name == "krippendorff_alpha":
-            intervals[name] = krippendorff_alpha(ratings, clusters=clusters, **settings)
         else:
             intervals[name] = bootstrap_agreement(
                 ratings, name, clusters=clusters, n_categories=2, **settings

@@ -56,6 +56,7 @@ RULES: Mapping[str, str] = {
     "undecided_fail": "FAILs with a rationale",
     "rationale_contradicted": "verdicts with a rationale",
 }
+VERBATIM = "verbatim"  # a negative check with this text in its id forbids copying
 _NO_USE = "this rule does not apply here, or what it needs was not recorded"
 _WHY_NOT = {
     "dimension_inconsistent": "no dimension_passed was recorded: the dimension is then what the "
@@ -74,7 +75,6 @@ def integrity(
     *,
     shared: pd.DataFrame | None = None,
     ngram: int = 6,
-    verbatim: str = "verbatim",
 ) -> pd.DataFrame:
     """Check every verdict against the mechanical rules of the comprehension report.
 
@@ -91,8 +91,6 @@ def integrity(
     ngram : int, default 6
         Length in tokens of the n-grams that decide the overlap check; the comprehension report
         suggests 6.
-    verbatim : str, default "verbatim"
-        Negative checks with this text in their id forbid copying, so the overlap decides them.
 
     Returns
     -------
@@ -164,7 +162,7 @@ def integrity(
         ("rationale_contradicted", [True, False], contradicts_verdict),
     ):
         marks[name] = _wording_marks(replies, verdicts_of_rule, breaks)
-    marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram, verbatim)
+    marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram)
     marks["dimension_inconsistent"] = _dimension_differs(replies)
     close = replies["passed"].eq(False) | replies["check_kind"].eq("negative")
     marks["closest_spot"] = close.where(replies["passed"].notna()).astype("boolean")
@@ -256,14 +254,14 @@ def _wording_marks(
 
 
 def _contradicts_overlap(
-    replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int, verbatim: str
+    replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int
 ) -> pd.Series:
     """Return whether the verdict on a verbatim check contradicts the measured overlap."""
     if shared is None:
         return pd.Series(pd.NA, index=replies.index, dtype="boolean")
     any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
     copied = replies["attempt_id"].map(any_shared).astype("boolean")
-    is_verbatim = replies["check_id"].str.contains(verbatim, regex=False)
+    is_verbatim = replies["check_id"].str.contains(VERBATIM, regex=False)
     applies = replies["check_kind"].eq("negative") & is_verbatim
     applies &= replies["passed"].notna() & copied.notna()
     return replies["passed"].eq(copied).where(applies, pd.NA)

@@ -12,8 +12,6 @@ import pandas as pd
 from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import (
-    DELTA_COLUMNS,
-    contrast_rows,
     paired_units,
     unadjusted_deltas,
 )
@@ -22,12 +20,10 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
-    estimates,
     grouped,
     is_among,
     listed,
     with_adjusted_p,
-    with_method,
 )
 from skillcomp.skillverdicts.corrected_deltas import (
     FAMILY,
@@ -191,14 +187,7 @@ def decide(
     )
     rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level}
     how |= {"ci_level": ci_level, "interval": interval}
-    deltas = estimates(
-        contrast_rows(f"delta_{value}", units, contrasts, **rules, interval=interval),
-        by=[*names, "condition"],
-        extra=DELTA_COLUMNS,
-        outcomes=outcomes,
-        reference=reference,
-    )
-    deltas = with_method(deltas, cluster, weight)
+    deltas = unadjusted_deltas(outcomes, **how, reference=reference)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin

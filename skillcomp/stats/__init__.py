@@ -17,7 +17,6 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
 
 bounded_studies: bounded means of many studies
-    ``bounded_mean_counts``: means from the number of cases with each value.
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters
@@ -28,9 +27,6 @@ detection: scores that flag texts, with documents as units
 
 gaps: two groups of different cases
     ``bounded_slope``: slope within levels; for a 0/1 column, the difference of two groups.
-
-grader_errors: a grader compared with gold
-    ``sensitivity``, ``specificity``: share of gold passes, or fails, that the grader gets right.
 
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.

@@ -10,13 +10,10 @@ from .bounded import Quantity as Quantity
 from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_means as bounded_means
-from .bounded_studies import bounded_mean_counts as bounded_mean_counts
 from .bounded_studies import sides_of_null as sides_of_null
 from .clusters import cr2_mean as cr2_mean
 from .detection import bootstrap_auc as bootstrap_auc
 from .gaps import bounded_slope as bounded_slope
-from .grader_errors import sensitivity as sensitivity
-from .grader_errors import specificity as specificity
 from .intervals import wilson as wilson
 from .passk import pass_at_k as pass_at_k
 from .passk import pass_hat_k as pass_hat_k

@@ -17,10 +17,11 @@ from scipy.stats import norm, rankdata
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
-from skillcomp.stats.clusters import Clusters
+from skillcomp.stats.clusters import cluster_codes
 from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 # With fewer clusters than this, no limits are given, because the jackknife is unreliable: with
 # eight or nine clusters, coverage fell to 89 % for skewed scores or unequal spread
@@ -105,13 +106,15 @@ def association(
         raise ValueError(f"x and y must have one entry per unit, found {a.shape} and {b.shape}.")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("x and y must be numbers; leave out what is missing.")
-    groups = Clusters.of(clusters, len(a))
+    code = np.arange(len(a)) if clusters is None else cluster_codes(clusters)[0]
+    if len(code) != len(a):
+        raise ValueError(f"clusters must name {len(a)} units, found {len(code)} labels.")
     note = _why_undefined(a, b)
     if note:
         nothing = undefined("", note, ci_level=ci_level, n=float(len(a)))
         return Association(nothing, nothing, nothing, nothing)
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
-    plain = _jackknifed_correlation(a, b, groups, ci_level)
+    plain = _jackknifed_correlation(a, b, code, ci_level)
     n, share = len(a), plain.estimate**2
     ends = (plain.low**2, plain.high**2)
     lower = 0.0 if plain.low < 0 < plain.high else min(ends)
@@ -119,8 +122,8 @@ def association(
     return Association(
         squared,
         _without_limits(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
-        _without_limits(_cross_validated(a, b, groups), "leaving out one cluster at a time", plain),
-        _jackknifed_correlation(rankdata(a), rankdata(b), groups, ci_level),
+        _without_limits(_cross_validated(a, b, code), "leaving out one cluster at a time", plain),
+        _jackknifed_correlation(rankdata(a), rankdata(b), code, ci_level),
     )
 
 
@@ -139,31 +142,25 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
     return replace(bare, n=like.n, n_clusters=like.n_clusters)
 
 
-def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n and sums of x, y, xx, xy, yy, with one of G clusters left out; shape (6, G)."""
-    parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
-    own = np.asarray(groups.totals(parts), dtype=np.float64)
-    return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
+def _correlation(a: Floats, b: Floats) -> float:
+    """Return the correlation of standardised values; NaN if one of the two does not vary."""
+    x, y = a - a.mean(), b - b.mean()
+    squares = float(x @ x), float(y @ y)
+    if min(squares) <= _FLAT:
+        return math.nan
+    return float(np.clip(x @ y / math.sqrt(squares[0] * squares[1]), -1.0, 1.0))
 
 
-def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return xx, xy and yy: sums of squares and products of the deviations from the means."""
-    n, x, y, xx, xy, yy = sums
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return xx - x * x / n, xy - x * y / n, yy - y * y / n
-
-
-def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
+def _jackknifed_correlation(a: Floats, b: Floats, code: Codes, ci_level: float) -> Interval:
     """Return a correlation with its limits, which are NaN if there are too few clusters."""
-    r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
-    count = groups.count
+    r = _correlation(a, b)
+    count = int(code.max()) + 1
     bare = Interval(r, math.nan, math.nan, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
         return replace(bare, note=few)
-    xx, xy, yy = _centred_sums(_leave_one_out_sums(a, b, groups))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = xy / np.sqrt(xx * yy)
+    kept = [code != cluster for cluster in range(count)]
+    left = np.array([_correlation(a[keep], b[keep]) for keep in kept])
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
         return replace(bare, note="no limits: the fit is perfect or rests on one cluster")
     z, rest = math.atanh(r), np.arctanh(left)
@@ -175,20 +172,17 @@ def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: fl
     return replace(bare, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
 
 
-def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
+def _cross_validated(a: Floats, b: Floats, code: Codes) -> float:
     """Return R squared, cross-validated by leaving out one cluster at a time."""
-    if groups.count < 2:
+    if not code.any():
         return math.nan
-    sums = _leave_one_out_sums(a, b, groups)
-    n, x, y = sums[:3]
-    xx, xy, _ = _centred_sums(sums)
-    usable = xx > _FLAT
-    slope = np.divide(xy, xx, out=np.zeros_like(xy), where=usable)
-    code = np.arange(len(a))
-    if not groups.single:
-        code[groups.order] = np.repeat(np.arange(groups.count), groups.sizes.astype(np.intp))
-    mean = (y / n)[code]
-    line = mean + slope[code] * (a - (x / n)[code])
+    mean, line = np.empty((2, len(a)))
+    for cluster in range(int(code.max()) + 1):
+        out = code == cluster
+        x, y = a[~out] - a[~out].mean(), b[~out]
+        slope = x @ y / (x @ x) if x @ x > _FLAT else 0.0
+        mean[out] = y.mean()
+        line[out] = y.mean() + slope * (a[out] - a[~out].mean())
     return float(1.0 - ((b - line) ** 2).sum() / ((b - mean) ** 2).sum())
 
 

@@ -261,7 +261,6 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     ----------
     y : array_like of float, shape (n,)
         Response of each row. A row is a case; it may be an attempt if clusters are cases or skills.
-        Rows with a missing value in ``y`` or ``X`` are left out and counted in ``note``.
     X : array_like of float, shape (n, k)
         Design matrix; an intercept needs a column of ones.
     clusters : array_like, shape (n,)
@@ -278,7 +277,7 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     Raises
     ------
     ValueError
-        If the shapes differ, or the columns are linearly dependent.
+        If the columns are linearly dependent.
 
     See Also
     --------
@@ -302,20 +301,8 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     >>> fit.coefficients.round(3), fit.n_clusters
     (array([3.]), 3)
     """
-    check_level(ci_level)
     response, design = np.asarray(y, float), np.asarray(X, float)
-    if design.ndim == 1:
-        design = design[:, None]
-    labels = np.asarray(clusters)
-    if response.ndim != 1 or design.ndim != 2:
-        sizes = f"{response.ndim} and {design.ndim} dimensions"
-        raise ValueError(f"y must be one-dimensional and X a matrix, found {sizes}.")
-    if not len(response) == len(design) == len(labels):
-        sizes = f"{len(response)}, {len(design)} and {len(labels)}"
-        raise ValueError(f"y, X and clusters must have one row per case, found {sizes}.")
-    keep = np.isfinite(response) & np.isfinite(design).all(axis=1)
-    codes, n_clusters = cluster_codes(labels[keep])
-    response, design = response[keep], design[keep]
+    codes, n_clusters = cluster_codes(clusters)
     n, k = design.shape
     if n == 0 or np.linalg.matrix_rank(design) < k:
         raise ValueError(f"the {k} columns of X must be linearly independent over {n} rows.")
@@ -332,15 +319,14 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     df = _satterthwaite_of_fit(adjusted, gram, root)
     # use the scale of each coefficient to decide whether its standard error is a rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
-    dropped = int((~keep).sum())
-    note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
+    note = ""
     se = np.sqrt(np.diag(covariance))
     flat = se <= 1e-12 * scale
     if n_clusters < 2:
-        note = join_notes(note, "one cluster has no standard error")
+        note = "one cluster has no standard error"
         se = df = np.full(k, np.nan)
     elif flat.any():
-        note = join_notes(note, COLLAPSED)
+        note = COLLAPSED
     safe: Floats = np.where(flat, np.nan, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe

@@ -230,10 +230,6 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     >>> clean_needed(0.1), clean_needed(0.05)
     (30, 62)
     """
-    check_level(ci_level)
-    if not 0.0 < max_rate < 1.0:
-        raise ValueError(f"max_rate must lie strictly between 0 and 1, found {max_rate!r}.")
-
     c = float(RATES.weight_at(1.0 - ci_level))
 
     def excess(n: float) -> float:

@@ -15,107 +15,9 @@ from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.intervals import weighted_rate
-from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import HypothesisTest, Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
-
-
-def sensitivity(
-    verdicts: ArrayLike,
-    gold: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Estimate the share of gold passes that the grader passes.
-
-    Parameters
-    ----------
-    verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit: 1 passed, 0 failed, NaN if missing. If the grader
-        failed to give a verdict, it is NaN, never 0.
-    clusters : array_like, optional
-        Case of each unit; if omitted, each unit is a case.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Share with limits of :func:`skillcomp.stats.bounded.bounded_mean`. ``n`` counts the gold
-        passes with a verdict. NaN with a note if there are none.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a value is not 0, 1 or NaN.
-
-    See Also
-    --------
-    specificity : Share of gold fails that the grader fails.
-
-    Examples
-    --------
-    >>> sensitivity([1, 1, 0, 0], [1, 1, 1, 0]).n
-    3.0
-    """
-    return _against_gold(verdicts, gold, 1.0, clusters, check_level(ci_level))
-
-
-def specificity(
-    verdicts: ArrayLike,
-    gold: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Estimate the share of gold fails that the grader fails.
-
-    Parameters
-    ----------
-    verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit: 1 passed, 0 failed, NaN if missing. If the grader
-        failed to give a verdict, it is NaN, never 0.
-    clusters : array_like, optional
-        Case of each unit; if omitted, each unit is a case.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Share with limits of :func:`skillcomp.stats.bounded.bounded_mean`. ``n`` counts the gold
-        fails with a verdict. NaN with a note if there are none.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a value is not 0, 1 or NaN.
-
-    See Also
-    --------
-    sensitivity : Share of gold passes that the grader passes.
-
-    Examples
-    --------
-    >>> specificity([1, 1, 0, 0], [1, 1, 1, 0]).estimate
-    1.0
-    """
-    return _against_gold(verdicts, gold, 0.0, clusters, check_level(ci_level))
-
-
-def _against_gold(
-    verdicts: ArrayLike, gold: ArrayLike, truth: float, clusters: ArrayLike | None, level: float
-) -> Interval:
-    verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
-    if verdict.shape != true.shape or verdict.ndim != 1:
-        shapes = f"{verdict.shape} and {true.shape}"
-        raise ValueError(f"verdicts and gold must be of one length, found shapes {shapes}.")
-    for name, values in (("verdicts", verdict), ("gold", true)):
-        if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
-            raise ValueError(f"{name} must hold 0, 1 or NaN.")
-    groups = None if clusters is None else np.asarray(clusters)
-    return rates_against_gold([(verdict, true, truth, groups, None, None)], level)[0]
 
 
 def rates_against_gold(
@@ -218,7 +120,7 @@ def differential_misclassification(
     gold: ArrayLike,
     with_skill: ArrayLike,
     *,
-    clusters: ArrayLike | None = None,
+    clusters: ArrayLike,
 ) -> DifferentialTests:
     """Test whether a grader's errors differ between two conditions.
 
@@ -228,11 +130,10 @@ def differential_misclassification(
         Verdict and gold label of each unit; units that lack one of the two are left out.
     with_skill : array_like of bool
         True for units with the skill, False for units of the baseline.
-    clusters : array_like, optional
-        Case of each unit. The rates are then compared by CR2 with Satterthwaite degrees of freedom.
-        If the CR2 standard error is 0, the conditions are permuted within cases instead; if every
-        case has only one condition, whole cases are compared by Fisher's mid-p. If ``clusters`` is
-        omitted, each unit is a case and Fisher's mid-p is used.
+    clusters : array_like
+        Case of each unit. The rates are compared by CR2 with Satterthwaite degrees of freedom. If
+        the CR2 standard error is 0, the conditions are permuted within cases instead; if every case
+        has only one condition, whole cases are compared by Fisher's mid-p.
 
     Returns
     -------
@@ -240,11 +141,6 @@ def differential_misclassification(
         Tests of equal sensitivity, of equal specificity, and of both together. The test of
         sensitivity needs gold passes under both conditions, and the test of specificity needs gold
         fails under both; otherwise the test is NaN with a note.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ.
 
     Notes
     -----
@@ -257,31 +153,28 @@ def differential_misclassification(
 
     Examples
     --------
-    >>> tests = differential_misclassification([1, 1, 1, 0, 0, 0], [1] * 6, [1, 1, 1, 0, 0, 0])
+    >>> verdicts = skill = [1, 1, 1, 0, 0, 0]
+    >>> tests = differential_misclassification(verdicts, [1] * 6, skill, clusters=range(6))
     >>> tests.sensitivity.statistic, round(tests.sensitivity.p_value, 3), tests.specificity.note
     (1.0, 0.05, 'one condition has no unit of this class')
     """
     verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
     skill = np.asarray(with_skill, bool)
-    labels = None if clusters is None else np.asarray(clusters)
-    if not verdict.shape == true.shape == skill.shape or (
-        labels is not None and labels.shape != skill.shape
-    ):
-        raise ValueError("verdicts, gold, with_skill and clusters must be of one length.")
+    labels = np.asarray(clusters)
     complete = np.isfinite(verdict) & np.isfinite(true)
     tests = []
     for truth in (1.0, 0.0):
         used = complete & (true == truth)
         right = (verdict[used] == truth).astype(float)
-        tests.append(_test_rates(right, skill[used], None if labels is None else labels[used]))
+        tests.append(_test_rates(right, skill[used], labels[used]))
     return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 
 def _test_rates(
-    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic] | None
+    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
-    if labels is None or math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
+    if math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
         return by_units
     fit = cr2(right, np.column_stack([np.ones(right.size), skill]), labels)
     if not fit.p_values[1] >= 0.0:
@@ -399,8 +292,6 @@ def youden_difference(skill: Interval, baseline: Interval) -> Interval:
 
 def _labelled_difference(label: str, left: Interval, right: Interval) -> Interval:
     level = left.ci_level
-    if level != right.ci_level:
-        raise ValueError(f"both intervals must have one level, found {level} and {right.ci_level}.")
     if math.isnan(left.estimate) or math.isnan(right.estimate):
         reason = join_notes(left.note, right.note) or "one of the two rates is not defined"
         return undefined(label, reason, ci_level=level)

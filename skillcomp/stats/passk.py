@@ -79,8 +79,6 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     [1.0, 0.0, nan]
     """
     table = np.asarray(passed, dtype=float)
-    if table.ndim != 2 or not np.all(np.isnan(table) | np.isin(table, (0.0, 1.0))):
-        raise ValueError("passed must be a table, cases by attempts, of 0, 1 and NaN.")
     if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
         rule = f"a whole number from 1 to the attempts of a case ({table.shape[1]})"
         raise FrameError(f"k must be {rule}, found {k!r}.")

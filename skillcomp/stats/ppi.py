@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from skillcomp.stats.results import (
     Interval,
     check_level,
     join_notes,
-    quantile,
     undefined,
     within_range,
 )
@@ -169,12 +168,10 @@ def _beta_shapes(
 
 
 def _ppi_interval(
-    label: str, raw: Columns, lam: float | None, distribution: str, ci_level: float, bounds: Bounds
+    label: str, raw: Columns, lam: float | None, ci_level: float, bounds: Bounds
 ) -> Interval:
     if lam is not None and not 0.0 <= lam <= 1.0:
         raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
-    if distribution not in ("t", "normal"):
-        raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
     check_level(ci_level)
     data = _collect_cases(raw, bounds)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
@@ -182,34 +179,26 @@ def _ppi_interval(
         return undefined(label, join_notes(*notes, "no case with gold"), ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
     weight = _tuned_weight(data) if lam is None else lam
-    normal = distribution == "normal"
-    design, fit = _fit_design(data, weight, 0 if normal else 1)
+    design, fit = _fit_design(data, weight)
     over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
     variance = fit.variance if math.isfinite(fit.variance) else 0.0
     rule = _collapse_rule(data, fit)
-    estimate, p_value = fit.estimate, NAN
-    df = math.inf if normal else max(fit.df, 1.0)
+    df = max(fit.df, 1.0)
     method = f"{label}, {design}, lambda={weight:.4f}, {over}"
-    if normal:
-        method += ", normal quantile, population variances"
-        notes += [f"{rule}: this interval can collapse"] if rule else []
-        reach = quantile(ci_level) * math.sqrt(variance)
-        inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
-    else:
-        if rule:
-            # if every case has gold, an error changes the value of its case by its full size, and
-            # not by lam times its size
-            variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
-            method += ", variance with one imagined error in each direction"
-            notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
-        method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
-        summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
-        low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
-        inside, _, _, cut = within_range(estimate, low, high, bounds)
-        # 0 is a sensible null value only for a delta, not for a rate
-        p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
+    if rule:
+        # if every case has gold, an error changes the value of its case by its full size, and not
+        # by lam times its size
+        variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
+        method += ", variance with one imagined error in each direction"
+        notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
+    method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
+    summary = (fit.estimate, fit.moved, variance, fit.lam, data.effective, df)
+    low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
+    inside, _, _, cut = within_range(fit.estimate, low, high, bounds)
+    # 0 is a sensible null value only for a delta, not for a rate
+    p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
-    rest = math.sqrt(variance), NAN if normal else df, p_value
+    rest = math.sqrt(variance), df, p_value
     return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
 
 
@@ -230,7 +219,6 @@ def ppi_mean(
     inclusion_probability: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     lam: float | None = None,
-    distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
     """Estimate the pass rate that gold would give, from verdicts on all cases and gold on some.
@@ -256,9 +244,6 @@ def ppi_mean(
         Weight of each case, above 0; equal if omitted.
     lam : float, optional
         Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
-    distribution : {"t", "normal"}, default "t"
-        ``"t"`` is described in the notes. ``"normal"`` uses the normal quantile, and variances
-        divided by n instead of n - 1.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -322,7 +307,7 @@ def ppi_mean(
     0.75
     """
     data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
-    return _ppi_interval("PPI++ mean", data, lam, distribution, ci_level, (0.0, 1.0))
+    return _ppi_interval("PPI++ mean", data, lam, ci_level, (0.0, 1.0))
 
 
 def ppi_paired(
@@ -334,7 +319,6 @@ def ppi_paired(
     inclusion_probability: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     lam: float | None = None,
-    distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
     """Estimate the delta that gold would give, from verdicts on all cases and gold on some.
@@ -362,8 +346,6 @@ def ppi_paired(
         Weight of each case, above 0; equal if omitted.
     lam : float, optional
         Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
-    distribution : {"t", "normal"}, default "t"
-        As for :func:`ppi_mean`.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -396,7 +378,7 @@ def ppi_paired(
     0.25
     """
     data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
-    return _ppi_interval("PPI++ paired difference", data, lam, distribution, ci_level, (-1.0, 1.0))
+    return _ppi_interval("PPI++ paired difference", data, lam, ci_level, (-1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -591,7 +573,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     return _RawEstimate(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
 
 
-def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
+def _fit_design(data: _GoldCases, lam: float, ddof: int = 1) -> tuple[str, _RawEstimate]:
     """Return two values: a text for ``method``, and the estimate with the grader weight ``lam``.
 
     The text states whether every case has gold, and whether the weights of cases are unequal.

@@ -58,7 +58,7 @@ def log_ratio(
     interval = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
     if empty.any():
         skipped = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
-        interval = replace(interval, note=join_notes(interval.note, skipped))
+        interval = interval.with_note(skipped)
     estimate, low, high = np.exp([interval.estimate, interval.low, interval.high]).tolist()
     method = f"geometric mean of ratios, {interval.method} of logs"
     return replace(interval, estimate=estimate, low=low, high=high, method=method)

@@ -64,6 +64,10 @@ class Interval:
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
         return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
 
+    def with_note(self, *notes: str) -> Interval:
+        """Append notes; those that are empty are left out."""
+        return replace(self, note=join_notes(self.note, *notes))
+
     @property
     def complement(self) -> Interval:
         """1 minus a rate, with the limits exchanged."""

@@ -15,10 +15,9 @@ from scipy.stats import binom, binomtest, norm
 from scipy.stats import t as student_t
 from statsmodels.stats.contingency_tables import cochrans_q
 
-from skillcomp.errors import plural
 from skillcomp.stats.clusters import Clusters, cluster_codes
 from skillcomp.stats.intervals import check_counts
-from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import HypothesisTest, Interval, check_level, undefined
 
 Floats = NDArray[np.float64]
 
@@ -67,16 +66,6 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
     return HypothesisTest(float(b), float(np.clip(p_value, 0.0, 1.0)), label)
 
 
-def _verdict_table(verdicts: ArrayLike) -> Floats:
-    table = np.asarray(verdicts, float)
-    if table.ndim != 2 or table.shape[1] < 2:
-        rule = "verdicts must have one row per item and at least two versions as columns"
-        raise ValueError(f"{rule}, found shape {table.shape}.")
-    if not np.isin(table[~np.isnan(table)], (0.0, 1.0)).all():
-        raise ValueError("verdicts must be 0, 1 or NaN.")
-    return table
-
-
 def severity_shift(
     verdicts: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
 ) -> Interval:
@@ -102,11 +91,6 @@ def severity_shift(
         than the first), and negative if it is more lenient. The p-value tests a shift of 0. NaN
         with a note if the versions never disagree, or disagree in only one case.
 
-    Raises
-    ------
-    ValueError
-        If the shape is wrong or a value is not 0, 1 or NaN.
-
     Notes
     -----
     The sign is that of the many-facet Rasch model, which subtracts severity from the logit of a
@@ -131,10 +115,7 @@ def severity_shift(
     >>> round(shift.estimate, 4), round(shift.se, 4)
     (0.9808, 0.4787)
     """
-    check_level(ci_level)
-    table = _verdict_table(verdicts)
-    if table.shape[1] != 2:
-        raise ValueError(f"severity_shift compares two versions, found {table.shape[1]}.")
+    table = np.asarray(verdicts, float)
     gained, lost = (table[:, 1] > table[:, 0]), (table[:, 1] < table[:, 0])
     labels = None if clusters is None else np.asarray(clusters)
     up, down = float(gained.sum()), float(lost.sum())
@@ -179,18 +160,13 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     Parameters
     ----------
     verdicts : array_like, shape (items, versions)
-        1 passed, 0 failed; items with a missing verdict are left out and counted in ``note``.
+        1 passed, 0 failed.
 
     Returns
     -------
     HypothesisTest
         ``statistic`` is Q; its degrees of freedom are the number of versions minus one. The p-value
         is 1 with a note if the versions agree on every item.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong or a value is not 0, 1 or NaN.
 
     Notes
     -----
@@ -205,16 +181,13 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     >>> cochran_q([[1, 1, 0]] * 4 + [[1, 0, 0]] * 2 + [[1, 1, 1]]).statistic
     9.333333333333334
     """
-    table = _verdict_table(verdicts)
-    keep = ~np.isnan(table).any(axis=1)
-    table, dropped = table[keep], int((~keep).sum())
-    note = f"{plural(dropped, 'item')} left out" if dropped else ""
+    table = np.asarray(verdicts, float)
     df = table.shape[1] - 1.0
     if not len(table) or (table == table[:, :1]).all():
-        reason = "the versions agree on every item: p = 1"
-        return HypothesisTest(0.0, 1.0, "Cochran's Q", join_notes(reason, note), df)
+        note = "the versions agree on every item: p = 1"
+        return HypothesisTest(0.0, 1.0, "Cochran's Q", note, df)
     result = cochrans_q(table)
-    return HypothesisTest(float(result.statistic), float(result.pvalue), "Cochran's Q", note, df)
+    return HypothesisTest(float(result.statistic), float(result.pvalue), "Cochran's Q", df=df)
 
 
 def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> HypothesisTest:

@@ -494,8 +494,8 @@ def _association_rows(
         "ceiling_r_squared": _ceiling_interval(complete, bare, fit.r_squared.note),
     }
     return [
-        row(measure, replace(i, note=join_notes(i.note, note_on_missing)), **about)
-        for measure, i in measures.items()
+        row(measure, estimate.with_note(note_on_missing), **about)
+        for measure, estimate in measures.items()
     ]
 
 
