@@ -77,7 +77,10 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     problems: list[str] = []
     for name, frame in mapping.items():
         try:
-            checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+            checked = check(frame, name) if name in CONTRACTS else frame
+            if name == "estimates":
+                # restore the order of the columns, because the check moves them
+                checked = checked[list(dict.fromkeys([*frame.columns, *checked.columns]))]
             checked = _redacted_frame(checked)
         except FrameError as cause:
             problems.append(str(cause))
@@ -130,15 +133,6 @@ def _unwritable_cell(frame: pd.DataFrame) -> str:
                 row = f"attempt {frame['attempt_id'].iloc[place]}" if "attempt_id" in frame else ""
                 return f"{column}, {row or f'row {place}'}: half of a surrogate pair"
     return ""
-
-
-def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-    checked = check(frame, kind)
-    if kind != "estimates":
-        return checked
-    # restore the order of the columns, because the check moves them
-    order = dict.fromkeys([*frame.columns, *checked.columns])
-    return checked[list(order)]
 
 
 def __dir__() -> list[str]:

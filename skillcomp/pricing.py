@@ -166,7 +166,10 @@ def cost(
     >>> cost(Usage(10, 0), "my-model", prices=[Price("my-model", input=1, output=2)]).usd
     1e-05
     """
-    if own := _own_rows(model, prices):
+    # rows of the model itself come before those of the model without the date of a snapshot
+    own = [row for row in prices if row.model == model]
+    own = own or [row for row in prices if row.model == _SNAPSHOT.sub("", model)]
+    if own:
         tiers = [row for row in own if usage.input_tokens > row.above or not row.above]
         if not tiers:
             lowest = min(row.above for row in own)
@@ -195,12 +198,6 @@ def cost(
         return Cost(usd)
     needed = [kind for kind, n in tokens.items() if n and math.isnan(rates[kind])]
     return Cost(math.nan, f"no price for {' and '.join(needed)} of model '{model}'")
-
-
-def _own_rows(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for a model, or for the model without the date of a snapshot."""
-    exact = [row for row in prices if row.model == model]
-    return exact or [row for row in prices if row.model == _SNAPSHOT.sub("", model)]
 
 
 @lru_cache(maxsize=256)

@@ -109,11 +109,11 @@ def init(folder: _Folder) -> None:
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-        mine = (row for row in pilot.table("attempts").to_pylist() if row["skill"] == SLUG)
+        mine = (row for row in pilot.rows("attempts") if row["skill"] == SLUG)
         mine = (row for row in mine if row["perturbation"] is None)
         attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
         ids = {row["attempt_id"] for row in attempts}
-        graded = (row for row in pilot.table("verdicts").to_pylist() if row["attempt_id"] in ids)
+        graded = (row for row in pilot.rows("verdicts") if row["attempt_id"] in ids)
         verdicts = [row for row in graded if (row["grader"], row["round"]) == (_GRADER, 1)]
         recorded = RunStore(folder / "recorded")
         with recorded.writer(sync=False):
@@ -259,7 +259,13 @@ def report(
     from skillcomp.report import build
     from skillcomp.report.notebooks import find_notebooks
 
-    paths = _chosen_notebooks(find_notebooks(), notebook) if notebook else None
+    paths = find_notebooks() if notebook else None
+    if paths is not None and notebook:
+        for name in notebook:
+            if not any(name in (path.stem, path.stem[:2]) for path in paths):
+                what, stems = "report: there is no notebook", [path.stem for path in paths]
+                require_known(what, name, stems, StudyError, label="there")
+        paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
     rounds = [] if round is None else [f"ROUND={round}"]
     with studies.warnings_as_notes(None):
         page = build(
@@ -276,15 +282,6 @@ def report(
             progress=not quiet,
         )
     say(f"report: {page}")
-
-
-def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
-    """Return the notebooks that `names` lists by number or file stem; raise on an unknown name."""
-    for name in names:
-        if not any(name in (path.stem, path.stem[:2]) for path in paths):
-            stems = [path.stem for path in paths]
-            require_known("report: there is no notebook", name, stems, StudyError, label="there")
-    return [p for p in paths if p.stem in names or p.stem[:2] in names]
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, object]:
@@ -368,7 +365,7 @@ def deltas(
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
-    from skillcomp import frames
+    from skillcomp import frames, skillverdicts
     from skillcomp.deltas.paired_deltas import paired
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
@@ -392,7 +389,11 @@ def deltas(
         if there := sorted(set(every["round"])):
             raise StudyError(f"deltas: there is no round {round}{instead(round, there)}")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
-    chosen = _chosen_grader(grader, sorted(outcomes["grader"].unique()))
+    graders = sorted(outcomes["grader"].unique())
+    if grader is None and len(graders) > 1:
+        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
+    chosen = graders[0] if grader is None else grader
+    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
     compared: dict[str, Any] = {"reference": reference, "interval": interval}
@@ -401,7 +402,16 @@ def deltas(
         changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
         tables = {"deltas": (changes, ["skill", "condition", "measure", "unit", *_OF_DELTAS])}
     elif by == "dimension":
-        tables = _tables_by_dimension(graded, compared)
+        changes = paired(graded, by=["skill", "comprehension_dimension"], **compared)
+        card = skillverdicts.dimensions(graded)
+        about = ["skill", "comprehension_dimension", "condition"]
+        passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
+        overall = ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]
+        tables = {
+            "deltas": (changes, [*about, *_OF_DELTAS, "p_adjusted"]),
+            "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
+            "verdicts": (skillverdicts.aggregate(card), overall),
+        }
     else:
         judged = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
         tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
@@ -413,37 +423,6 @@ def deltas(
         columns = [*_OF_DELTAS, "p_adjusted", "verdict", "verdict_uncorrected", "estimator"]
         tables = {"deltas": (decided, ["skill", "condition", *columns])}
     _print_tables(tables, rounds, as_json)
-
-
-def _chosen_grader(grader: str | None, graders: list[str]) -> str:
-    """Return the grader that the option names or, without a name, the only grader.
-
-    Raise StudyError if the name is unknown, or if it is missing and there are several graders.
-    """
-    if grader is None and len(graders) > 1:
-        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
-    chosen = graders[0] if grader is None else grader
-    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
-    return chosen
-
-
-def _tables_by_dimension(
-    outcomes: pd.DataFrame, compared: dict[str, Any]
-) -> dict[str, tuple[pd.DataFrame, list[str]]]:
-    """Return the tables of ``--by dimension``, each with the names of its columns to print."""
-    from skillcomp import skillverdicts
-    from skillcomp.deltas import paired
-
-    changes = paired(outcomes, by=["skill", "comprehension_dimension"], **compared)
-    card = skillverdicts.dimensions(outcomes)
-    about = ["skill", "comprehension_dimension", "condition"]
-    passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
-    overall = ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]
-    return {
-        "deltas": (changes, [*about, *_OF_DELTAS, "p_adjusted"]),
-        "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
-        "verdicts": (skillverdicts.aggregate(card), overall),
-    }
 
 
 def _print_tables(

@@ -47,10 +47,20 @@ def run(
     allow_outside: _Outside = False,
 ) -> None:
     """Put the cases of a study to its agents; the same command resumes after an interruption."""
+    from skillcomp.lint.lint_path import lint_places
     from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")
-    _lint_first(study, force=force)
+    n_errors = 0
+    for linted in lint_places(study):
+        if len(linted.findings):
+            print_findings(linted, with_warnings=True, err=True)
+        n_errors += int(linted.findings["severity"].eq("error").sum())
+    if n_errors and not force:
+        raise StudyError(
+            f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
+            "with --force."
+        )
     with warnings_as_notes(store):
         table = run_study(
             store,
@@ -142,9 +152,9 @@ def status(
     allow_outside: _Outside = False,
 ) -> None:
     """Show the progress of a study, even while it is running; nothing is written."""
+    from skillcomp.io.journal import active_writer
     from skillcomp.io.store import RunStore
     from skillcomp.live.status import status as status_of
-    from skillcomp.live.status import writer
 
     if store.is_file():
         from skillcomp.live.study_file import read_study
@@ -156,7 +166,7 @@ def status(
         raise StudyError(f"status: {store} is not a study: it has no manifest.json.{near}")
     study = RunStore(store)
     _print_state(status_of(study), study, exits=False)
-    say(f"at work: {writer(study) or 'nobody'}")
+    say(f"at work: {active_writer(study.path) or 'nobody'}")
 
 
 def print_coverage(path: Path) -> None:
@@ -220,22 +230,6 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     return file, file.open_store()
-
-
-def _lint_first(study: Path, *, force: bool) -> None:
-    """Print the findings of the lint to stderr; without `force`, raise StudyError on errors."""
-    from skillcomp.lint.lint_path import lint_places
-
-    n_errors = 0
-    for linted in lint_places(study):
-        if len(linted.findings):
-            print_findings(linted, with_warnings=True, err=True)
-        n_errors += int(linted.findings["severity"].eq("error").sum())
-    if n_errors and not force:
-        raise StudyError(
-            f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
-            "with --force."
-        )
 
 
 def _first_set(*values: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -44,16 +44,6 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
 
 
-def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Iterator[str]:
-    """Yield lines of text: each rule with its reason, followed by its messages and their places."""
-    for severity in severities:
-        of_severity = findings[findings["severity"].eq(severity)]
-        for rule, rows in of_severity.groupby("rule", sort=False):
-            yield f"{severity}: {rows['reason'].iloc[0]} [{rule}]"
-            for message, group in rows.groupby("message", sort=False):
-                yield f"  {', '.join(group['place'].unique())}: {message}"
-
-
 def sarif(findings: pd.DataFrame) -> str:
     """Return findings as JSON in SARIF 2.1.0, with paths relative to the working folder."""
     rules = findings.drop_duplicates("rule").to_dict("records")
@@ -66,24 +56,26 @@ def sarif(findings: pd.DataFrame) -> str:
         }
         for row in rules
     ]
-    results = [_sarif_result(row, index_of[row["rule"]]) for row in findings.to_dict("records")]
+    results = []
+    for row in findings.to_dict("records"):
+        # a path is relative if the file is in the working folder, else absolute
+        name = _relative_name(row["file"])
+        uri = Path(name).as_uri() if Path(name).is_absolute() else quote(os.fsencode(name))
+        place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+        if line := _line_in_message(row["message"]):
+            place["region"] = {"startLine": line}
+        result = {
+            "ruleId": row["rule"],
+            "ruleIndex": index_of[row["rule"]],
+            "level": row["severity"],
+            "message": {"text": f"{row['message']} ({row['reason']})"},
+            "locations": [{"physicalLocation": place}],
+        }
+        results.append(result)
     driver = {"name": "skillcomp", "rules": described}
     run = {"tool": {"driver": driver}, "results": results}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False)
-
-
-def _sarif_result(row: dict[Hashable, Any], index: int) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _file_uri(row["file"])}}
-    if line := _line_in_message(row["message"]):
-        place["region"] = {"startLine": line}
-    return {
-        "ruleId": row["rule"],
-        "ruleIndex": index,
-        "level": row["severity"],
-        "message": {"text": f"{row['message']} ({row['reason']})"},
-        "locations": [{"physicalLocation": place}],
-    }
 
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
@@ -110,12 +102,6 @@ def _relative_name(file: str) -> str:
     return (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
 
 
-def _file_uri(file: str) -> str:
-    """Return the URI of a file, relative if the file is in the working folder, else absolute."""
-    name = _relative_name(file)
-    return Path(name).as_uri() if Path(name).is_absolute() else quote(os.fsencode(name))
-
-
 def _line_in_message(message: str) -> int | None:
     match = _LINE.search(message) or _ROW.match(message)
     return max(int(match[match.lastindex or 0]), 1) if match else None
@@ -124,8 +110,12 @@ def _line_in_message(message: str) -> int | None:
 def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:
     """Print the findings on a skill, suite or study, grouped by rule, and then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
-    for line in findings_by_rule(linted.findings, severities):
-        say(line, err=err)
+    for severity in severities:
+        of_severity = linted.findings[linted.findings["severity"].eq(severity)]
+        for rule, rows in of_severity.groupby("rule", sort=False):
+            say(f"{severity}: {rows['reason'].iloc[0]} [{rule}]", err=err)
+            for message, group in rows.groupby("message", sort=False):
+                say(f"  {', '.join(group['place'].unique())}: {message}", err=err)
     numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
     counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
     hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""

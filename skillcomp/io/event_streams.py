@@ -459,7 +459,13 @@ def _codex_trace(events: list[Event]) -> Trace:
     items = [object_at(e, "item") for e in events if e.get("type") == "item.completed"]
     answers = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
     steps = _codex_steps(events)
-    error = None if done and turns[-1] is done[-1] else _codex_error(events)
+    error = None
+    if not done or turns[-1] is not done[-1]:
+        # an "error" event may be temporary (a reconnection), so a completed turn has no error
+        ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
+        messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
+        none = "the event stream ends without a completed turn"
+        error = str(next(filter(None, reversed(messages)), none))
     spent = [{"input_tokens": 0, **object_at(e, "usage")} for e in done]
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
@@ -539,11 +545,3 @@ def _codex_item(item: Event, turn: int) -> Step:
         tool = ".".join(str(item[key]) for key in ("server", "tool") if item.get(key))
     code = whole_number(item.get("exit_code")) if step_kind == "command" else None
     return Step(step_kind, turn, tool, text, status, code, reads)
-
-
-def _codex_error(events: list[Event]) -> str:
-    # An "error" event may be temporary (a reconnection), so ignore it if the turn was completed.
-    ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
-    messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
-    last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")
-    return str(last)

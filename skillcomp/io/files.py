@@ -444,15 +444,14 @@ def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
         elif isinstance(node, yaml.SequenceNode):
             waiting += reversed(node.value)
         elif isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":merge"):
+            place, kind = f", line {node.start_mark.line + 1}", node.tag.rpartition(":")[2]
             if is_long_number(node):
-                line = node.start_mark.line + 1
                 why = f"a number of {len(node.value):,} characters; write a text in quotes"
-                return f", line {line}", why
+                return place, why
             try:
                 SafeConstructor().construct_object(node)
             except YAML_FAILURES:
-                line, kind = node.start_mark.line + 1, node.tag.rpartition(":")[2]
-                return f", line {line}", f"{literal(node.value)} is no value of the type {kind}"
+                return place, f"{literal(node.value)} is no value of the type {kind}"
     return None
 
 
@@ -475,7 +474,13 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
         sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
         total = 1.0
         if isinstance(part, yaml.MappingNode):
-            _require_unique_keys(part, path, error)
+            lines: dict[tuple[str, str], int] = {}
+            for key in (key for key, _ in part.value if isinstance(key, yaml.ScalarNode)):
+                line, name = key.start_mark.line + 1, (key.tag, key.value)
+                if name in lines:
+                    twice = f"'{key.value}' is given twice; first in line {lines[name]}"
+                    raise error(f"{path}, line {line}: {twice}.")
+                lines[name] = line
             total += sum(size(key) + size(value) for key, value in part.value)
         else:
             total += sum(map(size, part.value)) if isinstance(part.value, list) else len(part.value)
@@ -485,18 +490,6 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
     if node is None or size(node) <= MAX_YAML:
         return
     raise error(f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters.")
-
-
-def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[SkillcompError]) -> None:
-    lines: dict[tuple[str, str], int] = {}
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        line, name = key.start_mark.line + 1, (key.tag, key.value)
-        if name in lines:
-            twice = f"'{key.value}' is given twice; first in line {lines[name]}"
-            raise error(f"{path}, line {line}: {twice}.")
-        lines[name] = line
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:

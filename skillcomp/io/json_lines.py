@@ -126,8 +126,9 @@ def read_lines(
         size = path.stat().st_size if size is None else size
     except FileNotFoundError:
         size = 0
+    empty = schema(name).empty_table() if has_record else pa.table({})
     if size == 0:
-        return (schema(name).empty_table() if has_record else pa.table({})), Counter()
+        return empty, Counter()
     if size > MAX_TABLE:
         raise StoreError(
             f"{path}: {size:,} bytes; a table may have at most {MAX_TABLE:,}. Keep the records in "
@@ -142,8 +143,20 @@ def read_lines(
             table = _parse_arrow(buffer, name, "error")
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
             extras = _check_lines(buffer, path, name)
-            table = _read_sound_lines(buffer, path, name, cause)
-        table = _with_defaults(table, name) if has_record and defaults else table
+            # Arrow rejected the file; leave out its blank lines and unknown keys
+            lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
+            try:
+                sound = pa.py_buffer(b"\n".join(lines) + b"\n")
+                table = _parse_arrow(sound, name, "ignore") if lines else empty
+            except (pa.ArrowInvalid, UnicodeDecodeError) as again:
+                raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
+        fields = RECORDS[name].model_fields if has_record and defaults else {}
+        for key, field in fields.items():
+            if not field.is_required() and field.default is not None:
+                column = table.column(key)
+                if column.null_count:
+                    index = table.column_names.index(key)
+                    table = table.set_column(index, key, pc.fill_null(column, field.default))
         if has_record and not _meets_contract(table, name):
             _check_lines(buffer, path, name)
     return table, extras
@@ -186,27 +199,6 @@ def _n_lines(buffer: pa.Buffer) -> int:
     parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
     full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
     return full + int(data[-1] != _NEWLINE)
-
-
-def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file that Arrow rejected; leave out its blank lines and unknown keys."""
-    lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
-    if not lines:
-        return schema(name).empty_table() if name in RECORDS else pa.table({})
-    try:
-        return _parse_arrow(pa.py_buffer(b"\n".join(lines) + b"\n"), name, "ignore")
-    except (pa.ArrowInvalid, UnicodeDecodeError) as again:
-        raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
-
-
-def _with_defaults(table: pa.Table, name: str) -> pa.Table:
-    for key, field in RECORDS[name].model_fields.items():
-        if not field.is_required() and field.default is not None:
-            column = table.column(key)
-            if column.null_count:
-                index = table.column_names.index(key)
-                table = table.set_column(index, key, pc.fill_null(column, field.default))
-    return table
 
 
 def _meets_contract(table: pa.Table, name: str) -> bool:

@@ -130,8 +130,9 @@ def _named_skill(top: JsonObject, file: Path) -> str:
 class SuiteReader:
     """Base class of the readers of a suite, which collect deviations from the format."""
 
-    def __init__(self, slug: str, problems: list[str]) -> None:
-        self.slug, self.problems = slug, problems
+    def __init__(self, slug: str) -> None:
+        self.slug = slug
+        self.problems: list[str] = []
 
     def note(self, place: str, sentence: str) -> None:
         """Add a problem; `place` is empty for a problem of the whole suite."""
@@ -155,7 +156,7 @@ class _Reader(SuiteReader):
     """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
 
     def __init__(self, slug: str, bases: list[Path]) -> None:
-        super().__init__(slug, [])
+        super().__init__(slug)
         self.bases = bases
 
     def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:

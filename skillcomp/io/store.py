@@ -27,7 +27,7 @@ from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, re
 from skillcomp.io.redaction import redact_lines
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
-from skillcomp.io.suite_files import file_place, suite_files, suite_place
+from skillcomp.io.suite_files import file_place, suite_files
 from skillcomp.io.suites import read_suite, suite_source
 from skillcomp.io.task_suites import FILE_NAME as TASKS
 from skillcomp.records import Skill, Suite
@@ -150,7 +150,7 @@ class RunStore:
 
     @cached_property
     def _skills_by_slug(self) -> dict[str, Skill]:
-        saved = self.table("passages").to_pylist() if SAVED_FRAMES in self.manifest else []
+        saved = self.rows("passages") if SAVED_FRAMES in self.manifest else []
         texts = {row["skill"]: row["text"] or "" for row in saved if row["level"] == SOURCE}
         return {slug: Skill(slug=slug, text=text, body=text) for slug, text in texts.items()} | {
             file.parent.name: read_skill(file).model_copy(update={"path": place})
@@ -202,6 +202,11 @@ class RunStore:
             table, self._extras[name] = read_lines(file, name, size, defaults=defaults)
             self._tables[name] = (state, table)
         return self._tables[name][1]
+
+    def rows(self, name: str, *columns: str) -> list[JsonObject]:
+        """Return the rows of :meth:`table` as mappings, with the given columns or with all."""
+        table = self.table(name)
+        return (table.select(columns) if columns else table).to_pylist()
 
     def records(self, name: str) -> Iterator[Any]:
         """Yield the rows of a table one by one: validated records, or dicts for a user's own table.
@@ -437,7 +442,9 @@ class RunStore:
         if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
             # csv files and files of other tools may lack the name of the skill
             more["skill"] = suite.skill
-        place = suite_place(suite, slug, source.suffix or ".json")
+        place = f"suites/{slug}{source.suffix or '.json'}"
+        if suite.kind == "tasks":
+            place = f"suites/{slug}/{TASKS}"
         self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)

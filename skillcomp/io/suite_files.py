@@ -12,11 +12,6 @@ from skillcomp.io.task_suites import FILE_NAME, task_files
 from skillcomp.records import Suite
 
 
-def suite_place(suite: Suite, slug: str, suffix: str) -> str:
-    """Return the path of a suite's file inside a store."""
-    return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
-
-
 def file_place(place: str, slug: str, name: str) -> str:
     """Return the path in a store for the file `name` of a suite; `place` is the suite's path."""
     inner = f"{INPUTS}/{slug}/{name}"
@@ -41,33 +36,25 @@ def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
     if suite.kind == "tasks":
         files = {name: file.parent / name for name in task_files(file.parent)}
     else:
-        files = _case_files(suite, file)
+        files = {}
+        for case in suite.cases:
+            schema = case.extra.get("output_schema") if "schema" in case.extra else None
+            for name in (*names_of_files(case.extra), *([schema] if schema else [])):
+                if leaves(name):
+                    raise SuiteError(
+                        f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are "
+                        "names relative to the suite's folder."
+                    )
+                place = inside(name, bases_of(file))
+                if place is None or not place.is_file() or place.resolve() == file.resolve():
+                    raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+                files[name] = place
     n_bytes = sum(place.stat().st_size for place in files.values())
     if n_bytes > MAX_TREE or len(files) > MAX_FILES:
         raise SuiteError(
             f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
             f"{MAX_FILES:,} with {MAX_TREE:,}."
         )
-    return files
-
-
-def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the input files and schemas of a suite's cases, by relative name."""
-    files: dict[str, Path] = {}
-    for case in suite.cases:
-        schema = case.extra.get("output_schema") if "schema" in case.extra else None
-        for name in (*names_of_files(case.extra), *([schema] if schema else [])):
-            if name in files:
-                continue
-            if leaves(name):
-                raise SuiteError(
-                    f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
-                    "relative to the suite's folder."
-                )
-            place = inside(name, bases_of(file))
-            if place is None or not place.is_file() or place.resolve() == file.resolve():
-                raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
-            files[name] = place
     return files
 
 

@@ -199,7 +199,20 @@ def read_suite(
             slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
             suite = read_prompts(text, file, slug, skill or slug)
         else:
-            suite = _json_suite(text, file, slug, skill)
+            problems: list[str] = []
+            content = _load_json(text, file, problems)
+            if isinstance(content, dict) and _PLUGIN_KEY in content:
+                suite = _recorded_plugin_cases(content, slug or file.stem, skill)
+            elif is_trigger_set(content):
+                suite = read_trigger_set(content, file, slug, skill)
+            elif is_evals(content):
+                suite = read_evals(content, file, slug, skill)
+            elif isinstance(content, dict):
+                suite = _Reader(slug or file.stem, skill).suite(content, file)
+            else:
+                kind = _json_kind(content)
+                raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
+            suite = suite.model_copy(update={"problems": (*problems, *suite.problems)})
     ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
     require_ids(ids, shown(file), SuiteError)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
@@ -229,24 +242,6 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
 def holds_suite(folder: Path) -> bool:
     """Return whether `read_suite` finds a suite in a folder."""
     return any((folder / name).is_file() for name in _IN_FOLDER)
-
-
-def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> Suite:
-    """Read a suite in JSON; its format is recognised by its content."""
-    problems: list[str] = []
-    content = _load_json(text, file, problems)
-    if isinstance(content, dict) and _PLUGIN_KEY in content:
-        suite = _recorded_plugin_cases(content, slug or file.stem, skill)
-    elif is_trigger_set(content):
-        suite = read_trigger_set(content, file, slug, skill)
-    elif is_evals(content):
-        suite = read_evals(content, file, slug, skill)
-    elif isinstance(content, dict):
-        return _Reader(slug or file.stem, problems, skill).suite(content, file)
-    else:
-        kind = _json_kind(content)
-        raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
-    return suite.model_copy(update={"problems": (*problems, *suite.problems)})
 
 
 def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
@@ -290,8 +285,8 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
 class _Reader(SuiteReader):
     """Turn the parsed file into records, and collect deviations from the format."""
 
-    def __init__(self, slug: str, problems: list[str], skill: str | None) -> None:
-        super().__init__(slug, problems)
+    def __init__(self, slug: str, skill: str | None) -> None:
+        super().__init__(slug)
         self.skill = skill
         self.own: set[str] = set()
 

@@ -370,9 +370,7 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
     for file, suite in suites:
         findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
         findings += _storing_findings(suite.slug, file, partial(suite_files, suite, file))
-    findings += _duplicate_skills(skills)
-    findings += _missing_prompts(skills, suites)
-    findings += _duplicate_prompts(suites)
+    findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
 
@@ -419,8 +417,14 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             yield "link_missing", f"{where} is not there."
 
 
-def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
-    """Yield a finding for a skill with the same slug, name or description as an earlier one."""
+def _findings_of_several(
+    skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
+) -> Iterator[Finding]:
+    """Yield findings that compare the skills and prompts of a folder.
+
+    A skill has the slug, name or description of an earlier one, or lacks a kind of prompt; a suite
+    has no skill; a prompt is that of an earlier case.
+    """
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),
@@ -436,16 +440,6 @@ def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
                     message = f"the {what}{value} is that of {other} as well."
                     yield _file_finding(file, rule, message)
             seen.setdefault(key, (file, skill))
-
-
-def _normalised_words(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _missing_prompts(
-    skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
-) -> Iterator[Finding]:
-    """Yield findings about skills that lack a kind of prompt, and about suites without a skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
@@ -463,17 +457,17 @@ def _missing_prompts(
             folder = f"no folder of this name with {FILE_NAME}"
             message = f"there is no skill '{suite.skill}' ({folder})."
             yield _file_finding(file, "skill_none", message)
+    prompts: dict[str, str] = {}
+    for file, case in ((file, case) for file, suite in suites for case in suite.cases):
+        text = _normalised_words(case.prompt)
+        if text and text in prompts:
+            message = f"{case.case_id}: the prompt is that of {prompts[text]} as well."
+            yield _file_finding(file, "prompt_twice", message, case.case_id)
+        prompts.setdefault(text, case.case_id)
 
 
-def _duplicate_prompts(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
-    for file, suite in suites:
-        for case in suite.cases:
-            text = _normalised_words(case.prompt)
-            if text and text in seen:
-                message = f"{case.case_id}: the prompt is that of {seen[text]} as well."
-                yield _file_finding(file, "prompt_twice", message, case.case_id)
-            seen.setdefault(text, case.case_id)
+def _normalised_words(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def store_problems(store: RunStore) -> list[str]:

@@ -13,7 +13,7 @@ from skillcomp.errors import StudyError, require_known
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
-from skillcomp.live.agents.agent import Reply, whole_hash
+from skillcomp.live.agents.agent import whole_hash
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
 from skillcomp.live.grade import settle_graders, warn_of_shared_family
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
@@ -162,8 +162,15 @@ class Comparisons(Judging[OrderedPair]):
         done = {self.key_of(row) for row in self.own_rows("pairwise")}
         done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
         pending = [pair for pair in self.pairs if pair.key not in done]
+        each = ASKED_AGAIN + 1
         for pair in pending:
-            self.replies[pair.key] = _replies_to_continue(self.replies[pair.key], pair.item)
+            # The grader continues with the stored replies of the last try. If this try has all of
+            # its replies and the last one is unreadable, the grader starts a new try.
+            replies = self.replies[pair.key]
+            last = replies[(len(replies) - 1) // each * each :]
+            over = len(last) == each and last[-1].status in ("ok", "truncated")
+            is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
+            self.replies[pair.key] = [] if is_unread else last
         title = f"comparisons of {self.grader.name}"
         self.n_open = await self.do_pending(pending, len(self.pairs), title)
         self.n_open += len(self.malformed)
@@ -184,18 +191,6 @@ class Comparisons(Judging[OrderedPair]):
         answers = (job.first.answer, job.second.answer)
         self.n_addressing += ok and any(addresses_grader(answer or "") for answer in answers)
         return self.is_over(job.key, last, comparison.problems, ok=ok)
-
-
-def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the stored replies of the last try, so that the grader can continue with them.
-
-    A try has at most `ASKED_AGAIN` + 1 replies. If the last try has that many and its last reply is
-    unreadable, the list is empty, and the grader starts a new try.
-    """
-    each = ASKED_AGAIN + 1
-    last = list(replies[(len(replies) - 1) // each * each :])
-    over = len(last) == each and last[-1].status in ("ok", "truncated")
-    return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
 
 
 def _ordered_pairs(

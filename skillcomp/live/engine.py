@@ -5,6 +5,7 @@ A job is open until it is done.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -26,6 +27,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     PAID,
+    UNREADABLE,
     Agent,
     Asked,
     BaseAgent,
@@ -41,12 +43,10 @@ from skillcomp.live.ledger import (
     RunRecord,
     Tally,
     charged_usd,
-    receipt_at_end,
     receipt_at_start,
     shape_text,
     uncollected_batches,
     upper_cost,
-    with_upper_cost,
 )
 from skillcomp.live.status import most_frequent
 
@@ -116,7 +116,12 @@ class Recorder(BaseAgent):
                 # the user may have pressed Ctrl-C while the call waited for the budget
                 self._stop.check()
             started = datetime.now(UTC)
-            paid_reply = with_upper_cost(await self._agent.ask(prompt, **about), estimate)
+            paid_reply = await self._agent.ask(prompt, **about)
+            if paid_reply.cost_note == UNREADABLE and paid_reply.cost_usd is None:
+                # the highest possible cost is stored, so that later runs count it as spent
+                usd = estimate()
+                upper = {} if math.isnan(usd) else {"cost_upper_usd": usd}
+                paid_reply = paid_reply.model_copy(update=upper)
             await self._book(paid_reply, started)
         finally:
             await self._budget.settle(reserved, paid_reply)
@@ -159,8 +164,8 @@ class Engine(ABC, Generic[J]):
     """
 
     # the last sentence of the error that is raised after a stop
-    stop_note = "What was done is kept; start again later."
-    unit = "job"  # noun for a job in messages
+    stop_note: str
+    unit: str  # noun for a job in messages
 
     def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
         self.store, self.options, self.participants = store, options, participants
@@ -207,9 +212,19 @@ class Engine(ABC, Generic[J]):
         finals = [(receipt, self.final_fields(receipt)) for receipt in receipts]
         n_open = sum(fields["n_open"] for _, fields in finals)
         self.stopped = self.stop.reason or (self.budget.exhausted if n_open else None)
-        rows = [
-            receipt_at_end(r, self.tallies[r.name], stopped=self.stopped, **f) for r, f in finals
-        ]
+        rows = []
+        for receipt, fields in finals:
+            tally = self.tallies[receipt.name]
+            more = {
+                "event": "ended",
+                "at": datetime.now(UTC),
+                "models": dict(tally.models),
+                "statuses": dict(tally.statuses),
+                "cost_usd": tally.cost_usd if tally.statuses.total() else None,
+                "n_unpriced": tally.n_unpriced,
+                "stopped": self.stopped,
+            }
+            rows.append(receipt.model_copy(update=more | fields))
         try:
             await self.ledger.write("receipts", rows)
         finally:
@@ -329,7 +344,7 @@ class Judging(Engine[J]):
         rows = self.store.records(table)
         if table == results:  # read only some columns, because this table can be long
             columns = [*self.grader_columns, *columns]
-            rows = iter(self.store.table(results).select(columns).to_pylist())
+            rows = iter(self.store.rows(results, *columns))
         own = tuple(self.grader_columns.values())
         return (row for row in rows if tuple(map(row.get, self.grader_columns)) == own)
 
@@ -363,17 +378,14 @@ class Judging(Engine[J]):
         if self.agent is None:
             return self.grader
 
-        async def book(reply: Reply, started: datetime) -> None:
-            await self._record_reply(key, reply)
-
-        booked = self.reporting_loss(key, book)
+        booked = self.reporting_loss(key, partial(self._record_reply, key))
         recording_grader = copy(self.grader)
         recording_grader.agent = Recorder(
             self.agent, self.replies[key], booked, self.budget, interruption()
         )
         return recording_grader
 
-    async def _record_reply(self, key: str, reply: Reply) -> None:
+    async def _record_reply(self, key: str, reply: Reply, _: datetime) -> None:
         row = {**self.grader_columns, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
         await self.ledger.write(self.reply_table, [row | reply.model_dump(exclude_none=True)])
         self.tallies[self.grader.name].add(reply)
@@ -426,11 +438,12 @@ class Judging(Engine[J]):
         name, n = f"grader '{self.grader.name}'", self.n_wanted
         open_, failed, given_away, addressing = self.warning_parts
         if self.n_open:
-            reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
-            reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
-            why = self.stopped or " and ".join(reasons)
-            if not self.stopped:
-                why += most_frequent(self.store, self.stage, self.grader.name)
+            why = self.stopped
+            if not why:
+                reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
+                reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+                often = most_frequent(self.store, self.stage, self.grader.name)
+                why = f"{' and '.join(reasons)}{often}"
             goes_on = "the same call continues with them."
             text = f"{name}: {self.n_open} of {n} {open_} yet ({why}); {goes_on}"
             warnings.warn(text, GraderWarning, stacklevel=4)

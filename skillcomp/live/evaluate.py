@@ -251,7 +251,7 @@ class Evaluation:
         self.conditions = ["skill", *(["baseline"] if without_skill else [])]
         self.grader = SuiteGrader(path, judge, trust=trust, mock=mock)
         self.suite = read_task_suite(path)
-        self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
+        self.tasks = [case.own_id for case in self.suite.cases]
         self.notes: list[str] = []
         # all settings that affect the results; the hashes below add the texts of the skills
         settings = getattr(self.grader.agent, "settings", None)
@@ -298,7 +298,7 @@ class Evaluation:
         score = self.candidate.score
         if score is None or score >= threshold:
             return None
-        return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
+        return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {}, {})
 
     def evaluate(self) -> JsonObject:
         """Get and grade answers to the tasks, first for the baseline; return the artefact.
@@ -360,17 +360,19 @@ class Evaluation:
 
     def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
         """Return the result of each task; a task passes if one of its attempts does."""
-        rows = self.store.table("verdicts").to_pylist()
+        rows = self.store.rows("verdicts")
         who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
         verdicts = {row["attempt_id"]: row for row in own}
         tries: defaultdict[str, dict[int, JsonObject]] = defaultdict(dict)
-        for row in self.store.table("attempts").to_pylist():
+        for row in self.store.rows("attempts"):
             last = tries[row["case_id"]].get(row["repeat"])
             if row["condition"] == condition and (last is None or last["status"] != "ok"):
                 tries[row["case_id"]][row["repeat"]] = row
-        ids = zip(self.tasks, (case.case_id for case in self.suite.cases), strict=True)
-        return {task: self._task_result(task, tries[case_id], verdicts) for task, case_id in ids}
+        return {
+            case.own_id: self._task_result(case.own_id, tries[case.case_id], verdicts)
+            for case in self.suite.cases
+        }
 
     def _task_result(
         self,
@@ -414,7 +416,7 @@ class Evaluation:
         verdict: str,
         reason: str | None,
         under: Mapping[str, Results],
-        extra: JsonObject | None = None,
+        extra: JsonObject,
     ) -> JsonObject:
         compared = [name for name in _MAIN if name in under]
         tasks, missing = self._tasks_with_verdicts(under, compared)
@@ -446,7 +448,7 @@ class Evaluation:
             "missing_tasks": missing,
             "several_attempts": attempts,
             "notes": self.notes,
-            **(extra or {}),
+            **extra,
         }
         if self.mock:
             return artefact  # mock results are fixed, so an interval would mean nothing

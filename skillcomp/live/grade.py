@@ -22,13 +22,12 @@ from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
 from skillcomp.live.engine import Judging, Options, judge_all
 from skillcomp.live.graders.gold_answers import (
+    KEY,
     PREFIX,
     Agreement,
     GoldAnswer,
-    check_least,
     gold_agreement,
     gold_answers,
-    require_agreement,
 )
 from skillcomp.live.graders.grader import (
     GraderWarning,
@@ -36,7 +35,6 @@ from skillcomp.live.graders.grader import (
     LiveGrader,
     agent_of,
     blind,
-    family_warning,
 )
 from skillcomp.live.ledger import RunRecord
 from skillcomp.live.plan import cases_by_id, require_distinct, require_unchanged, require_unedited
@@ -130,14 +128,36 @@ def grade(
     """
     _check_arguments(as_store(store), graders, round)
     answers = gold_answers(store.suites.values(), gold)
-    check_least(min_gold_agreement, answers)
+    if min_gold_agreement is not None:
+        what = "min_gold_agreement is"
+        if not 0 < min_gold_agreement <= 1:
+            raise StudyError(f"{what} {min_gold_agreement!r}; allowed: above 0, at most 1.")
+        if not answers:
+            raise StudyError(
+                f"{what} {min_gold_agreement:g}, but there are no gold answers: add '{KEY}' to "
+                "cases of a suite, or give gold= a file."
+            )
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
     options = Options(concurrency, progress)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
-        items = _items_to_grade(store)
+        cases, skills = cases_by_id(store.suites.values()), store.skills
+        items: dict[str, Item] = {}
+        for attempt in store.records("attempts"):
+            answered = attempt.status == "ok" and attempt.answer is not None
+            # some graders count attempts that exceeded their time limit as a fail
+            if not answered and attempt.stop_reason != TIME_LIMIT:
+                continue
+            case = cases.get(attempt.case_id)
+            if case is None or attempt.skill not in skills:
+                raise StudyError(
+                    f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' or skill "
+                    f"'{attempt.skill}' is not in the store; add the suite and the skill first."
+                )
+            if case.checks:
+                items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
         items_by_grader = [_items_of_grader(items, grader) for grader in graders]
         rounds = [
             _next_round(store, *pair) if round == "next" else round
@@ -159,8 +179,15 @@ def warn_of_shared_family(graders: Sequence[Judge], families: Iterable[str | Non
         # graders that apply rules, and suite graders without a rubric, have no model, so their
         # family does not matter
         is_suite_by_rules = grader.kind == "suite" and grader.model is None
-        by_rules = grader.kind in ("mock", "rules") or is_suite_by_rules
-        if not by_rules and (message := family_warning(grader, families)):
+        if grader.kind in ("mock", "rules") or is_suite_by_rules:
+            continue
+        message = f"Grader '{grader.name}': the family of grader or agent is unknown."
+        if grader.family is not None and grader.family in families:
+            message = (
+                f"Grader '{grader.name}' and an agent under test are of one family "
+                f"('{grader.family}'): self-preference cannot be separated from merit."
+            )
+        if grader.family in {None, *families} or None in families:
             warnings.warn(message, GraderWarning, stacklevel=3)
 
 
@@ -169,7 +196,7 @@ def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) 
     # for each round, the number of verdicts by attempt_id
     verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     columns = ["attempt_id", "grader", "grader_version", "round"]
-    for row in store.table("verdicts").select(columns).to_pylist():
+    for row in store.rows("verdicts", *columns):
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
             verdicts[row["round"]][row["attempt_id"]] += 1
     last = max(verdicts, default=0)
@@ -270,7 +297,15 @@ class Gradings(Judging[Item]):
         _log.info("grader %s: %s", self.grader.name, self.agreement)
         message = f"{self.grader.name}: {self.agreement}"
         tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.options.progress).close()
-        require_agreement(self.agreement, self.grader.name, self.least)
+        message = f"grader '{self.grader.name}': {self.agreement}"
+        none = "No answer of the study was graded."
+        if self.least is not None and self.agreement.n_missing >= max(self.agreement.n, 1):
+            raise GraderError(f"{message}. {none}")
+        if self.least is not None and self.agreement.share < self.least:
+            raise GraderError(
+                f"{message}; at least {self.least:g} is asked for. {none} It differs at: "
+                f"{'; '.join(self.agreement.differing)}."
+            )
 
     def _malformed_at(self) -> dict[str, datetime]:
         """Return the time of the last malformed verdict on each attempt, by attempt_id."""
@@ -325,30 +360,6 @@ class Gradings(Judging[Item]):
         return self.is_over(job.key, last, problems, ok=ok)
 
 
-def _items_to_grade(store: RunStore) -> dict[str, Item]:
-    """Return every answer to a case that has checks, by attempt_id.
-
-    Perturbed copies are included. Attempts that exceeded their time limit are included, too,
-    because some graders count them as a fail.
-    """
-    skills = store.skills
-    cases = cases_by_id(store.suites.values())
-    items = {}
-    for attempt in store.records("attempts"):
-        answered = attempt.status == "ok" and attempt.answer is not None
-        if not answered and attempt.stop_reason != TIME_LIMIT:
-            continue
-        case = cases.get(attempt.case_id)
-        if case is None or attempt.skill not in skills:
-            raise StudyError(
-                f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' or skill "
-                f"'{attempt.skill}' is not in the store; add the suite and the skill first."
-            )
-        if case.checks:
-            items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
-    return items
-
-
 def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
     """Return the items for a grader, each with the checks that its method ``checks_of`` returns.
 
@@ -375,10 +386,11 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
-    for row in store.table("attempts").column("attempt_id").to_pylist():
-        if row.startswith(PREFIX):
-            raise GraderError(f"attempt '{row}': names that begin with '{PREFIX}' are reserved.")
-    skills = set(store.table("attempts").column("skill").unique().to_pylist())
+    rows = store.rows("attempts", "attempt_id", "skill")
+    for name in (row["attempt_id"] for row in rows):
+        if name.startswith(PREFIX):
+            raise GraderError(f"attempt '{name}': names that begin with '{PREFIX}' are reserved.")
+    skills = {row["skill"] for row in rows}
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 
 

@@ -115,14 +115,34 @@ def inspect_task(
     """
     cases, own = _suite_of(suite), _skill_of(skill)
     _require_askable(cases, own)
-    loaded = _loaded_skill(own, condition, text)
+    require_known("inspect_task: condition: found", condition, CONDITIONS, StudyError)
+    if (text is None) != (condition in ("baseline", "skill")):
+        needs = "loads another text; give text=, a SKILL.md" if text is None else "takes no text="
+        raise StudyError(f"inspect_task: condition {literal(condition)} {needs}.")
+    loaded = own if condition == "skill" else None
+    if text is not None:
+        loaded = _skill_of(text)
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
     about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
     setup = load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader))
     tools: list[Tool] = []
     if _is_about_triggers(cases):
-        offered = _offered_skills(own, loaded, condition, neighbours)
+        is_one = isinstance(neighbours, str | PathLike | Skill)
+        others = map(_skill_of, [neighbours] if is_one else neighbours)
+        skills = {other.slug: other for other in others if other.slug != own.slug}
+        if loaded is not None:
+            # the older text has the slug of the skill under test
+            skills[own.slug if condition == "previous" else loaded.slug] = loaded
+        offered = {}
+        for slug, one in skills.items():
+            fields = {"name": slug, "description": one.description, "instructions": one.body}
+            try:
+                offered[slug] = InspectSkill.model_validate(fields)
+            except ValidationError as error:
+                first = error.errors()[0]
+                why = f"{first['loc'][0]}: {first['msg']}"
+                raise StudyError(f"skill '{slug}': Inspect cannot offer it: {why}.") from error
         about |= {"offered": list(offered)}
         tools = [skill_tool(list(offered.values()))] if offered else []
         setup = use_tools(tools)
@@ -250,39 +270,6 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
         return suite.cases
     prompts, slug = control_prompts(skill.slug), f"{CONTROLS}{skill.slug}"
     return (*suite.cases, *read_prompts(prompts, Path(FILE), slug, skill.slug).cases)
-
-
-def _offered_skills(
-    own: Skill, loaded: Skill | None, condition: str, neighbours: Any
-) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug.
-
-    Under ``previous``, the older text has the slug of `own`, the skill under test.
-    """
-    several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
-    skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
-    if loaded is not None:
-        skills[own.slug if condition == "previous" else loaded.slug] = loaded
-    made = {}
-    for slug, skill in skills.items():
-        about = {"name": slug, "description": skill.description, "instructions": skill.body}
-        try:
-            made[slug] = InspectSkill.model_validate(about)
-        except ValidationError as error:
-            first = error.errors()[0]
-            why = f"{first['loc'][0]}: {first['msg']}"
-            raise StudyError(f"skill '{slug}': Inspect cannot offer it: {why}.") from error
-    return made
-
-
-def _loaded_skill(own: Skill, condition: str, text: Source | Skill | None) -> Skill | None:
-    require_known("inspect_task: condition: found", condition, CONDITIONS, StudyError)
-    if (text is None) != (condition in ("baseline", "skill")):
-        needs = "loads another text; give text=, a SKILL.md" if text is None else "takes no text="
-        raise StudyError(f"inspect_task: condition {literal(condition)} {needs}.")
-    if text is not None:
-        return _skill_of(text)
-    return own if condition == "skill" else None
 
 
 def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:

@@ -7,7 +7,7 @@ import json
 import math
 import string
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -227,21 +227,6 @@ def receipt_at_start(
     )
 
 
-def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
-    """Return the final receipt of a run: the first receipt plus the counts and further fields."""
-    return receipt.model_copy(
-        update={
-            "event": "ended",
-            "at": datetime.now(UTC),
-            "models": dict(tally.models),
-            "statuses": dict(tally.statuses),
-            "cost_usd": tally.cost_usd if sum(tally.statuses.values()) else None,
-            "n_unpriced": tally.n_unpriced,
-            **more,
-        }
-    )
-
-
 def upper_cost(agent: Agent, *texts: str | None) -> float:
     """Return the highest possible cost of a call in dollars; NaN if it is unknown.
 
@@ -283,17 +268,6 @@ def upper_tokens(text: str) -> float:
 def shape_text(schema: type[BaseModel]) -> str:
     """Return the JSON Schema of an answer as the text that is sent with a call."""
     return json.dumps(schema.model_json_schema())
-
-
-def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
-    """Return an unreadable reply with its highest possible cost, or any other reply unchanged.
-
-    The cost is stored with the reply, so that later runs count it as spent.
-    """
-    if reply.cost_note != UNREADABLE or reply.cost_usd is not None:
-        return reply
-    usd = estimate()
-    return reply if math.isnan(usd) else reply.model_copy(update={"cost_upper_usd": usd})
 
 
 def charged_usd(row: JsonObject) -> float:

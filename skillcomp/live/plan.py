@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,14 +147,44 @@ def make_plan(
     recorded = {(text.skill, text.condition): text for text in texts_before}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     arguments = {"placebo": placebo, "previous": previous}
-    texts = _settled_texts(store, skills, conditions, arguments, recorded)
+    if not conditions:
+        raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
+    for condition in conditions:
+        require_known("There is no condition", condition, CONDITIONS, StudyError)
+    for name, argument in arguments.items():
+        if argument is not None and name not in conditions:
+            raise StudyError(
+                f"{name}= is given, but '{name}' is not among the conditions "
+                f"({', '.join(conditions)})."
+            )
+    texts: dict[tuple[str, str], ConditionText] = {}
+    for slug, condition in product(skills, conditions):
+        before = recorded.get((slug, condition))
+        argument = arguments.get(condition)
+        text = _condition_text(store, slug, condition, argument, before, len(skills) == 1)
+        place = f"condition '{condition}' of skill '{slug}'"
+        if before is not None and text.sha256 != before.sha256:
+            raise StudyError(
+                f"{place}: the study was begun with '{before.loaded_skill}' (sha256 "
+                f"{before.sha256!s:.8}), now given is '{text.loaded_skill}' (sha256 "
+                f"{text.sha256!s:.8}). One study keeps one text; use a new store for another."
+            )
+        _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
+        texts[slug, condition] = before or text
     agents_to_add = new_agents(store, agents)
     planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
     order = interleaved(places, names, conditions, repeats, seed=seed)
     skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
-    name_of = _cell_namer(planned.values(), names, store)
+    taken = {cell.attempt_id for cell in planned.values()}
+    taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
+    several = len(set(names)) > 1
+
+    def name_of(key: Key) -> str:
+        plain = f"{key.case_id}/{key.condition}/{key.repeat}"
+        return f"{plain}/{key.agent}" if several or plain in taken else plain
+
     loaded = {place: text.loaded_skill for place, text in texts.items()}
     fresh = [
         PlannedCell(
@@ -239,24 +270,6 @@ def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     return new
 
 
-def _cell_namer(
-    planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore
-) -> Callable[[Key], str]:
-    """Return a function that names new cells.
-
-    A name ends with the agent's name if there are several agents or the shorter name is taken.
-    """
-    taken = {cell.attempt_id for cell in planned}
-    taken |= set(store.table("attempts").column("attempt_id").to_pylist())
-    several = len(set(agents)) > 1
-
-    def name(key: Key) -> str:
-        plain = f"{key.case_id}/{key.condition}/{key.repeat}"
-        return f"{plain}/{key.agent}" if several or plain in taken else plain
-
-    return name
-
-
 def interleaved(
     cases: Sequence[tuple[str, str]],
     agents: Sequence[str],
@@ -288,7 +301,7 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     """Return a summary of the attempts at each cell in the store; perturbed copies are left out."""
     columns = [*Key._fields, "status", "perturbation", "source_attempt_id"]
     tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
-    for row in store.table("attempts").select(columns).to_pylist():
+    for row in store.rows("attempts", *columns):
         if row["perturbation"] is not None or row["source_attempt_id"] is not None:
             continue
         key = Key.of(row)
@@ -317,7 +330,21 @@ def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
     manifest = store.manifest
     for suite in suites:
         skill = store.skills.get(suite.skill)
-        _require_unedited_files(store, suite, manifest)
+        tree = manifest["skills"].get(suite.skill, {}).get("tree")
+        folder = store.path / "skills" / suite.skill
+        if tree and tree_of(folder) != tree:
+            raise StudyError(
+                f"{folder}: its files are not those that were recorded (the hash of the tree "
+                "differs from the manifest). Answers belong to the recorded files: put them back."
+            )
+        entry = manifest["suites"].get(suite.slug, {})
+        for name, hashed in entry.get("files", {}).items():
+            file = store.path / file_place(str(entry.get("path", "")), suite.slug, name)
+            is_recorded = is_below(file, store.path) and hashed == digest(
+                read_own(file, what="recorded file", error=StudyError)
+            )
+            if not is_recorded:
+                raise StudyError(f"{file} is not the file that was recorded; put it back.")
         for kind, text in (("suites", suite), ("skills", skill)):
             listed = manifest[kind].get(text.slug) if text else None
             if text and listed and listed.get("sha256") != text.sha256:
@@ -327,26 +354,6 @@ def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
                     "text: put it back, or add the new text with "
                     f"store.add_{kind[:-1]}(path, slug=...) under another slug."
                 )
-
-
-def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str, Any]) -> None:
-    """Raise StudyError if a file of the skill or of a case differs from the recorded one."""
-    tree = manifest["skills"].get(suite.skill, {}).get("tree")
-    folder = store.path / "skills" / suite.skill
-    if tree and tree_of(folder) != tree:
-        raise StudyError(
-            f"{folder}: its files are not those that were recorded (the hash of the tree differs "
-            "from the manifest). Answers belong to the recorded files: put them back."
-        )
-    listed = manifest["suites"].get(suite.slug, {})
-    for name, hashed in listed.get("files", {}).items():
-        file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
-        if not is_below(file, store.path) or _hash_of(file) != hashed:
-            raise StudyError(f"{file} is not the file that was recorded; put it back.")
-
-
-def _hash_of(file: Path) -> str:
-    return digest(read_own(file, what="recorded file", error=StudyError))
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
@@ -424,43 +431,6 @@ class ConditionText(Record):
 def n_tokens(text: str) -> int:
     """Estimate the length of a text in tokens, at four characters per token."""
     return -(-len(text) // 4)
-
-
-def _settled_texts(
-    store: RunStore,
-    skills: Sequence[str],
-    conditions: Collection[str],
-    arguments: Mapping[str, Texts],
-    recorded: Mapping[tuple[str, str], ConditionText],
-) -> dict[tuple[str, str], ConditionText]:
-    """Return the text for each skill and condition; raise if one differs from the recorded text."""
-    if not conditions:
-        raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
-    for condition in conditions:
-        require_known("There is no condition", condition, CONDITIONS, StudyError)
-    for name, argument in arguments.items():
-        if argument is not None and name not in conditions:
-            raise StudyError(
-                f"{name}= is given, but '{name}' is not among the conditions "
-                f"({', '.join(conditions)})."
-            )
-    texts: dict[tuple[str, str], ConditionText] = {}
-    for slug in skills:
-        for condition in conditions:
-            before = recorded.get((slug, condition))
-            argument = arguments.get(condition)
-            text = _condition_text(store, slug, condition, argument, before, len(skills) == 1)
-            if before is not None and text.sha256 != before.sha256:
-                raise StudyError(
-                    f"condition '{condition}' of skill '{slug}': the study was begun with "
-                    f"'{before.loaded_skill}' ({_hash_label(before)}), now given is "
-                    f"'{text.loaded_skill}' ({_hash_label(text)}). One study keeps one text; use a "
-                    "new store for another."
-                )
-            place = f"condition '{condition}' of skill '{slug}': '{redact(text.text or '')[:200]}'"
-            _require_no_secret(place, text.text or "")
-            texts[slug, condition] = before or text
-    return texts
 
 
 def _condition_text(
@@ -557,7 +527,3 @@ def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:
             f"({', '.join(store.skills)}).{suggest(path.name, store.skills)}"
         )
     return read_skill(path)
-
-
-def _hash_label(text: ConditionText) -> str:
-    return f"sha256 {text.sha256[:8]}" if text.sha256 else "no text"

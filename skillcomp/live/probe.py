@@ -283,12 +283,21 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
         own = {g: r for (check_id, g), r in probed.results.items() if check_id == check.check_id}
         for grader, results in own.items() or [(None, {})]:
             passed = {name: results.get(name, (None, ""))[0] for name in ANSWERS}
-            faults = _faults(check, passed, probed)
-            vacuous = [ANSWERS[name] for name in faults.get("vacuous", [])]
+            # a pattern that only forbids a text passes the empty answer
+            forbids_only = passed["empty"] and _PROHIBITION.match(check.description)
+            is_positive = check.check_kind == "positive" and not forbids_only
+            empty = ["empty", "skill_text", "other_reference"] if is_positive else []
+            if forbids_copying(check):
+                empty = ["skill_text"]
+            vacuous = [ANSWERS[name] for name in empty if passed[name]]
             notes = [f"passes on {', '.join(vacuous)}"] if vacuous else []
-            for fault in ("impossible", "punishes refusal"):
-                for name in faults.get(fault, []):
+            faults = ["vacuous"] if vacuous else []
+            is_c9 = probed.case.comprehension_dimension == "C9" and not is_positive
+            refuses = probed.refuses or is_c9
+            for fault, name in {"impossible": "reference", "punishes refusal": "refusal"}.items():
+                if passed[name] is False and (name == "reference" or refuses):
                     why = results[name][1]
+                    faults.append(fault)
                     notes.append(f"fails {ANSWERS[name]}" + f" ({why[:200]})" * bool(why))
             missing = {results[name][1] for name in results if passed[name] is None} - {""}
             notes += [f"{NO_VERDICT}{why[:200]}" for why in sorted(missing)]
@@ -305,27 +314,6 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
             }
             rows.append(row)
     return rows
-
-
-def _faults(
-    check: Check, passed: Mapping[str, bool | None], probed: _Probed
-) -> dict[str, list[str]]:
-    """Return the faults of a check, each with the answers that show it."""
-    # a pattern that only forbids a text passes the empty answer
-    forbids_only = passed["empty"] and _PROHIBITION.match(check.description)
-    is_positive = check.check_kind == "positive" and not forbids_only
-    empty = ["empty", "skill_text", "other_reference"] if is_positive else []
-    if forbids_copying(check):
-        empty = ["skill_text"]
-    is_c9 = probed.case.comprehension_dimension == "C9" and not is_positive
-    faults = {
-        "vacuous": [name for name in empty if passed[name]],
-        "impossible": ["reference"] if passed["reference"] is False else [],
-        "punishes refusal": (
-            ["refusal"] if (probed.refuses or is_c9) and passed["refusal"] is False else []
-        ),
-    }
-    return {fault: names for fault, names in faults.items() if names}
 
 
 def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:

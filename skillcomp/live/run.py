@@ -121,7 +121,12 @@ def run(
     After the first Ctrl-C or SIGTERM, the run asks no new questions and waits for the replies to
     those under way. After the second, it does not wait for them any longer.
     """
-    chosen = _listed_suites(as_store(store), suites)
+    own = as_store(store).suites
+    if isinstance(suites, str | Path):
+        raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
+    suites = own if suites is None else suites
+    listed = suites.values() if isinstance(suites, Mapping) else suites
+    chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
     options = Options(concurrency, progress)
     with store.writer():
@@ -207,7 +212,16 @@ class AnswerWork(Engine[PlannedCell]):
     async def _record_reply(self, cell: PlannedCell, reply: Reply, started: datetime) -> None:
         tried = self.done[cell.place]
         self.tallies[cell.agent].add(reply)
-        attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
+        agent = self.agents[cell.agent]
+        # the attempt_id of an error gets a suffix, because the cell is asked again
+        ending = "" if reply.status in PAID else f"/error-{tried.n_errors + 1}"
+        fields = {name: getattr(reply, name) for name in _FROM_REPLY}
+        attempt = Attempt(
+            **{**cell.model_dump(), **fields, "attempt_id": f"{cell.attempt_id}{ending}"},
+            agent_model=reply.model or agent.model,
+            agent_family=agent.family,
+            started_at=started,
+        )
         if reply.cost_upper_usd is not None:
             # Write the highest possible cost first, then the attempt. If the process crashes
             # between the two, the budget counts too much rather than too little.
@@ -265,17 +279,6 @@ class AnswerWork(Engine[PlannedCell]):
             warnings.warn(text, StudyWarning, stacklevel=3)
 
 
-def _listed_suites(
-    store: RunStore, suites: Iterable[Suite | str | Path] | Mapping[str, Suite] | None
-) -> list[Suite]:
-    if suites is None:
-        return list(store.suites.values())
-    listed = suites.values() if isinstance(suites, Mapping) else suites
-    if isinstance(listed, str | Path):
-        raise StudyError(f"suites is {str(listed)!r}; give a list of suites, slugs or files.")
-    return [_suite_in_store(store, suite) for suite in listed]
-
-
 def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     if isinstance(suite, Suite):
         inside = store.suites.get(suite.slug)
@@ -297,22 +300,8 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     return store.add_suite(suite)
 
 
-def _attempt_record(
-    cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime
-) -> Attempt:
-    """Return the attempt at a cell. The attempt_id of an error gets a suffix."""
-    ending = "" if reply.status in PAID else f"/error-{tried.n_errors + 1}"
-    fields = {name: getattr(reply, name) for name in _FROM_REPLY}
-    return Attempt(
-        **{**cell.model_dump(), **fields, "attempt_id": f"{cell.attempt_id}{ending}"},
-        agent_model=reply.model or agent.model,
-        agent_family=agent.family,
-        started_at=started,
-    )
-
-
 def _cost_so_far(store: RunStore) -> float:
-    costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
+    costs = store.rows("attempts", "cost_usd", "perturbation")
     paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
     rows = (row for table in ("surplus", "unreadable") for row in store.records(table))
     return sum(paid) + sum(map(charged_usd, rows)) + warn_of_batches(store, "run", StudyWarning)

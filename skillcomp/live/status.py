@@ -14,7 +14,6 @@ import pandas as pd
 from skillcomp.errors import plural, without_control
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import addresses_grader
-from skillcomp.io import journal
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
@@ -132,7 +131,7 @@ def _run_rows(store: RunStore) -> Iterable[JsonObject]:
     empty: Counter[tuple[str, str]] = Counter()
     addressing: Counter[tuple[str, str]] = Counter()
     columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
-    for row in store.table("attempts").select(columns).to_pylist():
+    for row in store.rows("attempts", *columns):
         pair = (row["agent"] or "", row["condition"])
         is_own = row["perturbation"] is None
         seen[pair].add(row["cost_usd"] if is_own else None, row["agent_model"])
@@ -164,7 +163,7 @@ def _run_rows(store: RunStore) -> Iterable[JsonObject]:
 
 
 def _grade_rows(store: RunStore) -> Iterable[JsonObject]:
-    table = store.table("attempts").select(["attempt_id", "case_id", "status"]).to_pylist()
+    table = store.rows("attempts", "attempt_id", "case_id", "status")
     n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
@@ -206,12 +205,12 @@ def _comparison_rows(store: RunStore) -> Iterable[JsonObject]:
     receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
     if not receipts:
         return
-    table = store.table("attempts").select(["attempt_id", "condition"]).to_pylist()
+    table = store.rows("attempts", "attempt_id", "condition")
     condition = {row["attempt_id"]: row["condition"] for row in table}
     ok: defaultdict[Any, set[_PairOrder]] = defaultdict(set)
     tried: defaultdict[Any, dict[_PairOrder, str]] = defaultdict(dict)
     seen: defaultdict[Any, _RowTotals] = defaultdict(_RowTotals)
-    for row in store.table("pairwise").to_pylist():
+    for row in store.rows("pairwise"):
         ok[_comparison_key(row, condition)].add(_pair_order(row))
     for row in store.records("comparisons"):
         key = _comparison_key(row, condition)
@@ -254,7 +253,7 @@ def _comparison_key(row: JsonObject, condition: Mapping[str, str]) -> tuple[Any,
 def _verdict_totals(store: RunStore) -> dict[_GraderVersion, _RowTotals]:
     totals: defaultdict[_GraderVersion, _RowTotals] = defaultdict(_RowTotals)
     columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
-    for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
+    for row in store.rows("verdicts", *columns, "grader_model"):
         own = totals[row["grader"], row["grader_version"], row["round"]]
         # a later verdict replaces an earlier one
         own.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]
@@ -296,7 +295,7 @@ _Failure = tuple[str, str, int | None, str | None, str]
 
 def _failed_cells(store: RunStore) -> Iterable[_Failure]:
     columns = [*Key._fields, "status", "error", "attempt_id", "perturbation"]
-    table = store.table("attempts").select(columns).to_pylist()
+    table = store.rows("attempts", *columns)
     rows = [(Key.of(row), row) for row in table]
     paid = {key for key, row in rows if row["status"] in PAID}
     for key, row in rows:
@@ -316,7 +315,7 @@ def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
     if not unread:
         return
     columns = ["attempt_id", "grader", "grader_version", "round", "status", "raw"]
-    for row in store.table("verdicts").select(columns).to_pylist():
+    for row in store.rows("verdicts", *columns):
         place = ((row["grader"], row["grader_version"], row["round"]), row["attempt_id"])
         if row["status"] == "malformed" and place in unread:
             unread.discard(place)
@@ -326,7 +325,7 @@ def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
 
 def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
     columns = ["grader", "grader_version", "order", "first", "second"]
-    table = store.table("pairwise").select(columns).to_pylist()
+    table = store.rows("pairwise", *columns)
     judged = {(row["grader"], row["grader_version"], *_pair_order(row)) for row in table}
     for row in store.records("comparisons"):
         comparison = (row["grader"], row.get("grader_version"), *_pair_order(row))
@@ -346,8 +345,3 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
         return ""
     first = mine.iloc[0]
     return f"; most often ({first['n']} times): {first['reason']}"
-
-
-def writer(store: RunStore) -> str | None:
-    """Describe the process that writes to a store, from its lock file; None if no process does."""
-    return journal.active_writer(store.path)

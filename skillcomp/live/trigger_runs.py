@@ -36,6 +36,7 @@ from skillcomp.io.files import (
     require_ids,
     write_json,
 )
+from skillcomp.io.journal import active_writer
 from skillcomp.io.redaction import redact, redact_json
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
@@ -62,7 +63,6 @@ from skillcomp.live.graders.traces import (
 from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import cases_by_id, make_plan
 from skillcomp.live.run import AnswerWork
-from skillcomp.live.status import writer
 from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
@@ -149,7 +149,7 @@ def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | No
     elif which != "all":
         cases = [case for case in cases if case.prompt_kind == which]
     if only:
-        cases = [case for case in cases if case.case_id.partition("/")[2] in only]
+        cases = [case for case in cases if case.own_id in only]
     return cases if most is None else cases[:most]
 
 
@@ -219,14 +219,23 @@ def prepare_run(
             f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} sets of "
             f"prompts in {evals}).{hint}"
         )
-    for slug in dict.fromkeys(slug for slug, _ in cases):
+    tested = tuple(dict.fromkeys(slug for slug, _ in cases))
+    for slug in tested:
         what = f"trigger: {suite_files[slug]}: {skills} has no skill"
         require_known(what, slug, skill_files, StudyError, label="there")
     judged = [c for _, c in cases if judge or (judge is None and c.extra.get("judge", False))]
     if settings.rubric_schema and not judged:
         raise StudyError("trigger: --rubric-schema, but no case is judged; --judge judges all.")
     beside = tuple(skill_files if neighbours is None else neighbours)
-    controls = _write_controls(folder, tuple(dict.fromkeys(slug for slug, _ in cases)), beside)
+    controls: dict[str, str] = {}
+    for slug in tested:
+        # one prompt at which no skill should fire is enough for skills that are installed together
+        text = control_prompts(slug, with_other=slug == tested[0] or slug not in beside)
+        file = folder / "controls" / slug / FILE
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="")
+        suite = read_prompts(text, file, f"{CONTROLS}{slug}", slug)
+        controls |= {case.case_id: slug for case in suite.cases}
     plan = TriggerPlan(
         **asdict(settings),
         run_id=folder.name,
@@ -235,28 +244,24 @@ def prepare_run(
         neighbours=beside,
         controls=controls,
     )
-    _make_store(folder / "store", plan, skill_files, suite_files)
+    store = RunStore(folder / "store")
+    with store.writer():
+        try:
+            for slug in dict.fromkeys((*tested, *beside)):
+                store.add_skill(skill_files[slug])
+            for slug in tested:
+                store.add_suite(suite_files[slug], skill=slug)
+                file = folder / "controls" / slug / FILE
+                store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
+        except SkillcompError:
+            # if the store remained, the run_id could not be used again
+            shutil.rmtree(store.path)
+            raise
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
     write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
-
-
-def _write_controls(
-    folder: Path, tested: Sequence[str], neighbours: Collection[str]
-) -> dict[str, str]:
-    """Write prompts that test whether calls of skills are detected; return {case_id: slug}."""
-    controls: dict[str, str] = {}
-    for slug in tested:
-        # one prompt at which no skill should fire is enough for skills that are installed together
-        text = control_prompts(slug, with_other=slug == tested[0] or slug not in neighbours)
-        file = folder / "controls" / slug / FILE
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", newline="")
-        suite = read_prompts(text, file, f"{CONTROLS}{slug}", slug)
-        controls |= {case.case_id: slug for case in suite.cases}
-    return controls
 
 
 def folder_of_prompts(root: Path) -> Path:
@@ -285,50 +290,26 @@ def _selected_cases(
 ) -> list[tuple[str, Case]]:
     """Return the cases that a run asks, each with the slug of its skill; see `chosen_cases`."""
     suites = {slug: read_suite(file, skill=slug) for slug, file in suite_files.items()}
-    ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
+    ids = [case.own_id for suite in suites.values() for case in suite.cases]
     _require_names("case", only, ids)
     cases = []
     for slug, suite in suites.items():
-        if chosen := chosen_cases(suite, which, only, most):
-            _require_sound(suite, chosen, suite_files[slug])
-            cases += [(slug, case) for case in chosen]
+        chosen = chosen_cases(suite, which, only, most)
+        harmless = ("is not a known column", KEPT)
+        wrong = [p for p in suite.problems if not any(words in p for words in harmless)]
+        if chosen and wrong:
+            listed = "\n".join(f"- {problem}" for problem in wrong)
+            raise SuiteError(
+                f"{suite_files[slug]}: what cannot be read cannot be checked:\n{listed}"
+            )
+        _require_folders([case.case_id for case in chosen], SuiteError)
+        cases += [(slug, case) for case in chosen]
     return cases
-
-
-def _make_store(
-    path: Path,
-    plan: TriggerPlan,
-    skill_files: Mapping[str, Path],
-    suite_files: Mapping[str, Path],
-) -> None:
-    """Make the store of a run; remove the store if a skill or suite cannot be read."""
-    store, tested = RunStore(path), dict.fromkeys(plan.cases.values())
-    with store.writer():
-        try:
-            for slug in dict.fromkeys((*tested, *plan.neighbours)):
-                store.add_skill(skill_files[slug])
-            for slug in tested:
-                store.add_suite(suite_files[slug], skill=slug)
-            for slug in dict.fromkeys(plan.controls.values()):
-                file = path.parent / "controls" / slug / FILE
-                store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
-        except SkillcompError:
-            shutil.rmtree(path)  # if the store remained, the run_id could not be used again
-            raise
 
 
 def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> None:
     for name in names:
         require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
-
-
-def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
-    harmless = ("is not a known column", KEPT)
-    wrong = [p for p in suite.problems if not any(words in p for words in harmless)]
-    if wrong:
-        listed = "\n".join(f"- {problem}" for problem in wrong)
-        raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
-    _require_folders([case.case_id for case in cases], SuiteError)
 
 
 def _require_folders(case_ids: Collection[str], error: type[SkillcompError]) -> None:
@@ -480,7 +461,7 @@ class _CaseAgent:
             "ts": datetime.now(UTC).isoformat(),
             "skill": skill.name or skill.slug,
             "skill_slug": skill.slug,
-            "case_id": case.case_id.partition("/")[2],
+            "case_id": case.own_id,
             "case_dir": str(folder),
         }
         if status == "completed":
@@ -499,11 +480,13 @@ def _case_line(folder: Path, skill: Skill, case: Case, reply: Reply) -> str:
     """Return one line on a case that is done: its result, the skills that fired and its time."""
     passed = _read_object(folder / "grade.json")["deterministic"]["pass"]
     result = "control" if case.prompt_kind == CONTROL else _WORDS[passed]
-    fired = "invocations unknown" if reply.invoked is None else ", ".join(reply.invoked) or "none"
-    parts = [result, f"fired: {fired}" if reply.invoked is not None else fired]
+    fired = "invocations unknown"
+    if reply.invoked is not None:
+        fired = f"fired: {', '.join(reply.invoked) or 'none'}"
+    parts = [result, fired]
     parts += [f"{reply.seconds:.0f} s"] if reply.seconds is not None else []
     parts += [" ".join(reply.error.split())[:200]] if reply.error else []
-    return f"{skill.slug}/{case.case_id.partition('/')[2]}: {'; '.join(parts)}"
+    return f"{skill.slug}/{case.own_id}: {'; '.join(parts)}"
 
 
 def write_case(
@@ -516,7 +499,7 @@ def write_case(
     meta = {
         "skill": {"name": name, "slug": skill.slug},
         "case": {
-            "id": case.case_id.partition("/")[2],
+            "id": case.own_id,
             **{name: getattr(case, name) for name in ("should_trigger", "prompt", "prompt_kind")},
         },
         "suite": plan.suite,
@@ -566,11 +549,11 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
         judge = _read_object(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
-        notes = (meta.get("run", {}).get("error") or "") if meta else NOT_ASKED
+        notes = [meta.get("run", {}).get("error") if meta else NOT_ASKED]
         if judge is not None:
             parts.append(judge.get("overall_pass"))
-            score = f"judge score={judge['score']}" if judge else "not judged"
-            notes = "; ".join(filter(None, (notes, score)))
+            notes.append(f"judge score={judge['score']}" if judge else "not judged")
+        notes += [NOT_FIRED] if skill in dead else []
         row = {
             "skill": meta.get("skill", {}).get("name", skill),
             "skill_slug": skill,
@@ -580,7 +563,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
             "deterministic": deterministic,
             "judge": judge or None,
             "case_dir": str(place),
-            "notes": "; ".join(filter(None, (notes, NOT_FIRED if skill in dead else ""))),
+            "notes": "; ".join(filter(None, notes)),
         }
         rows.append(row)
     passed = [row["pass"] for row in rows]
@@ -664,11 +647,11 @@ def run_state(folder: Path) -> JsonObject:
         - at_work: the process that is working on the run, or None.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
-    rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
+    rows = store.rows("attempts", "case_id", "status")
     answered = {r["case_id"] for r in rows if r["status"] in PAID and r["case_id"] in plan.cases}
     summary = summarise(folder, plan)
     judged = sum(row["judge"] is not None for row in summary["rows"])
-    who = writer(store) or _background_process(folder)
+    who = active_writer(store.path) or _background_process(folder)
     open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
     names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
     lines = [line for line in control_lines(summary) if not line.endswith(NOT_ASKED)]

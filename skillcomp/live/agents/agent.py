@@ -358,17 +358,12 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
         status="error",
         error=redacted_start(message, MAX_ERROR),
         cost_note=UNREADABLE,
-        trace=_raw_text(content),
+        trace=raw_text(content),
     )
 
 
-def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
-    """Add the unusable raw response to the reply of a failed call."""
-    raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
-    return reply.model_copy(update=raw)
-
-
-def _raw_text(content: Any) -> str:
+def raw_text(content: Any) -> str:
+    """Return a raw response as text, cut to a length that can be stored."""
     if isinstance(content, bytes | bytearray):
         content = content.decode("utf-8", "replace")
     if not isinstance(content, str):

@@ -180,11 +180,23 @@ class CliAgent(BaseAgent):
         timeout: float = 600.0,
         prices: Sequence[Price] = (),
     ) -> None:
-        _require_valid(command, skill_in, output, base_url)
+        if isinstance(command, str) or not command:
+            raise AgentError(
+                f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
+                "['codex', 'exec', '-']: no shell takes it apart."
+            )
+        require_known("CliAgent: skill_in is", skill_in, ("auto", "home", "prompt"), AgentError)
+        kinds = ("auto", "claude", "codex", "text")
+        require_known("CliAgent: output is", output, kinds, AgentError)
         first, *rest = command
         # the program runs in another folder, so its path must be absolute
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
         self._program = Path(first).name
+        if base_url and self._program not in _BASE_URL:
+            raise AgentError(
+                f"CliAgent: base_url is for {' and '.join(_BASE_URL)}; '{self._program}' is told "
+                "where to ask by its own arguments or by variables that are passed=."
+            )
         self.model = model
         self.family = family_of(model or self._program)
         auto = "home" if self._program == "claude" else "prompt"
@@ -400,8 +412,7 @@ class CliAgent(BaseAgent):
                 file = folder / "home" / ".codex" / "config.toml"
                 file.parent.mkdir(exist_ok=True)
                 file.write_text("\n".join(_toml_lines(fields)) + "\n", encoding="utf-8")
-        pairs = (("-c", line) for line in _toml_lines(settings))
-        return [argument for pair in pairs for argument in pair]
+        return [argument for line in _toml_lines(settings) for argument in ("-c", line)]
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
         """Return the command, with the option for `sandbox` if it runs claude or codex."""
@@ -443,15 +454,23 @@ class CliAgent(BaseAgent):
                 fields["status"] = "ok"
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"
-        if fields["status"] == "ok" and offered and not _has_skill(trace, offered[0]):
-            skills = ", ".join(trace.skills or ()) or "none"
-            missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
-            fields |= {"status": "error", "error": missing}
+        if fields["status"] == "ok" and offered and trace.skills is not None:
+            names = {name.split(":")[-1] for name in trace.skills}
+            if not names & {offered[0].slug, offered[0].name}:
+                skills = ", ".join(trace.skills) or "none"
+                missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
+                fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
             fields |= self._cost_by_tokens(trace)
+        if offered:
+            fields["offered"] = tuple(skill.slug for skill in offered)
+        if offered and trace.kind != "text":
+            # codex loads a skill that the prompt names before the first event of the stream
+            read = prompt if self._program == "codex" else ""
+            fields["invoked"] = tuple(s.slug for s in offered if _was_loaded(trace, s, read))
+            fields["triggered"] = offered[0].slug in fields["invoked"]
         return Reply(
             **{**fields, "model": trace.model or self.model},
-            **_skill_use(trace, offered, prompt if self._program == "codex" else ""),
             seconds=ran.seconds,
             exit_code=code,
             trace=redacted_start(output, _MAX_TRACE) if trace.kind != "text" else None,
@@ -465,25 +484,6 @@ class CliAgent(BaseAgent):
         if model is None or len(tokens) < len(counts):
             return {"cost_note": "the program reports no tokens or no model"}
         return cost_fields("the program", model, tokens, self.prices)
-
-
-def _require_valid(
-    command: Sequence[str], skill_in: str, output: str, base_url: str | None
-) -> None:
-    if isinstance(command, str) or not command:
-        raise AgentError(
-            f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
-            "['codex', 'exec', '-']: no shell takes it apart."
-        )
-    require_known("CliAgent: skill_in is", skill_in, ("auto", "home", "prompt"), AgentError)
-    kinds = ("auto", "claude", "codex", "text")
-    require_known("CliAgent: output is", output, kinds, AgentError)
-    program = Path(command[0]).name
-    if base_url and program not in _BASE_URL:
-        raise AgentError(
-            f"CliAgent: base_url is for {' and '.join(_BASE_URL)}; '{program}' is told "
-            "where to ask by its own arguments or by variables that are passed=."
-        )
 
 
 def _toml_lines(settings: Mapping[str, Any]) -> list[str]:
@@ -524,21 +524,6 @@ def _is_secret_flag(name: str) -> bool:
     return bool(_SECRET_FLAG.search(name)) or (not ordinary and is_secret_name(name.lstrip("-")))
 
 
-def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> JsonObject:
-    """Return the fields of a reply that list the installed and the loaded skills.
-
-    Codex loads a skill that the prompt names, as in ``$skill``, before the first event of the
-    trace. Such names are therefore searched for in the prompt.
-    """
-    if not offered:
-        return {}
-    fields: JsonObject = {"offered": tuple(skill.slug for skill in offered)}
-    if trace.kind != "text":
-        invoked = tuple(skill.slug for skill in offered if _was_loaded(trace, skill, prompt))
-        fields |= {"invoked": invoked, "triggered": offered[0].slug in invoked}
-    return fields
-
-
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
     """Return whether a skill was loaded; its slug or name in the prompt or trace shows this."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
@@ -547,11 +532,3 @@ def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
 
 
 _SHARED_FIELDS = tuple(set(asdict(Trace())) & set(Reply.model_fields))
-
-
-def _has_skill(trace: Trace, skill: Skill) -> bool:
-    """Return whether the program lists a skill as installed; True if it lists no skills at all."""
-    if trace.skills is None:
-        return True
-    names = {name.split(":")[-1] for name in trace.skills}
-    return bool(names & {skill.slug, skill.name})

@@ -115,7 +115,12 @@ class _TemporaryRoot:
     """Folder that holds the case folders. A watchdog removes it when this process ends."""
 
     def __init__(self, base: Path) -> None:
-        _remove_abandoned_roots(base)
+        # remove the unlocked folders that killed processes left behind
+        for folder in base.glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError, Timeout):
+                if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
+                    with FileLock(folder / _LOCK).acquire(timeout=0):
+                        _remove_tree(folder)
         self.pid = os.getpid()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self._lock = FileLock(self.folder / _LOCK)
@@ -175,29 +180,16 @@ def _is_made_private(base: Path) -> bool:
     return os.access(base, os.W_OK)
 
 
-def _temporary_root(base: Path) -> _TemporaryRoot:
-    root = _roots.get(base)
-    if root is None or root.pid != os.getpid() or not root.folder.exists():
-        root = _roots[base] = _TemporaryRoot(base)
-    return root
-
-
-def _remove_abandoned_roots(base: Path) -> None:
-    """Remove the unlocked folders in `base`, which killed processes left behind."""
-    for folder in base.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError, Timeout):
-            if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
-                with FileLock(folder / _LOCK).acquire(timeout=0):
-                    _remove_tree(folder)
-
-
 @contextlib.contextmanager
 def case_folder(base: Path | None = None) -> Iterator[Path]:
     """Yield a new folder with empty folders ``home``, ``work``, ``tmp`` and ``io``.
 
     The folder is below `base` (default: the temporary directory) and is removed at the end.
     """
-    root = _temporary_root((Path(tempfile.gettempdir()) if base is None else base).resolve())
+    base = (Path(tempfile.gettempdir()) if base is None else base).resolve()
+    root = _roots.get(base)
+    if root is None or root.pid != os.getpid() or not root.folder.exists():
+        root = _roots[base] = _TemporaryRoot(base)
     folder = Path(tempfile.mkdtemp(dir=root.folder))
     try:
         for name in ("home", "work", "tmp", "io"):
@@ -247,6 +239,10 @@ async def _exit_code(
     deadline: float,
     limits: Limits,
 ) -> tuple[int | str | None, str]:
+    """Run a program; return its exit code (None after a timeout) and the limit it exceeded.
+
+    A program that writes too much output is ended. The code is a text if it cannot be started.
+    """
     with (folder / "io" / "in").open("rb") as stdin:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -269,32 +265,19 @@ async def _exit_code(
             most = (limits.max_file, limits.max_file)
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, most)
         try:
-            return await _wait_for_end(process, streams, deadline, limits)
+            while (seconds := deadline - time.monotonic()) > 0:
+                look = LOOK if limits.memory is None else LOOK_CLOSELY
+                with contextlib.suppress(TimeoutError):
+                    return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
+                excess = _excess_of_all(process.pid, limits)
+                if excess or _wrote_too_much(streams):
+                    await _end_group(process)
+                if excess:
+                    return process.returncode, excess
+            return process.returncode, ""
         finally:
             await _end_group(process)
             watchdog.watch("-", process.pid)
-
-
-async def _wait_for_end(
-    process: asyncio.subprocess.Process,
-    streams: Sequence[IO[bytes]],
-    deadline: float,
-    limits: Limits,
-) -> tuple[int | None, str]:
-    """Wait for a program; return its exit code (None after a timeout) and the limit it exceeded.
-
-    A program that writes too much output is ended.
-    """
-    while (seconds := deadline - time.monotonic()) > 0:
-        look = LOOK if limits.memory is None else LOOK_CLOSELY
-        with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
-        excess = _excess_of_all(process.pid, limits)
-        if excess or _wrote_too_much(streams):
-            await _end_group(process)
-        if excess:
-            return process.returncode, excess
-    return process.returncode, ""
 
 
 def _excess_of_all(pid: int, limits: Limits) -> str:
@@ -405,7 +388,11 @@ def keep_files(work: Path, folder: Path, ran: Ran) -> None:
                 break
             # the whole path is redacted, because a slash in a secret divides it into two names
             inside = redact_bytes(os.fsencode(file.relative_to(work)))
-            target = _free_place(folder / os.fsdecode(inside))
+            target = path = folder / os.fsdecode(inside)
+            # two names can be equal after redaction
+            numbers = itertools.count(2)
+            while target.exists():
+                target = path.with_name(f"{path.stem}-{next(numbers)}{path.suffix}")
             # skip unreadable files
             with contextlib.suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -414,12 +401,6 @@ def keep_files(work: Path, folder: Path, ran: Ran) -> None:
     for name, text in ((_TRACE, ran.output), (_STDERR, ran.complaint)):
         write_file(folder, name, text.encode("utf-8"))
     write_file(folder, LEFT, orjson.dumps(left))
-
-
-def _free_place(path: Path) -> Path:
-    """Return a path with a number if two names are equal after redaction."""
-    places = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
-    return next(place for place in itertools.chain([path], places) if not place.exists())
 
 
 def write_file(folder: Path, name: str, data: bytes) -> None:

@@ -37,7 +37,7 @@ class ReplayAgent(BaseAgent):
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:
-        table = as_store(store).table("attempts").to_pylist()
+        table = as_store(store).rows("attempts")
         rows = [r for r in table if r["perturbation"] is None and r["source_attempt_id"] is None]
         recorded = (str(row["agent"]) for row in rows)
         chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)

@@ -29,16 +29,17 @@ from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     MAX_ERROR,
+    UNREADABLE,
     BaseAgent,
     Cell,
     Reply,
     cost_fields,
     family_of,
     host_of,
+    raw_text,
     redacted_reply,
     skill_block,
     unreadable,
-    with_raw,
 )
 from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
@@ -68,18 +69,14 @@ def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
     status = _status_code(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
-    _hide_sent_keys(error)
-    text = f"{head}: {getattr(error, 'api_message', None) or error}"
-    return without_control(redacted_start(text, MAX_ERROR))
-
-
-def _hide_sent_keys(error: BaseException) -> None:
-    """Report the keys in the headers of a failed call as secrets, unless they are known."""
     sent = _request_headers(error)
+    # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
         key = str(sent.get(header, "")).removeprefix("Bearer ")
         if key != NO_KEY and redact(key) == key:
             hide({name: key})
+    text = f"{head}: {getattr(error, 'api_message', None) or error}"
+    return without_control(redacted_start(text, MAX_ERROR))
 
 
 def _request_headers(error: BaseException) -> Mapping[str, Any]:
@@ -154,23 +151,22 @@ class CacheGate:
     the other. If a prefix is too short for the cache, its gate stays open after the first call.
     """
 
-    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float) -> None:
         self._alive = seconds * _MARGIN
-        self._clock = clock
         self._until: dict[str, float] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def is_open(self, prefix: str) -> bool:
         """Return whether calls with this prefix may pass without waiting."""
-        return self._until.get(prefix, -1.0) > self._clock()
+        return self._until.get(prefix, -1.0) > time.monotonic()
 
     def open(self, prefix: str, *, cached: bool) -> None:
         """Open the gate after a response; `cached` is True if the call read or wrote the cache."""
-        self._until[prefix] = self._clock() + self._alive if cached else float("inf")
+        self._until[prefix] = time.monotonic() + self._alive if cached else float("inf")
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        until = self._clock() + 30.0
+        until = time.monotonic() + 30.0
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
     @asynccontextmanager
@@ -279,24 +275,6 @@ class ServiceAgent(BaseAgent):
     def _reply_fields(self, message: Any) -> JsonObject:
         """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
 
-    def read(self, message: Any, *, seconds: float | None = None, n_tries: int = 1) -> Reply:
-        """Return an answer of the service as a `Reply`, with its cost.
-
-        A malformed answer gives a reply with the status ``error`` that keeps the answer as raw
-        text. If only the token counts are malformed, the reply is usable and its cost is unknown.
-        """
-        ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-        common: JsonObject = {
-            "seconds": seconds,
-            "request_id": ident if isinstance(ident, str) else None,
-            "n_tries": n_tries,
-            "settings": self.settings,
-        }
-        try:
-            return Reply(**self._reply_fields(message), **common)
-        except Exception as error:  # the call was paid for, so an unreadable answer is recorded
-            return unreadable(error, message, **common)
-
     def _hide_keys(self, client: Any) -> None:
         """Report the keys of a client as secrets; they may come from a profile of the user."""
         names = {self._key_placeholder: "api_key", "a token": "auth_token"}
@@ -330,11 +308,22 @@ class ServiceAgent(BaseAgent):
             self._require_key(error)
             reply = failed_reply(error, seconds=time.monotonic() - begun, settings=self.settings)
             if raw is not None:
-                reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
-            return await asyncio.to_thread(redacted_reply, reply)
+                text = raw_text(raw.http_response.content)
+                fields = {"trace": text, "cost_note": UNREADABLE, "n_tries": raw.retries_taken + 1}
+                reply = reply.model_copy(update=fields)
+        else:
+            ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
+            common: JsonObject = {
+                "seconds": raw.elapsed.total_seconds(),
+                "request_id": ident if isinstance(ident, str) else None,
+                "n_tries": raw.retries_taken + 1,
+                "settings": self.settings,
+            }
+            try:
+                reply = Reply(**self._reply_fields(message), **common)
+            except Exception as error:  # the call was paid for, so an unreadable answer is recorded
+                reply = unreadable(error, message, **common)
         # a server can return parts of the request, so even a good answer can contain the API key
-        seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
-        reply = self.read(message, seconds=seconds, n_tries=n_tries)
         return await asyncio.to_thread(redacted_reply, reply)
 
     def _require_key(self, error: Exception) -> None:

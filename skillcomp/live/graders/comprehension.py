@@ -43,7 +43,7 @@ class ComprehensionGrader(BaseGrader):
     Parameters
     ----------
     agent : Agent
-        The model, preferably of another family than the agent under test (`family_warning`).
+        The model, preferably of another family than the agent under test.
     style : str, default "forced"
         With ``"forced"``, the model must give a quote and a reason for every verdict and follow
         four rules (the forcing functions); an overlap check, computed beforehand, decides the

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 
-from skillcomp.errors import GraderError, StudyError, require_known, suggest
+from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import JsonObject, read_own, strict_json
 from skillcomp.live.agents.agent import whole_hash
 from skillcomp.records import Attempt, Case, Record, Suite, Verdict
@@ -69,61 +69,43 @@ def gold_answers(suites: Iterable[Suite], gold: _Gold) -> list[GoldAnswer]:
                 place = f"case '{case.case_id}': {KEY}[{i}]"
                 defaults = {"case_id": case.case_id, "id": str(i + 1)}
                 rows.append((place, {**defaults, **row} if isinstance(row, dict) else row))
-    rows += _rows_of_gold(gold)
+    if isinstance(gold, str | Path):
+        data = read_own(Path(gold), what="file of gold answers (JSON Lines)", error=StudyError)
+        for number, line in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
+            if line.strip():
+                place = f"{Path(gold)}, line {number}"
+                try:
+                    rows.append((place, strict_json(line)))
+                except ValueError as cause:
+                    raise StudyError(f"{place}: not JSON ({cause}).") from cause
+    else:
+        rows += [(f"gold[{i}]", row) for i, row in enumerate(gold or ())]
     answers: dict[tuple[str, str], GoldAnswer] = {}
     for place, row in rows:
-        answer = row if isinstance(row, GoldAnswer) else _parse_row(row, place)
-        _require_known_checks(answer, cases, place)
+        try:
+            content = row if isinstance(row, dict | GoldAnswer) else None
+            answer = GoldAnswer.model_validate(content, strict=True)
+        except ValidationError as cause:
+            first = cause.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the line"
+            allowed = tuple(GoldAnswer.model_fields)
+            raise StudyError(
+                f"{place}: {where}: {first['msg']}; keys are {', '.join(allowed)}."
+                + suggest(where, allowed)
+            ) from cause
+        if answer.case_id not in cases:
+            raise StudyError(
+                f"{place}: there is no case '{answer.case_id}' in the store."
+                + suggest(answer.case_id, cases)
+            )
+        checks = [check.check_id for check in cases[answer.case_id].checks]
+        what = f"{place}: labels: case '{answer.case_id}' has no check"
+        for name in answer.labels:
+            require_known(what, name, checks, StudyError, label="it has")
         if (answer.case_id, answer.id) in answers:
             raise StudyError(f"{place}: the id '{answer.id}' stands twice for '{answer.case_id}'.")
         answers[answer.case_id, answer.id] = answer
     return list(answers.values())
-
-
-def _rows_of_gold(
-    gold: _Gold,
-) -> list[tuple[str, Any]]:
-    if gold is None:
-        return []
-    if not isinstance(gold, str | Path):
-        return [(f"gold[{i}]", row) for i, row in enumerate(gold)]
-    path, rows = Path(gold), []
-    data = read_own(path, what="file of gold answers (JSON Lines)", error=StudyError)
-    lines = data.removeprefix(BOM_UTF8).splitlines()
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                rows.append((place, strict_json(line)))
-            except ValueError as cause:
-                raise StudyError(f"{place}: not JSON ({cause}).") from cause
-    return rows
-
-
-def _parse_row(row: Any, place: str) -> GoldAnswer:
-    try:
-        return GoldAnswer.model_validate(row if isinstance(row, dict) else None, strict=True)
-    except ValidationError as cause:
-        first = cause.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the line"
-        allowed = tuple(GoldAnswer.model_fields)
-        raise StudyError(
-            f"{place}: {where}: {first['msg']}; keys are {', '.join(allowed)}."
-            + suggest(where, allowed)
-        ) from cause
-
-
-def _require_known_checks(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
-    case = cases.get(answer.case_id)
-    if case is None:
-        raise StudyError(
-            f"{place}: there is no case '{answer.case_id}' in the store."
-            + suggest(answer.case_id, cases)
-        )
-    checks = [check.check_id for check in case.checks]
-    for name in answer.labels:
-        what = f"{place}: labels: case '{case.case_id}' has no check"
-        require_known(what, name, checks, StudyError, label="it has")
 
 
 @dataclass(frozen=True)
@@ -190,32 +172,3 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
                 differing.append(f"{answer.case_id} ({answer.id}) {name}: gold says {word}")
     interval = wilson(n_agree, n)
     return Agreement(n, n_agree, n_missing, interval.low, interval.high, tuple(differing[:5]))
-
-
-def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if the share of agreement is below `least`, or half or more labels lack a verdict.
-
-    If `least` is None, nothing is checked.
-    """
-    if least is None:
-        return
-    if agreement.n_missing >= max(agreement.n, 1):
-        raise GraderError(f"grader '{grader}': {agreement}. No answer of the study was graded.")
-    if agreement.share < least:
-        raise GraderError(
-            f"grader '{grader}': {agreement}; at least {least:g} is asked for. No answer of the "
-            f"study was graded. It differs at: {'; '.join(agreement.differing)}."
-        )
-
-
-def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """If `least` is given, raise unless it is in (0, 1] and there are gold answers."""
-    if least is None:
-        return
-    if not 0 < least <= 1:
-        raise StudyError(f"min_gold_agreement is {least!r}; allowed: above 0, at most 1.")
-    if not answers:
-        raise StudyError(
-            f"min_gold_agreement is {least:g}, but there are no gold answers: add '{KEY}' to cases "
-            "of a suite, or give gold= a file."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
@@ -363,16 +363,3 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
         placed.append(Blind(name, digest[name][-ITEM_LENGTH:], order))
         order += attempts[name]
     return placed
-
-
-def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
-    """Return a warning if grader and agent share a family, or if a family is unknown; else None."""
-    families = set(agents)
-    if grader.family is not None and grader.family in families:
-        return (
-            f"Grader '{grader.name}' and an agent under test are of one family "
-            f"('{grader.family}'): self-preference cannot be separated from merit."
-        )
-    if grader.family is None or None in families:
-        return f"Grader '{grader.name}': the family of grader or agent is unknown."
-    return None

@@ -292,8 +292,12 @@ def grader_prompt(
     }
     text = _template_environment().get_template(_CASE).render(data)
     if template is not None:
-        blocks = _blocks_by_placeholder(text)
-        blocks["skill_body"] = f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
+        blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
+        for name, tag in _BLOCKS.items():
+            if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
+                blocks[name] = block[0]
+        # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
+        blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
     rules = _template_environment().get_template(f"grader-{style}.j2")
@@ -324,13 +328,3 @@ class BlindPrompt(Generic[_R]):
 
 COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
 RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
-
-
-def _blocks_by_placeholder(text: str) -> dict[str, str]:
-    """Map the name of each placeholder to its tagged block in the rendered prompt of a case."""
-    blocks = {}
-    for name, tag in _BLOCKS.items():
-        if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
-            blocks[name] = block[0]
-    # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
-    return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

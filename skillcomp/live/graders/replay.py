@@ -53,7 +53,7 @@ class ReplayGrader(BaseGrader):
         round: int = 1,
         name: str | None = None,
     ) -> None:
-        verdicts = as_store(store).table("verdicts").to_pylist()
+        verdicts = as_store(store).rows("verdicts")
         rows = [row for row in verdicts if row["round"] == round]
         if not rows:
             raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
@@ -75,7 +75,7 @@ class ReplayGrader(BaseGrader):
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
         # the attempt_id by place, by place and answer, and by place, answer and agent
         self._recorded: dict[tuple[Any, ...], str] = {}
-        for row in store.table("attempts").to_pylist():
+        for row in store.rows("attempts"):
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
                 at = tuple(map(row.get, _PLACE))
                 text = (*at, row["answer"])

@@ -313,7 +313,7 @@ def read_reply(
     if not case.checks:
         return Grading(())
     parsed, _ = read_json(text, ReportReply)
-    number = case.case_id.partition("/")[2]
+    number = case.own_id
     item = number if parsed and str(parsed.case_id) == number else case.case_id
     shared = shared_with_skill(answer, skill, case, n=ngram, tokenizer=tokenizer)
     judged, problems = judge(

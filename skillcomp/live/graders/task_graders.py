@@ -139,12 +139,6 @@ class Contains(_TaskGrader):
         return Judgement(not missing, 1 - len(missing) / len(expected), reason)
 
 
-def _usable_cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 class Pytest(_TaskGrader):
     """The judge ``pytest``: an answer passes if every test in the task's test file passes on it.
 
@@ -257,7 +251,9 @@ class Pytest(_TaskGrader):
         # run each test on a different processor, so that tests do not slow each other down
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
-            cores = list(_usable_cores())
+            cores = list(range(os.cpu_count() or 1))
+            if hasattr(os, "sched_getaffinity"):
+                cores = list(os.sched_getaffinity(0))
             # simultaneous runs of skillcomp should not all start with the same core
             random.shuffle(cores)
             for number in cores:
@@ -313,9 +309,13 @@ class LlmRubric(_TaskGrader):
         prompt = partial(
             RUBRIC.about, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
-        reply, replies, problems = await ask_until_read(
-            self.agent, prompt, RUBRIC.reply, partial(_read_score, item=item)
-        )
+
+        def fault(reply: RubricReply) -> str:
+            # NaN is not in the range either
+            return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
+
+        read = partial(read_item, schema=RUBRIC.reply, item=item, fault=fault)
+        reply, replies, problems = await ask_until_read(self.agent, prompt, RUBRIC.reply, read)
         about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
@@ -323,16 +323,6 @@ class LlmRubric(_TaskGrader):
             return Judgement(passed, reply.score, reply.rationale, **about)
         about["status"] = "malformed" if problems else failure(replies[-1])
         return Judgement(reason=" ".join(problems) or replies[-1].error or "", **about)
-
-
-def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Return the parsed reply with a score (None if unusable), and its problems."""
-
-    def fault(reply: RubricReply) -> str:
-        # NaN is not in the range either
-        return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
-
-    return read_item(text, RUBRIC.reply, item, fault)
 
 
 class SuiteGrader(_TaskGrader):
