@@ -73,8 +73,8 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
         target.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as cause:
         raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
-    written: list[Path] = []
-    problems: list[str] = []
+    written = []
+    problems = []
     for name, frame in mapping.items():
         try:
             checked = check(frame, name) if name in CONTRACTS else frame

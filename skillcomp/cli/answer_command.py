@@ -125,7 +125,7 @@ def _meanings(
     settings: list[str], option: str = "--condition", form: str = "WORD=NAME, as a=baseline"
 ) -> dict[str, str]:
     """Return a dict from words to names, parsed from settings of the form WORD=NAME."""
-    meanings: dict[str, str] = {}
+    meanings = {}
     for setting in settings:
         word, _, name = setting.rpartition("=")
         if not word or not name:

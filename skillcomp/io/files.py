@@ -22,6 +22,7 @@ from yaml.constructor import SafeConstructor
 from skillcomp.errors import SkillcompError, StoreError, literal
 from skillcomp.io.redaction import redact_bytes, redact_json
 
+ErrorClass = type[SkillcompError]  # The error that a function raises on behalf of its caller.
 JsonObject = dict[str, Any]  # An object of parsed JSON, or a row of a table, by key.
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # Maximum size of a YAML file in bytes; a study or suite needs far less.
@@ -75,7 +76,7 @@ def whole_content(content: Any) -> Any:
     return [whole_content(entry) for entry in content] if isinstance(content, list) else content
 
 
-def as_path(value: Any, what: str, error: type[SkillcompError]) -> Path:
+def as_path(value: Any, what: str, error: ErrorClass) -> Path:
     """Convert an argument to a path; raise if it is no path, or a folder without permission."""
     try:
         path = Path(value)
@@ -122,7 +123,7 @@ def _part_problem(part: str) -> str | None:
     return None
 
 
-def require_ids(ids: Iterable[str], place: str, error: type[SkillcompError]) -> None:
+def require_ids(ids: Iterable[str], place: str, error: ErrorClass) -> None:
     """Raise one error that lists the texts that cannot be ids; see `id_problem`."""
     problems = {text: problem for text in ids if (problem := id_problem(text))}
     if problems:
@@ -133,7 +134,7 @@ def require_ids(ids: Iterable[str], place: str, error: type[SkillcompError]) -> 
         )
 
 
-def checked_slug(slug: str, error: type[SkillcompError]) -> str:
+def checked_slug(slug: str, error: ErrorClass) -> str:
     """Return ``slug`` unchanged; raise if it cannot be the name of a file or folder of a study."""
     if not _SLUG.fullmatch(slug) or ".." in slug or id_problem(slug):
         raise error(
@@ -144,7 +145,7 @@ def checked_slug(slug: str, error: type[SkillcompError]) -> str:
     return slug
 
 
-def folder_below(root: Path, *names: str, error: type[SkillcompError]) -> Path:
+def folder_below(root: Path, *names: str, error: ErrorClass) -> Path:
     """Return the folder ``root/names``; raise if a name is no slug or a link is on the way."""
     folder = root
     for name in names:
@@ -154,7 +155,7 @@ def folder_below(root: Path, *names: str, error: type[SkillcompError]) -> Path:
     return folder
 
 
-def open_file(path: Path, *, what: str, error: type[SkillcompError]) -> BufferedReader:
+def open_file(path: Path, *, what: str, error: ErrorClass) -> BufferedReader:
     """Open a regular file from outside for reading.
 
     A pipe, device, socket or folder is refused without waiting for it.
@@ -187,9 +188,7 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
-def read_bytes(
-    path: Path, *, root: Path, max_bytes: int, what: str, error: type[SkillcompError]
-) -> bytes:
+def read_bytes(path: Path, *, root: Path, max_bytes: int, what: str, error: ErrorClass) -> bytes:
     """Read a regular file that is inside ``root`` and has at most ``max_bytes`` bytes.
 
     A link that leads out of ``root`` is refused, so that a downloaded folder cannot include other
@@ -214,9 +213,7 @@ def read_bytes(
     return data
 
 
-def read_own(
-    path: Path, *, what: str, error: type[SkillcompError], max_bytes: int = MAX_TREE
-) -> bytes:
+def read_own(path: Path, *, what: str, error: ErrorClass, max_bytes: int = MAX_TREE) -> bytes:
     """Read a file that the user names; a link may lead anywhere, but only to a regular file."""
     with suppress(OSError, RuntimeError, ValueError):
         path = path.resolve()
@@ -372,7 +369,7 @@ def leaves(name: str) -> bool:
     return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
 
-def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
+def decode(data: bytes, path: Path, error: ErrorClass) -> str:
     """Decode UTF-8 and drop a byte-order mark; errors name the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
@@ -402,7 +399,7 @@ def _failure_reason(cause: Exception) -> str:
 
 
 def read_yaml(
-    path: Path, *, what: str, error: type[SkillcompError], data: bytes | None = None
+    path: Path, *, what: str, error: ErrorClass, data: bytes | None = None
 ) -> tuple[dict[Any, Any], yaml.Node | None]:
     """Read a YAML mapping; return its content and its root node, in which `line_of` finds lines."""
     if data is None:
@@ -433,7 +430,7 @@ def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
     The line has the form ``", line N"``. Return None if every value fits.
     """
     waiting = [root] if root is not None else []
-    seen: set[int] = set()
+    seen = set()
     while waiting:
         node = waiting.pop()
         if id(node) in seen:
@@ -461,7 +458,7 @@ def is_long_number(node: yaml.Node) -> bool:
     return is_number and len(node.value) > MAX_NUMBER
 
 
-def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
+def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
     # maps the id of each node to its number of characters with all aliases expanded
     sizes: dict[int, float] = {}

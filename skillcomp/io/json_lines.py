@@ -175,7 +175,10 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
             raise
         return _parse_arrow(buffer, name, unknown, _LONG_BLOCK)
     table.validate(full=True)  # Arrow's reader does not check that text is valid UTF-8
-    if table.num_rows != _n_lines(buffer):
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
+    n_full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
+    if table.num_rows != n_full + int(data[-1] != _NEWLINE):
         raise pa.ArrowInvalid("rows and lines differ in number")
     return table
 
@@ -192,13 +195,6 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
         if not before or before[-1:] in (b"}", b"\xbf"):
             return True
     return False
-
-
-def _n_lines(buffer: pa.Buffer) -> int:
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-    full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
-    return full + int(data[-1] != _NEWLINE)
 
 
 def _meets_contract(table: pa.Table, name: str) -> bool:

@@ -32,7 +32,14 @@ def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
                 f"{path}: {rows:,} rows; a table may have at most {MAX_ROWS:,}. Count by "
                 "case first (docs/howto/million-rows.md)."
             )
-        needed = _footer_size(source.metadata)
+        # the footer implies the size in memory, without the letters of texts
+        needed = 0
+        for number in range(source.metadata.num_row_groups):
+            group = source.metadata.row_group(number)
+            for column in map(group.column, range(columns)):
+                size = max(column.num_values, group.num_rows)
+                needed += size * _WIDTHS.get(column.physical_type, _TEXT)
+                needed += column.total_uncompressed_size
         if needed <= MAX_TABLE:
             needed += _size_of_texts(stream, source)
         if needed > MAX_TABLE:
@@ -43,17 +50,6 @@ def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
             )
         stream.seek(0)
         return pd.read_parquet(stream)
-
-
-def _footer_size(metadata: pq.FileMetaData) -> int:
-    """Return the size in memory that the footer implies, without the letters of texts."""
-    size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for column in (group.column(index) for index in range(metadata.num_columns)):
-            width = _WIDTHS.get(column.physical_type, _TEXT)
-            size += max(column.num_values, group.num_rows) * width + column.total_uncompressed_size
-    return size
 
 
 def _is_text(kind: pa.DataType) -> bool:

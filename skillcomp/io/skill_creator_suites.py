@@ -195,7 +195,7 @@ class _Reader(SuiteReader):
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], list[JsonObject]]:
         """Return the checks that a grader can judge, and the expectations that have no check."""
-        unmapped: list[JsonObject] = []
+        unmapped = []
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
@@ -209,7 +209,7 @@ class _Reader(SuiteReader):
             expected = "expected_output is prose for people" if row.get("expected_output") else ""
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
-        checks: list[Check] = []
+        checks = []
         for number, item in enumerate(listed or (), start=1):
             check = self.check(item, number)
             if check is not None:
@@ -236,7 +236,7 @@ class _Reader(SuiteReader):
 
     def files(self, listed: Any, place: str) -> list[str]:
         """Return the names of a case's files; a folder is replaced by its files."""
-        names: list[str] = []
+        names = []
         if not isinstance(listed, list | None):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
             listed = []

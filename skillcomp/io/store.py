@@ -203,10 +203,11 @@ class RunStore:
             self._tables[name] = (state, table)
         return self._tables[name][1]
 
-    def rows(self, name: str, *columns: str) -> list[JsonObject]:
+    def rows(self, name: str, *columns: str) -> list[Any]:
         """Return the rows of :meth:`table` as mappings, with the given columns or with all."""
         table = self.table(name)
-        return (table.select(columns) if columns else table).to_pylist()
+        rows: list[Any] = (table.select(columns) if columns else table).to_pylist()
+        return rows
 
     def records(self, name: str) -> Iterator[Any]:
         """Yield the rows of a table one by one: validated records, or dicts for a user's own table.

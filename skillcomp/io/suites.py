@@ -306,7 +306,7 @@ class _Reader(SuiteReader):
                 self.own.add(name)
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
         self.references(cases)
-        of_cases: list[Any] = []
+        of_cases = []
         for of_case in (as_object(row).get("skill_name") for row in rows):
             if of_case and of_case not in of_cases:
                 of_cases.append(of_case)

@@ -478,8 +478,8 @@ def store_problems(store: RunStore) -> list[str]:
     answer, and winners that are neither of the two compared attempts. A table that breaks its
     contract is not compared with the others.
     """
-    problems: list[str] = []
-    tables: dict[str, pd.DataFrame] = {}
+    problems = []
+    tables = {}
     every: JsonObject = {"perturbation": "all"}
     rows_of: dict[str, JsonObject] = {"attempts": every, "invocations": every}
     rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}

@@ -160,7 +160,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
     The keys of the result are the slugs of these skills.
     """
     first: dict[tuple[str, ...], str] = {}
-    findings: dict[str, Finding] = {}
+    findings = {}
     for skill in skills:
         for name, text in skill.concept.items():
             words = split_text(text)

@@ -54,7 +54,7 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
     """
     judges = (check.judge for case in suite.cases for check in case.checks)
     tests = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
-    files: dict[str, bytes] = {}
+    files = {}
     try:
         names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
     except (SuiteError, OSError):
@@ -155,7 +155,7 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     modules[alias.asname or alias.name] = whole
                 elif alias.name in _FUNCTIONS.get(node.module or "", ()):
                     functions[alias.asname or alias.name] = whole
-    places: list[tuple[int, str]] = []
+    places = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             name = _dotted_name(node)
@@ -176,7 +176,7 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _dotted_name(node: ast.expr) -> str:
-    parts: list[str] = []
+    parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value

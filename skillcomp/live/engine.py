@@ -205,7 +205,13 @@ class Engine(ABC, Generic[J]):
         except Exception as error:
             if not self.lost:
                 raise
-            raise StoreError(f"{str(error) or error_text(error)}\n{self._lost_text()}") from error
+            costs = [usd for _, usd in self.lost if usd is not None]
+            cost = f" ({sum(costs):.4f} USD)" if costs else ""
+            jobs = shortened((job for job, _ in self.lost), _SHOWN)
+            raise StoreError(
+                f"{str(error) or error_text(error)}\n{plural(len(self.lost), 'paid answer')} "
+                f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
+            ) from error
 
     async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
         await self.ledger.close()
@@ -243,15 +249,6 @@ class Engine(ABC, Generic[J]):
                 raise
 
         return book_or_note
-
-    def _lost_text(self) -> str:
-        costs = [usd for _, usd in self.lost if usd is not None]
-        cost = f" ({sum(costs):.4f} USD)" if costs else ""
-        jobs = shortened((job for job, _ in self.lost), _SHOWN)
-        return (
-            f"{plural(len(self.lost), 'paid answer')} lost{cost}: {jobs}. Solve the problem "
-            "above; the same call asks again."
-        )
 
     async def do_all(self, jobs: Sequence[J]) -> int:
         """Do jobs and return how many are still open."""

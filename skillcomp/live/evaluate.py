@@ -315,7 +315,17 @@ class Evaluation:
             if stored is None:
                 self._ask_and_grade(["previous"])
                 under["previous"] = self._results_by_task("previous")
-                self._keep_baseline(under["previous"])
+                rows = list(under["previous"].values())
+                # only a baseline with a result for every task is kept
+                if self.cache is not None and not any(row["passed"] is None for row in rows):
+                    body = {
+                        "key": self.key,
+                        "created_at": now().isoformat(),
+                        "mock": self.mock,
+                        "results": rows,
+                    }
+                    entry = {"sha256": _hash_of(body), "body": body}
+                    write_json(self.cache / self._baseline_name, entry)
             else:
                 under["previous"] = {row["task_id"]: row for row in stored["results"]}
             if self.cache is not None:
@@ -380,7 +390,7 @@ class Evaluation:
         tries: Mapping[int, JsonObject],
         verdicts: Mapping[str, JsonObject],
     ) -> JsonObject:
-        attempts: list[bool | None] = []
+        attempts = []
         scores, rationales, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
             row: JsonObject = tries.get(repeat, {"attempt_id": None, "status": None})
@@ -492,15 +502,6 @@ class Evaluation:
         if note not in self.notes:
             self.notes.append(note)
         return None
-
-    def _keep_baseline(self, results: Results) -> None:
-        """Write a baseline to the cache if a cache is set and every task has a result."""
-        rows, made_at = list(results.values()), now().isoformat()
-        if self.cache is None or any(row["passed"] is None for row in rows):
-            return
-        body = {"key": self.key, "created_at": made_at, "mock": self.mock, "results": rows}
-        entry = {"sha256": _hash_of(body), "body": body}
-        write_json(self.cache / self._baseline_name, entry)
 
 
 def write_artefact(artefact: JsonObject, path: Path) -> None:

@@ -144,7 +144,7 @@ def grade(
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         cases, skills = cases_by_id(store.suites.values()), store.skills
-        items: dict[str, Item] = {}
+        items = {}
         for attempt in store.records("attempts"):
             answered = attempt.status == "ok" and attempt.answer is not None
             # some graders count attempts that exceeded their time limit as a fail

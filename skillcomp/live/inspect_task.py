@@ -35,7 +35,6 @@ with extra_imports("inspect", "inspect_task"):
     from inspect_ai.scorer import Score, Scorer, Target, accuracy, scorer, stderr
     from inspect_ai.solver import Generate, Solver, TaskState, solver, use_tools
     from inspect_ai.tool import Skill as InspectSkill
-    from inspect_ai.tool import Tool
     from inspect_ai.tool import skill as skill_tool
 
     from skillcomp.live.graders.traces import TraceGrader
@@ -126,10 +125,11 @@ def inspect_task(
     about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
     setup = load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader))
-    tools: list[Tool] = []
+    tools = []
     if _is_about_triggers(cases):
         is_one = isinstance(neighbours, str | PathLike | Skill)
-        others = map(_skill_of, [neighbours] if is_one else neighbours)
+        several: Any = [neighbours] if is_one else neighbours
+        others = map(_skill_of, several)
         skills = {other.slug: other for other in others if other.slug != own.slug}
         if loaded is not None:
             # the older text has the slug of the skill under test

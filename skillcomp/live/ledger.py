@@ -290,14 +290,14 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     float
         Dollars, including batches that were given up. Batches of unknown cost count as 0.
     """
-    under_way: dict[str, JsonObject] = {}
+    under_way = {}
     usd = 0.0
     for row in store.records("batches"):
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
             under_way[row["nonce"]] = row
         elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
             usd += row.get("usd") or 0.0
-    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    sizes = defaultdict(list)
     for row in under_way.values():
         usd += row.get("usd") or 0.0
         name = row["purpose"].partition(":")[2]

@@ -157,7 +157,7 @@ def make_plan(
                 f"{name}= is given, but '{name}' is not among the conditions "
                 f"({', '.join(conditions)})."
             )
-    texts: dict[tuple[str, str], ConditionText] = {}
+    texts = {}
     for slug, condition in product(skills, conditions):
         before = recorded.get((slug, condition))
         argument = arguments.get(condition)
@@ -447,29 +447,43 @@ def _condition_text(
     if condition == "skill":
         return _described_text(slug, condition, own, choice="own", name=slug)
     text = argument.get(slug) if isinstance(argument, Mapping) else argument
-    if text is None:
-        if before is not None:
-            return before
-        if condition == "placebo" and argument is None:
-            return _nearest_skill(store, own)
+    if text is None and before is not None:
+        return before
+    if text is None and (condition != "placebo" or argument is not None):
         raise StudyError(
             f"condition '{condition}' of skill '{slug}': no text; give {condition}= a SKILL.md"
             f"{'' if argument is None else f' for {slug!r} too'}."
         )
-    loaded = _skill_from(store, text, condition)
-    if condition == "placebo":
+    length = n_tokens(own.text)
+    if text is None:
+        others = [skill for name, skill in store.skills.items() if name != slug]
+        if not others:
+            raise StudyError(
+                f"condition 'placebo' of skill '{slug}': the store holds no other skill to load "
+                "in its place; give placebo= a text of about the same length."
+            )
+        # the placebo is the skill in the store with the most similar length
+        near = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
+        chosen = _described_text(slug, condition, near, choice="nearest", name=near.slug)
+    else:
+        loaded = _skill_from(store, text, condition)
+        if condition == "previous":
+            is_mapping = isinstance(argument, Mapping)
+            if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
+                raise StudyError(
+                    f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a "
+                    "mapping from slug to file."
+                )
+            name = f"{slug}@{whole_hash(loaded.text)[:8]}"
+            return _described_text(slug, condition, loaded, "given", name, loaded.text)
         inside = store.skills.get(loaded.slug)
         stored = None if inside and inside.text == loaded.text else loaded.text
         chosen = _described_text(slug, condition, loaded, "given", loaded.slug, stored)
-        return _with_length_note(chosen, own)
-    is_mapping = isinstance(argument, Mapping)
-    if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
-        raise StudyError(
-            f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a mapping "
-            "from slug to file."
-        )
-    name = f"{slug}@{whole_hash(loaded.text)[:8]}"
-    return _described_text(slug, condition, loaded, choice="given", name=name, text=loaded.text)
+    other = chosen.n_tokens or 0
+    if max(length, other) <= _ALIKE * min(length, other):
+        return chosen
+    note = f"the placebo has about {other} tokens, the skill about {length}"
+    return chosen.model_copy(update={"note": note})
 
 
 def _described_text(
@@ -484,28 +498,6 @@ def _described_text(
         choice=choice,
         text=text,
     )
-
-
-def _nearest_skill(store: RunStore, own: Skill) -> ConditionText:
-    """Return a placebo for `own`: the skill in the store with the most similar length."""
-    others = [skill for slug, skill in store.skills.items() if slug != own.slug]
-    if not others:
-        raise StudyError(
-            f"condition 'placebo' of skill '{own.slug}': the store holds no other skill to load "
-            "in its place; give placebo= a text of about the same length."
-        )
-    length = n_tokens(own.text)
-    chosen = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
-    placebo = _described_text(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
-    return _with_length_note(placebo, own)
-
-
-def _with_length_note(text: ConditionText, own: Skill) -> ConditionText:
-    length, other = n_tokens(own.text), text.n_tokens or 0
-    if max(length, other) <= _ALIKE * min(length, other):
-        return text
-    note = f"the placebo has about {other} tokens, the skill about {length}"
-    return text.model_copy(update={"note": note})
 
 
 def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:

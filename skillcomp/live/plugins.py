@@ -12,6 +12,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
@@ -106,7 +107,25 @@ def _checked_call(
     group: Group, maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> Any:
     """Call a class or function with the keys of a study file, and check the object it returns."""
-    _require_arguments(maker, arguments, place, keys)
+    # code in C may have no signature; the call itself then checks the arguments
+    by_name: dict[str, inspect.Parameter] = {}
+    takes_any = True
+    with suppress(TypeError, ValueError):
+        parameters = inspect.signature(maker).parameters.values()
+        by_name = {
+            p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        }
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for key in arguments:
+        if key not in by_name and not takes_any:
+            allowed = [*keys, *by_name]
+            raise StudyError(
+                f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
+                f"{suggest(key, allowed)}"
+            )
+    for name, parameter in by_name.items():
+        if parameter.default is parameter.empty and name not in arguments:
+            raise StudyError(f"{place}.{name}: missing.")
     name = getattr(maker, "__qualname__", repr(maker))
     try:
         made = maker(**arguments)
@@ -121,25 +140,3 @@ def _checked_call(
             f"object with {', '.join(_MEMBERS[group])}, such as a {_BASES[group]}."
         )
     return made
-
-
-def _require_arguments(
-    maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
-) -> None:
-    """Raise StudyError if `maker` has no parameter for a key, or requires a key that is missing."""
-    try:
-        parameters = inspect.signature(maker).parameters.values()
-    except (TypeError, ValueError):
-        return  # code in C may have no signature; the call itself then checks the arguments
-    by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for key in arguments:
-        if key not in by_name and not takes_any:
-            allowed = [*keys, *by_name]
-            raise StudyError(
-                f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
-                f"{suggest(key, allowed)}"
-            )
-    for name, parameter in by_name.items():
-        if parameter.default is parameter.empty and name not in arguments:
-            raise StudyError(f"{place}.{name}: missing.")

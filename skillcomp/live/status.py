@@ -124,7 +124,7 @@ def _run_rows(store: RunStore) -> Iterable[JsonObject]:
         key = Key.of(row)
         planned[key.agent, key.condition] += 1
         done.setdefault(key, Tried())
-    cells: defaultdict[tuple[str, str], list[Tried]] = defaultdict(list)
+    cells = defaultdict(list)
     for key, tried in done.items():
         cells[key.agent, key.condition].append(tried)
     seen: defaultdict[tuple[str, str], _RowTotals] = defaultdict(_RowTotals)
@@ -207,7 +207,7 @@ def _comparison_rows(store: RunStore) -> Iterable[JsonObject]:
         return
     table = store.rows("attempts", "attempt_id", "condition")
     condition = {row["attempt_id"]: row["condition"] for row in table}
-    ok: defaultdict[Any, set[_PairOrder]] = defaultdict(set)
+    ok = defaultdict(set)
     tried: defaultdict[Any, dict[_PairOrder, str]] = defaultdict(dict)
     seen: defaultdict[Any, _RowTotals] = defaultdict(_RowTotals)
     for row in store.rows("pairwise"):

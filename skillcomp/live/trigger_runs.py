@@ -275,7 +275,7 @@ def folder_of_prompts(root: Path) -> Path:
 
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
     """Return the path of the prompts (a table or a JSON set) in each subfolder, by name."""
-    files: dict[str, Path] = {}
+    files = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
         table = folder / FILE

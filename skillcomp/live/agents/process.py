@@ -325,7 +325,7 @@ def _share_of_memory(pid: int) -> int:
 
 def _nameless_files(pid: int) -> dict[int, int]:
     """Map the inode of each memory-only file that a process has open to its size in bytes."""
-    sizes: dict[int, int] = {}
+    sizes = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import JsonObject, read_own, strict_json
 from skillcomp.live.agents.agent import whole_hash
-from skillcomp.records import Attempt, Case, Record, Suite, Verdict
+from skillcomp.records import Attempt, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
@@ -57,8 +57,8 @@ _Gold = str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
 
 def gold_answers(suites: Iterable[Suite], gold: _Gold) -> list[GoldAnswer]:
     """Return the gold answers in the suites, followed by those in `gold`."""
-    cases: dict[str, Case] = {}
-    rows: list[tuple[str, Any]] = []
+    cases = {}
+    rows = []
     for suite in suites:
         for case in suite.cases:
             cases[case.case_id] = case
@@ -80,7 +80,7 @@ def gold_answers(suites: Iterable[Suite], gold: _Gold) -> list[GoldAnswer]:
                     raise StudyError(f"{place}: not JSON ({cause}).") from cause
     else:
         rows += [(f"gold[{i}]", row) for i, row in enumerate(gold or ())]
-    answers: dict[tuple[str, str], GoldAnswer] = {}
+    answers = {}
     for place, row in rows:
         try:
             content = row if isinstance(row, dict | GoldAnswer) else None
@@ -160,7 +160,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
         (row.attempt_id, row.check_id): row.passed for row in verdicts if row.status == "ok"
     }
     n = n_agree = n_missing = 0
-    differing: list[str] = []
+    differing = []
     for answer in answers:
         for name, label in answer.labels.items():
             passed = judgements.get((answer.attempt_id, name))

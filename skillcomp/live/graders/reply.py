@@ -97,7 +97,7 @@ def judge(
         return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
     rows = {row.id: row for row in parsed.behavior_verdicts}
     dimension_passed = parsed.dimension_verdict == "PASS"
-    judged: dict[str, Judged] = {}
+    judged = {}
     for check in checks:
         row = rows[check.check_id]
         verdict = Judged(

@@ -34,7 +34,7 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import RUBRIC, RubricReply
 from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
-from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
+from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
 _RULES = "1"  # Version of the rules in this file. The version of LlmRubric does not depend on it.
@@ -78,7 +78,7 @@ class _TaskGrader(BaseGrader):
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
-        verdicts: list[Verdict] = []
+        verdicts = []
         replies: list[Reply] = []
         problems: list[str] = []
         seconds = 0.0

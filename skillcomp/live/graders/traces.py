@@ -463,7 +463,7 @@ class TraceJudge(BaseGrader):
             usable=("ok",),
             cell=cell,
         )
-        judged: dict[str, Judged] = {}
+        judged = {}
         if reply is not None:
             judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in reply.checks}
             summary, score = f"score {reply.score:g}", float(reply.score)
