@@ -176,8 +176,11 @@ def suite_findings(
     by_id = {case.case_id: case for case in suite.cases}
     skills = (suite.skill, *suite.adjacent_concepts)
     case_lint = CaseLint(by_id, skill, Sources(folder, skill), skills)
-    messages = [*_coverage_messages(suite), *_far_messages(suite), *_dimension_messages(suite)]
-    messages += [*_behaviour_messages(suite, case_lint), *_unchecked_messages(suite, case_lint)]
+    messages = [
+        *_coverage_messages(suite),
+        *_behaviour_messages(suite, case_lint),
+        *_unchecked_messages(suite, case_lint),
+    ]
     findings = [finding(rule, place, message) for rule, message in messages]
     for case in suite.cases:
         findings += case_lint.findings(case)
@@ -227,10 +230,15 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
     elif missing:
         titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
         yield "dimensions_missing", f"no case for {titles}; {expected}"
-
-
-def _dimension_messages(suite: Suite) -> RuleMessages:
-    """Yield a finding if C2 has too few cases, and one if prompts of C1 share a role or lack it."""
+    near = {case.comprehension_dimension for case in suite.cases}
+    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
+    for rule, dimensions in (
+        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
+        ("far_missing_near_in_report", NEAR_IN_REPORT),
+    ):
+        lacking = [name for name in dimensions if name in near]
+        if lacking:
+            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
     prompts: dict[str | None, list[str]] = {}
     for case in suite.cases:
         prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
@@ -244,18 +252,6 @@ def _dimension_messages(suite: Suite) -> RuleMessages:
             f"the {len(roles)} prompts of C1 explain to {distinct}; expected a role for each, "
         )
         yield "c1_roles", f"{message}such as 'to a product manager'."
-
-
-def _far_messages(suite: Suite) -> RuleMessages:
-    near = {case.comprehension_dimension for case in suite.cases}
-    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
-    for rule, dimensions in (
-        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
-        ("far_missing_near_in_report", NEAR_IN_REPORT),
-    ):
-        lacking = [name for name in dimensions if name in near]
-        if lacking:
-            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
 
 
 def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:

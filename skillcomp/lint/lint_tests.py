@@ -96,10 +96,17 @@ def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, s
     names, seen = [test, *sorted(conftests)], set[str]()
     while names:
         name = names.pop(0)
-        tree = None if name in seen or name not in files else _parsed(files[name])
-        seen.add(name)
-        if tree is None:
+        if name in seen or name not in files:
             continue
+        seen.add(name)
+        try:
+            # parsing can warn, for example about an invalid escape sequence
+            with warnings.catch_warnings(action="ignore"):
+                tree = ast.parse(files[name])
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        written = {posixpath.basename(text) for text in texts if isinstance(text, str)}
         for line, call in _calls_in_process(tree):
             yield name, line, f"{call}(...)"
         for line, module in _imports(tree):
@@ -107,17 +114,9 @@ def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, s
             inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
             helpers = [file for file in inside if file in files]
             names += helpers
-            if not helpers and _writes_module(tree, module):
-                yield name, line, f"import {module.partition('.')[0]}"
-
-
-def _parsed(data: bytes) -> ast.Module | None:
-    try:
-        # parsing can warn, for example about an invalid escape sequence
-        with warnings.catch_warnings(action="ignore"):
-            return ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+            package = module.partition(".")[0]
+            if not helpers and f"{package}.py" in written:  # the test writes the module
+                yield name, line, f"import {package}"
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -129,13 +128,6 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module
             for alias in node.names:  # a name can be a module of a package
                 yield node.lineno, f"{node.module or ''}.{alias.name}".lstrip(".")
-
-
-def _writes_module(tree: ast.Module, module: str) -> bool:
-    """Return whether a test names the file of a module, as if it wrote the answer there."""
-    file = f"{module.partition('.')[0]}.py"
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return any(isinstance(text, str) and posixpath.basename(text) == file for text in texts)
 
 
 def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:

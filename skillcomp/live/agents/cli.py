@@ -295,9 +295,20 @@ class CliAgent(BaseAgent):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
             shape = schema.model_json_schema() if schema is not None else bounds.schema
-            command, note = self._command_with_shape(shape, folder)
+            is_codex_exec = self._program == "codex" and "exec" in self._command
+            more = self._codex_settings(folder) if is_codex_exec else []
+            if shape is not None and self._program == "claude":
+                more += ["--json-schema", json.dumps(shape)]
+            elif shape is not None and self._program == "codex":
+                schema_file = folder / "io" / "schema.json"
+                schema_file.write_text(json.dumps(shape), encoding="utf-8")
+                more += ["--output-schema", str(schema_file)]
+            elif shape is not None:  # the program has no option for a schema
+                texts.append(_SHAPE.format(schema=json.dumps(shape)))
+            last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
+            command = [*self._command[: len(self._command) - len(last)], *more, *last]
             command = self._command_in_sandbox(command, bounds.sandbox)
-            stdin = "\n\n".join(text for text in (*texts, note) if text)
+            stdin = "\n\n".join(text for text in texts if text)
             try:
                 (folder / "io" / "in").write_text(stdin, encoding="utf-8")
             except UnicodeEncodeError as error:
@@ -359,30 +370,6 @@ class CliAgent(BaseAgent):
         if own is not None and own.name == "SKILL.md" and own.is_file():
             copy_skill(own.parent, folder)
         (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
-
-    def _command_with_shape(
-        self, schema: JsonObject | None, folder: Path
-    ) -> tuple[list[str], str | None]:
-        """Return the command and a note for the prompt.
-
-        The command passes `schema` to the program as an option. If the program has no such option,
-        the note contains the schema; otherwise the note is None.
-        """
-        is_codex_exec = self._program == "codex" and "exec" in self._command
-        more = self._codex_settings(folder) if is_codex_exec else []
-        note = None
-        if schema is not None:
-            text = json.dumps(schema)
-            if self._program == "claude":
-                more += ["--json-schema", text]
-            elif self._program == "codex":
-                file = folder / "io" / "schema.json"
-                file.write_text(text, encoding="utf-8")
-                more += ["--output-schema", str(file)]
-            else:
-                note = _SHAPE.format(schema=text)
-        last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
-        return [*self._command[: len(self._command) - len(last)], *more, *last], note
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""

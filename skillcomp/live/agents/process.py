@@ -228,7 +228,7 @@ async def run_program(
         )
         seconds = time.monotonic() - begun
         output, complaint = map(_decoded_text, streams)
-        return Ran(output, complaint, code, seconds, _wrote_too_much(streams), excess)
+        return Ran(output, complaint, code, seconds, any(map(_is_long, streams)), excess)
 
 
 async def _exit_code(
@@ -270,7 +270,7 @@ async def _exit_code(
                 with contextlib.suppress(TimeoutError):
                     return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
                 excess = _excess_of_all(process.pid, limits)
-                if excess or _wrote_too_much(streams):
+                if excess or any(map(_is_long, streams)):
                     await _end_group(process)
                 if excess:
                     return process.returncode, excess
@@ -339,10 +339,6 @@ def _decoded_text(stream: IO[bytes]) -> str:
     stream.seek(0)
     text = stream.read(MAX_OUTPUT + _CUT).decode("utf-8", "replace")
     return redacted_start(text, len(text) - _CUT) if _is_long(stream) else text
-
-
-def _wrote_too_much(streams: Sequence[IO[bytes]]) -> bool:
-    return any(map(_is_long, streams))
 
 
 def _is_long(stream: IO[bytes]) -> bool:

@@ -86,7 +86,22 @@ def judge(
     if parsed is None:
         return {}, [problem]
     if isinstance(parsed, ReportReply):
-        problems = _report_problems(parsed, item, dimension, checks, overlap)
+        kinds = {check.check_id: check.check_kind for check in checks}
+        own = parsed.verbatim_overlap_check
+        problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
+        if parsed.dimension != dimension:
+            problems.append(f"dimension must be '{dimension}'.")
+        problems += [
+            f"{row.id}: kind must be '{kinds[row.id]}'."
+            for row in parsed.behavior_verdicts
+            if row.kind != kinds.get(row.id, row.kind)
+        ]
+        place = "verbatim_overlap_check: passed"
+        if own.passed == bool(own.overlap_ngrams):
+            problems.append(f"{place} is true exactly if overlap_ngrams is empty.")
+        if overlap is not None and own.passed == bool(overlap):
+            must = f"false: the answer shares '{overlap[0]}' with the skill" if overlap else "true"
+            problems.append(f"{place} must be {must}.")
     else:
         problems = [] if parsed.item == item else [f"item must be '{item}'."]
     problems += _id_problems([row.id for row in parsed.behavior_verdicts], checks)
@@ -100,9 +115,13 @@ def judge(
     judged = {}
     for check in checks:
         row = rows[check.check_id]
+        # a quote can contain HTML escapes, because the prompt shows the answer with such escapes
+        quote = html.unescape(row.evidence_quote)
+        if normalise_quote(quote) not in normalise_quote(answer):
+            quote = row.evidence_quote
         verdict = Judged(
             passed=row.verdict == "PASS",
-            evidence_quote=_quote_in_answer(row.evidence_quote, answer),
+            evidence_quote=quote,
             rationale=row.rationale,
             borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=dimension_passed,
@@ -112,31 +131,6 @@ def judge(
     if dimension_passed != all(verdict.passed for verdict in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
-
-
-def _report_problems(
-    reply: ReportReply,
-    item: str,
-    dimension: str,
-    checks: Sequence[Check],
-    overlap: Sequence[str] | None,
-) -> list[str]:
-    kinds = {check.check_id: check.check_kind for check in checks}
-    check = reply.verbatim_overlap_check
-    problems = [] if str(reply.case_id) == item else [f"case_id must be '{item}'."]
-    if reply.dimension != dimension:
-        problems.append(f"dimension must be '{dimension}'.")
-    problems += [
-        f"{row.id}: kind must be '{kinds[row.id]}'."
-        for row in reply.behavior_verdicts
-        if row.kind != kinds.get(row.id, row.kind)
-    ]
-    if check.passed == bool(check.overlap_ngrams):
-        problems += ["verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."]
-    if overlap is not None and check.passed == bool(overlap):
-        must = f"false: the answer shares '{overlap[0]}' with the skill" if overlap else "true"
-        problems += [f"verbatim_overlap_check: passed must be {must}."]
-    return problems
 
 
 def read_item(
@@ -185,16 +179,6 @@ def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
     if strange:
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     return problems
-
-
-def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without its HTML escapes if the answer contains the result, else unchanged.
-
-    A quote can contain escapes, because the grader's prompt shows the answer with HTML escapes.
-    """
-    plain = html.unescape(quote)
-    in_plain = normalise_quote(plain) in normalise_quote(answer)
-    return plain if plain != quote and in_plain else quote
 
 
 def _broken_rules(
