@@ -22,6 +22,7 @@ from skillcomp.live.plan import Key, Tried, tries
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
+_Pair = tuple[str, str]  # an agent and a condition
 _GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {
     "stage": "str",
@@ -119,7 +120,7 @@ class _RowTotals:
 
 def _run_rows(store: RunStore) -> Iterable[JsonObject]:
     done = tries(store)
-    planned: Counter[tuple[str, str]] = Counter()
+    planned: Counter[_Pair] = Counter()
     for row in store.records("plan"):
         key = Key.of(row)
         planned[key.agent, key.condition] += 1
@@ -127,9 +128,9 @@ def _run_rows(store: RunStore) -> Iterable[JsonObject]:
     cells = defaultdict(list)
     for key, tried in done.items():
         cells[key.agent, key.condition].append(tried)
-    seen: defaultdict[tuple[str, str], _RowTotals] = defaultdict(_RowTotals)
-    empty: Counter[tuple[str, str]] = Counter()
-    addressing: Counter[tuple[str, str]] = Counter()
+    seen: defaultdict[_Pair, _RowTotals] = defaultdict(_RowTotals)
+    empty: Counter[_Pair] = Counter()
+    addressing: Counter[_Pair] = Counter()
     columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
     for row in store.rows("attempts", *columns):
         pair = (row["agent"] or "", row["condition"])

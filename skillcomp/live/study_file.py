@@ -54,18 +54,44 @@ class _Price(Record):
     above: NonNegativeInt = 0
 
 
-class _Agent(Record):
+class _Spec(Record):
+    """An agent or grader: the class of `skillcomp.live` that makes it is called with the fields.
+
+    A path is relative to the folder of the study file. The agent of a grader is built first.
+    """
+
+    group: ClassVar[Group] = "agents"
+    maker: ClassVar[str]
+
+    def arguments(self, folder: Path, place: str) -> JsonObject:
+        """Return the arguments of the constructor, by name."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        for name, value in fields.items():
+            if isinstance(value, _Spec):
+                fields[name] = value.build(folder, f"{place}.{name}")
+            elif isinstance(value, Path):
+                file = _file_in(folder, value, self.group)
+                fields[name] = RunStore(file) if name == "store" else file
+        return fields
+
+    def build(self, folder: Path, place: str) -> Any:
+        """Return the agent or grader."""
+        return getattr(live, self.maker)(**self.arguments(folder, place))
+
+
+class _Agent(_Spec):
     name: str | None = None
     timeout: PositiveFloat = 600.0
     prices: list[_Price] = Field(default_factory=list)
 
-    def _constructor_arguments(self, *without: str) -> JsonObject:
-        """Return the arguments of the agent's constructor: all fields that are not in `without`."""
+    def arguments(self, folder: Path, place: str) -> JsonObject:
+        """Return the arguments of the constructor, with prices as it takes them."""
         own = [Price(**price.model_dump()) for price in self.prices]
-        return {**self.model_dump(exclude={"kind", *without}), "prices": own}
+        return {**super().arguments(folder, place), "prices": own}
 
 
 class _Anthropic(_Agent):
+    maker = "AnthropicAgent"
     kind: Literal["anthropic"]
     model: str
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
@@ -76,11 +102,9 @@ class _Anthropic(_Agent):
     max_retries: NonNegativeInt = 5
     base_url: str | None = None
 
-    def build(self, folder: Path, place: str) -> Agent:
-        return live.AnthropicAgent(**self._constructor_arguments())
-
 
 class _OpenAI(_Agent):
+    maker = "OpenAIAgent"
     kind: Literal["openai"]
     model: str
     base_url: str | None = None
@@ -91,9 +115,6 @@ class _OpenAI(_Agent):
     json_mode: Literal["schema", "object", "none"] = "schema"
     options: JsonObject | None = None
     max_retries: NonNegativeInt = 5
-
-    def build(self, folder: Path, place: str) -> Agent:
-        return live.OpenAIAgent(**self._constructor_arguments())
 
 
 class _Cli(_Agent):
@@ -122,21 +143,20 @@ class _Cli(_Agent):
         return self
 
     def build(self, folder: Path, place: str) -> Agent:
-        if self.program is None:
-            return live.CliAgent(**self._constructor_arguments("program", "extra"))
+        fields = self.arguments(folder, place)
+        program, command, extra = map(fields.pop, ("program", "command", "extra"))
+        if program is None:
+            return live.CliAgent(command, **fields)
         make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
-        return make[self.program](**self._constructor_arguments("program", "command"))
+        return make[program](extra=extra, **fields)
 
 
-class _Replay(Record):
+class _Replay(_Spec):
+    maker = "ReplayAgent"
     kind: Literal["replay"]
     store: Path
     agent: str | None = None
     name: str | None = None
-
-    def build(self, folder: Path, place: str) -> Agent:
-        store = RunStore(_file_in(folder, self.store, "agents"))
-        return live.ReplayAgent(store, agent=self.agent, name=self.name)
 
 
 def _checked_target(target: str) -> str:
@@ -147,7 +167,7 @@ def _checked_target(target: str) -> str:
     raise PydanticCustomError("own_words", problem)
 
 
-class _Guest(Record):
+class _Guest(_Spec):
     """An agent or grader from outside this package.
 
     The class or function that makes it is called with all keys that are not fields of this
@@ -155,9 +175,9 @@ class _Guest(Record):
     """
 
     model_config = ConfigDict(extra="allow")
-    group: ClassVar[Group] = "agents"
 
-    def _keyword_arguments(self, folder: Path, place: str) -> JsonObject:
+    def arguments(self, folder: Path, place: str) -> JsonObject:
+        """Return the keys that are no fields of this model, and the agent of a grader."""
         arguments = dict(self.model_extra or {})
         if self.group == "graders" and (spec := getattr(self, "agent", None)) is not None:
             arguments["agent"] = spec.build(folder, f"{place}.agent")
@@ -169,7 +189,7 @@ class _Python(_Guest):
     target: Annotated[str, AfterValidator(_checked_target)]
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self._keyword_arguments(folder, place)
+        arguments = self.arguments(folder, place)
         return build_from_target(self.group, self.target, arguments, place=place, folder=folder)
 
 
@@ -177,7 +197,7 @@ class _Installed(_Guest):
     kind: str
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self._keyword_arguments(folder, place)
+        arguments = self.arguments(folder, place)
         return build_installed(self.group, self.kind, arguments, place=place)
 
 
@@ -209,7 +229,8 @@ _AgentSpec = Annotated[
 ]
 
 
-class _Comprehension(Record):
+class _Comprehension(_Spec):
+    group, maker = "graders", "ComprehensionGrader"
     kind: Literal["comprehension"] = "comprehension"
     agent: _AgentSpec
     style: Literal["forced", "evidence", "impression"] = "forced"
@@ -220,45 +241,29 @@ class _Comprehension(Record):
     reply: Literal["plain", "report"] = "plain"
     template: Path | None = None
 
-    def build(self, folder: Path, place: str) -> live.LiveGrader:
-        fields = self.model_dump(exclude={"kind", "agent", "template"})
-        own = None if self.template is None else _file_in(folder, self.template, "graders")
-        agent = self.agent.build(folder, f"{place}.agent")
-        return live.ComprehensionGrader(agent, template=own, **fields)
 
-
-class _Comparator(Record):
+class _Comparator(_Spec):
+    maker = "PairwiseGrader"
     agent: _AgentSpec
     version: str | None = None
     name: str | None = None
 
-    def build(self, folder: Path, place: str) -> live.PairwiseGrader:
-        fields = self.model_dump(exclude={"agent"})
-        return live.PairwiseGrader(self.agent.build(folder, f"{place}.agent"), **fields)
 
-
-class _ReplayGrader(Record):
+class _ReplayGrader(_Spec):
+    group, maker = "graders", "ReplayGrader"
     kind: Literal["replay"]
     store: Path
     grader: str | None = None
     round: PositiveInt = 1
     name: str | None = None
 
-    def build(self, folder: Path, place: str) -> live.LiveGrader:
-        store = RunStore(_file_in(folder, self.store, "graders"))
-        return live.ReplayGrader(store, grader=self.grader, round=self.round, name=self.name)
 
-
-class _SuiteGrader(Record):
+class _SuiteGrader(_Spec):
     kind: Literal["suite"]
     agent: _AgentSpec | None = None
     trust: bool = False
     timeout: PositiveFloat = 60.0
     name: str = "suite"
-
-    def build(self, folder: Path, place: str, store: RunStore) -> live.LiveGrader:
-        agent = None if self.agent is None else self.agent.build(folder, f"{place}.agent")
-        return live.SuiteGrader(store, agent, **self.model_dump(exclude={"kind", "agent"}))
 
 
 class _PythonGrader(_Python):
@@ -390,8 +395,12 @@ class StudyFile(Record):
     def _build_all(self, key: str) -> list[Any]:
         built = []
         for position, spec in enumerate(getattr(self, key)):
-            store = (RunStore(self.store_path),) if isinstance(spec, _SuiteGrader) else ()
-            built.append(spec.build(self.folder, f"{key}[{position}]", *store))
+            place = f"{key}[{position}]"
+            if isinstance(spec, _SuiteGrader):  # its suites are those of the store
+                fields = spec.arguments(self.folder, place)
+                built.append(live.SuiteGrader(RunStore(self.store_path), **fields))
+            else:
+                built.append(spec.build(self.folder, place))
         return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
