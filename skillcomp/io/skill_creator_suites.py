@@ -22,7 +22,6 @@ from skillcomp.io.files import (
     inside,
     is_below,
     json_or_none,
-    leaves,
     text_at,
 )
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
@@ -241,7 +240,7 @@ class _Reader(SuiteReader):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
             listed = []
         for name in listed or ():
-            at = inside(name, self.bases) if isinstance(name, str) and not leaves(name) else None
+            at = inside(name, self.bases) if isinstance(name, str) else None
             if at is None:
                 self.note(place, f"files: there is no file {literal(name)} in the skill's folder.")
                 continue
