@@ -182,7 +182,14 @@ def cost(
     else:
         listed = _list_prices(model, on or date.today())
         if not listed:
-            return Cost(math.nan, _why_unknown(model))
+            from genai_prices.data_snapshot import get_snapshot
+
+            own_maker = (maker for maker in get_snapshot().providers if maker.id == _MAKER)
+            names = [info.id for maker in own_maker for info in maker.models]
+            near = suggest(_SNAPSHOT.sub("", model), names)
+            release = f"genai-prices {version('genai-prices')}"
+            why = f"no price for model '{model}' in {release}; give your own as prices=.{near}"
+            return Cost(math.nan, why)
         rates = {kind: _rate_of_tier(rate, usage) for kind, rate in listed.items()}
     plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     tokens = {
@@ -226,15 +233,6 @@ def _rate_of_tier(rate: Any, usage: Usage) -> float:
     if reached:
         return float(max(reached, key=lambda tier: tier.start).price)
     return float(getattr(rate, "base", rate))
-
-
-def _why_unknown(model: str) -> str:
-    from genai_prices.data_snapshot import get_snapshot
-
-    models = [m for maker in get_snapshot().providers if maker.id == _MAKER for m in maker.models]
-    near = suggest(_SNAPSHOT.sub("", model), [info.id for info in models])
-    release = f"genai-prices {version('genai-prices')}"
-    return f"no price for model '{model}' in {release}; give your own as prices=.{near}"
 
 
 def __dir__() -> list[str]:

@@ -384,6 +384,19 @@ def test_a_rubric_schema_that_cannot_work_is_refused_before_anything_is_asked(
         read_rubric_schema(tmp_path / "rubric.yaml")
 
 
+@pytest.mark.parametrize("old", ['{$ref: "#/$defs/row"}', "{anyOf: [{const: style-paths"])
+def test_a_reference_of_a_rubric_schema_that_is_no_text_is_refused(tmp_path, old):
+    # the schema of draft 4 does not say what $ref may be
+    start, _, end = RUBRIC.partition(old)
+    lines = end.splitlines()[1:]
+    text = "\n".join(
+        ["$schema: http://json-schema.org/draft-04/schema#", start + "{$ref: 5}", *lines]
+    )
+    (tmp_path / "rubric.yaml").write_text(text)
+    with pytest.raises(StudyError, match=r"\$ref: found 5; allowed: text"):
+        read_rubric_schema(tmp_path / "rubric.yaml")
+
+
 def test_a_check_of_another_release_is_not_known_and_no_text_leaves_its_tag():
     about = Case(case_id="s/1", prompt="Ask", checks=(Check(check_id="new_rule"),))
     assert found(reply("ls"), about) == {"new_rule": None}

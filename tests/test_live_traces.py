@@ -132,3 +132,11 @@ def test_no_file_of_a_program_grows_without_end(tmp_path, monkeypatch):
     body = "time.sleep(0.5)\nopen('big', 'wb').write(b'x' * 3_000_000)"
     reply = ask(CliAgent(script(tmp_path, body), timeout=60))
     assert reply.status == "error" and "File too large" in reply.error
+
+
+@pytest.mark.parametrize("cost", ["1" + "0" * 400, "1e300", "-1", "NaN", '"much"', "true"])
+def test_a_cost_that_cannot_be_is_unknown_with_a_note(cost):
+    line = f'{{"type": "result", "subtype": "success", "result": "x", "total_cost_usd": {cost}}}'
+    trace = read_trace(line)
+    assert (trace.answer, trace.cost_usd) == ("x", None)
+    assert trace.cost_note.startswith("the program reports a cost of ")

@@ -59,10 +59,24 @@ def answer(
     import skillcomp as sc
     from skillcomp.report.page import write_answer
 
-    facts: dict[str, Any] = {"skill": skill, "case": case, "agent": agent, "checks": checks}
-    facts |= {"agent_model": agent_model, "grader_model": grader_model}
+    facts: dict[str, Any] = {
+        "skill": skill,
+        "case": case,
+        "agent": agent,
+        "checks": checks,
+        "agent_model": agent_model,
+        "grader_model": grader_model,
+    }
     facts |= {} if iteration is None else {"iteration": iteration}
-    source = _source_of(path)
+    source: Path | dict[str, str] = Path(path[0])
+    if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
+        # each argument is the name of an arm with its path
+        source = {arm: file for arm, _, file in (p.partition("=") for p in path) if arm and file}
+        if len(source) < len(path):
+            raise StudyError(
+                f"answer: {' '.join(path)}: give one path, or one per arm: baseline=FILE "
+                "skill=FILE."
+            )
     with warnings_as_notes(None):
         # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
@@ -80,18 +94,6 @@ def answer(
             say(line)
         page = write_answer(result, study, out, reference, how)
     say(f"page: {page}")
-
-
-def _source_of(paths: list[str]) -> Path | dict[str, str]:
-    """Return the path of the results; if arguments are NAME=PATH, map each arm to its path."""
-    if len(paths) == 1 and (Path(paths[0]).exists() or "=" not in paths[0]):
-        return Path(paths[0])
-    arms = {arm: file for arm, _, file in (p.partition("=") for p in paths) if arm and file}
-    if len(arms) < len(paths):
-        raise StudyError(
-            f"answer: {' '.join(paths)}: give one path, or one per arm: baseline=FILE skill=FILE."
-        )
-    return arms
 
 
 def _frames_at(

@@ -22,7 +22,6 @@ from skillcomp.io.files import (
     inside,
     is_below,
     json_or_none,
-    leaves,
     text_at,
 )
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
@@ -216,7 +215,7 @@ class _Reader(SuiteReader):
                 checks.append(check)
                 continue
             unmapped.append(item if isinstance(item, dict) else {key: item})
-            kind = item.get("type") if isinstance(item, dict) else None
+            kind = as_object(item).get("type")
             what = f"the type '{kind}'" if kind else literal(item)
             self.note(f"{place}: {key}[{number - 1}]", f"{what} {NOT_MAPPED}; it {KEPT}.")
         self.note_repeats(f"{place}: {key}", [check.check_id for check in checks])
@@ -241,18 +240,18 @@ class _Reader(SuiteReader):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
             listed = []
         for name in listed or ():
-            at = inside(name, self.bases) if isinstance(name, str) and not leaves(name) else None
+            at = inside(name, self.bases) if isinstance(name, str) else None
             if at is None:
                 self.note(place, f"files: there is no file {literal(name)} in the skill's folder.")
                 continue
-            folder = name.rstrip("/")
-            inner = sorted(at.rglob("*")) if at.is_dir() else ()
-            names += [
-                f"{folder}/{file.relative_to(at).as_posix()}"
-                for file in inner
-                if file.is_file() and is_below(file, self.bases[-1])
-            ]
-            names += [] if at.is_dir() else [name]
+            if at.is_dir():
+                names += [
+                    f"{name.rstrip('/')}/{file.relative_to(at).as_posix()}"
+                    for file in sorted(at.rglob("*"))
+                    if file.is_file() and is_below(file, self.bases[-1])
+                ]
+            else:
+                names.append(name)
         if len(names) > MAX_FILES:
             raise SuiteError(f"{place}: {len(names):,} files; allowed are {MAX_FILES:,}.")
         return names

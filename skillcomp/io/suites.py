@@ -305,7 +305,14 @@ class _Reader(SuiteReader):
             if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
-        self.references(cases)
+        self.note_repeats("evals", (case.own_id for case in cases))
+        ids = {case.case_id for case in cases}
+        for i, case in enumerate(cases):
+            other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
+            if other == case.case_id:
+                self.note(place, f"contrast_of: '{other}' is the case itself.")
+            elif other is not None and other not in ids:
+                self.note(place, f"contrast_of: '{other}' is no case of this suite.")
         of_cases = []
         for of_case in (as_object(row).get("skill_name") for row in rows):
             if of_case and of_case not in of_cases:
@@ -341,20 +348,31 @@ class _Reader(SuiteReader):
         if not (prompt or "").strip():
             self.note(place, "prompt: missing or empty; there is nothing to ask.")
         words: JsonObject = {key: self.word(row, key, place) for key in VOCABULARY}
-        self.pairing(words, place)
+        dimension, field = words["comprehension_dimension"], words["concept_field"]
+        right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
+        if field in CONCEPT_FIELDS and field != right:
+            self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
             kind = None
+        sources = self.texts(row, "truth_sources", place)
+        reasoning = self.text(row, "expected_reasoning", place)
+        contrast = row.get("contrast_of")
+        if isinstance(contrast, bool) or not isinstance(contrast, str | int | None):
+            self.note(place, f"contrast_of: found {contrast!r}; expected an id.")
+            contrast = None
+        if contrast is not None:
+            contrast = f"{self.slug}/{str(contrast).removeprefix(f'{self.slug}/')}"
         return Case(
             case_id=f"{self.slug}/{ident}",
             prompt=prompt or "",
             checks=checks,
-            truth_sources=self.texts(row, "truth_sources", place),
-            expected_reasoning=self.text(row, "expected_reasoning", place),
-            contrast_of=self.contrast(row.get("contrast_of"), place),
+            truth_sources=sources,
+            expected_reasoning=reasoning,
+            contrast_of=contrast,
             should_trigger=self.trigger(row.get("should_trigger"), place),
             prompt_kind=kind,
             right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
@@ -375,24 +393,6 @@ class _Reader(SuiteReader):
         self.note(place, f"id: found {value!r}; expected a number or text; '{ident}' is taken.")
         return ident
 
-    def contrast(self, value: Any, place: str) -> str | None:
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            self.note(place, f"contrast_of: found {value!r}; expected an id.")
-            return None
-        return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
-
-    def references(self, cases: list[Case]) -> None:
-        self.note_repeats("evals", (case.own_id for case in cases))
-        ids = {case.case_id for case in cases}
-        for i, case in enumerate(cases):
-            other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
-            if other == case.case_id:
-                self.note(place, f"contrast_of: '{other}' is the case itself.")
-            elif other is not None and other not in ids:
-                self.note(place, f"contrast_of: '{other}' is no case of this suite.")
-
     def word(self, row: JsonObject, key: str, place: str) -> str | None:
         value = self.text(row, key, place)
         if value is None or key in self.own or value in VOCABULARY[key]:
@@ -404,20 +404,12 @@ class _Reader(SuiteReader):
         self.note(place, f"{key}: found '{value}'; allowed: {allowed}.{hint}")
         return value
 
-    def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """Report a concept field that does not fit the comprehension dimension of the case."""
-        dimension, field = words["comprehension_dimension"], words["concept_field"]
-        right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
-        if field in CONCEPT_FIELDS and field != right:
-            self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
-
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
         listed = row.get("expected_behaviors")
-        if listed is None:
-            return (), {}
         place = f"{place}: expected_behaviors"
         if not isinstance(listed, list):
-            self.note(place, f"{_json_kind(listed)}; expected a list.")
+            if listed is not None:
+                self.note(place, f"{_json_kind(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
         self.note_repeats(place, (check.check_id for check, _ in read))

@@ -242,21 +242,20 @@ class _Row:
         if not (name := self.row.get("output_schema", "")):
             return {}
         place = inside(name, self.bases)
-        if place is None or not place.is_file():
-            self.note("output_schema", f"there is no file '{name}' in {_base_names(self.bases)}.")
-            return {}
-        try:
-            root, what = place.parent, "JSON Schema"
-            data = read_bytes(place, root=root, max_bytes=1 << 20, what=what, error=SuiteError)
-            content = orjson.loads(data)
-        except (SkillcompError, orjson.JSONDecodeError) as cause:
-            self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
-            return {}
-        why = schema_problem(content) if isinstance(content, dict) else "not an object"
-        if why:
-            self.note("output_schema", f"'{name}' is no JSON Schema ({why}).")
-            return {}
-        return {"output_schema": name, "schema": content}
+        fault = f"there is no file '{name}' in {_base_names(self.bases)}"
+        if place is not None and place.is_file():
+            try:
+                root, what = place.parent, "JSON Schema"
+                data = read_bytes(place, root=root, max_bytes=1 << 20, what=what, error=SuiteError)
+                content = orjson.loads(data)
+                why = schema_problem(content) if isinstance(content, dict) else "not an object"
+                if not why:
+                    return {"output_schema": name, "schema": content}
+                fault = f"'{name}' is no JSON Schema ({why})"
+            except (SkillcompError, orjson.JSONDecodeError) as cause:
+                fault = f"'{name}' cannot be read as JSON ({cause})"
+        self.note("output_schema", f"{fault}.")
+        return {}
 
     def fixture(self) -> JsonObject:
         if not (name := self.row.get("fixture", "")):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -21,7 +22,7 @@ import pandas as pd
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
 from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
-from skillcomp.io.journal import is_store
+from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
@@ -180,7 +181,7 @@ def is_study_file(path: Path) -> bool:
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
     """Return the paths to lint, and the paths at which the skill of a suite is looked for first."""
-    if isdir(path) and not (path / "manifest.json").is_file():
+    if isdir(path) and not has_manifest(path):
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
             files = _files_below(path, FILE_NAME)
@@ -209,7 +210,7 @@ def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
 def suites_at(path: Path) -> list[Suite]:
     """Return the suites at a path that `lint_path` accepts; unreadable suites are left out."""
     places, _ = _places_and_skills(path)
-    stores = [RunStore(place) for place in places if (place / "manifest.json").is_file()]
+    stores = [RunStore(place) for place in places if has_manifest(place)]
     return [*_readable_suites(places), *(s for store in stores for s in store.suites.values())]
 
 
@@ -235,9 +236,9 @@ def _lint_place(
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
-    if (path / "manifest.json").is_file():
+    if has_manifest(path):
         return _lint_study(path)
-    if (path.is_dir() and (path / "SKILL.md").is_file()) or path.name == "SKILL.md":
+    if (path / FILE_NAME).is_file() or path.name == FILE_NAME:
         skill = read_skill(path)
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
@@ -252,7 +253,15 @@ def _lint_place(
         description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
         if suite.kind == "tasks":
             description = f"task suite '{suite.slug}': {plural(n, 'task')}"
-        skill_of_suite = _matching_skill(path, suite, skills)
+        real = path.resolve()
+        above = real.parent if real.is_dir() else real.parent.parent
+        skill_of_suite = None
+        for place in (*skills, above / "skills" / suite.skill, above):
+            with suppress(SkillError):
+                skill = read_skill(place)
+                if skill.slug == suite.skill:
+                    skill_of_suite = skill
+                    break
         return description, _findings_of_suite(suite, skill_of_suite, path, None)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
@@ -311,20 +320,6 @@ def _findings_of_suite(
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     return findings
-
-
-def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
-    place_of_suite = path.resolve()
-    folder = place_of_suite if place_of_suite.is_dir() else place_of_suite.parent
-    above = folder.parent
-    for place in (*skills, above / "skills" / suite.skill, above):
-        try:
-            skill = read_skill(place)
-        except SkillError:
-            continue
-        if skill.slug == suite.skill:
-            return skill
-    return None
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:

@@ -507,7 +507,7 @@ class Sources:
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
-        fault = _line_fault(text, first, last) or _anchor_fault(text, path, anchor)
+        fault = _place_fault(text, path, first, last, anchor)
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
@@ -522,21 +522,16 @@ class Sources:
         return decode(data, file, SuiteError)
 
 
-def _line_fault(text: str, first: str | None, last: str | None) -> str | None:
-    if first is None:
-        return None
-    begin, end, n_lines = int(first), int(last or first), len(text.splitlines())
-    if not 1 <= begin <= end:
-        return f"lines {begin}-{end} are no range; allowed: first <= last, counted from 1."
-    return f"there is no line {end}; the file has {n_lines} lines." if end > n_lines else None
-
-
-@lru_cache(maxsize=64)
-def _heading_anchors(text: str) -> tuple[str, ...]:
-    return tuple(section.anchor for section in sections_of(text))
-
-
-def _anchor_fault(text: str, path: str, anchor: str | None) -> str | None:
+def _place_fault(
+    text: str, path: str, first: str | None, last: str | None, anchor: str | None
+) -> str | None:
+    """Return why a text has no such lines or no such heading; None if it has them."""
+    if first is not None:
+        begin, end, n_lines = int(first), int(last or first), len(text.splitlines())
+        if not 1 <= begin <= end:
+            return f"lines {begin}-{end} are no range; allowed: first <= last, counted from 1."
+        if end > n_lines:
+            return f"there is no line {end}; the file has {n_lines} lines."
     if anchor is None:
         return None
     if not path.lower().endswith(_MARKDOWN):
@@ -545,3 +540,8 @@ def _anchor_fault(text: str, path: str, anchor: str | None) -> str | None:
     if anchor in anchors:
         return None
     return f"there is no heading '#{anchor}'.{suggest(anchor, anchors)}"
+
+
+@lru_cache(maxsize=64)
+def _heading_anchors(text: str) -> tuple[str, ...]:
+    return tuple(section.anchor for section in sections_of(text))

@@ -307,7 +307,16 @@ class Evaluation:
         in an earlier, interrupted call is not counted. There is one exception: if this call uses
         stored model replies of that call, the time of these replies is counted.
         """
-        self._fill_store()
+        skill, slug = self.candidate.skill, self.suite.skill
+        with tempfile.TemporaryDirectory() as folder:
+            if isinstance(skill, Skill):
+                place = Path(folder) / FILE_NAME
+                place.write_text(skill.text, encoding="utf-8")
+                skill = place
+            self.store.add_suite(self.path, slug=self.suite.slug)
+            self.store.add_skill(skill, slug=slug)
+        if self.mock:
+            self.store.annotate(mock=True)
         under: dict[str, Results] = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
@@ -343,18 +352,6 @@ class Evaluation:
             return self._make_artefact("", None, under, extra)
         reason = "no task has a verdict under every condition"
         return self._make_artefact("error", reason, under, extra)
-
-    def _fill_store(self) -> None:
-        skill, slug = self.candidate.skill, self.suite.skill
-        with tempfile.TemporaryDirectory() as folder:
-            if isinstance(skill, Skill):
-                place = Path(folder) / FILE_NAME
-                place.write_text(skill.text, encoding="utf-8")
-                skill = place
-            self.store.add_suite(self.path, slug=self.suite.slug)
-            self.store.add_skill(skill, slug=slug)
-        if self.mock:
-            self.store.annotate(mock=True)
 
     def _ask_and_grade(self, conditions: Sequence[str]) -> None:
         run(

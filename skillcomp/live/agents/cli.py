@@ -14,7 +14,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
@@ -355,8 +354,7 @@ class CliAgent(BaseAgent):
         """
         if self._program in _BASE_URL:
             default = _ENDPOINTS[_BASE_URL[self._program]]
-            own = urlsplit(self._own_url).hostname if self._own_url else None
-            return host_of(self._base_url, default) or own
+            return host_of(self._base_url, default) or host_of(self._own_url, "")
         urls = {name: os.environ.get(name) for name in _ENDPOINTS if name in self._passed}
         hosts = (host_of(url, _ENDPOINTS[name]) for name, url in urls.items())
         return ", ".join(dict.fromkeys(host for host in hosts if host)) or None

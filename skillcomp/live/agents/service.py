@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
@@ -215,7 +214,7 @@ class ServiceAgent(BaseAgent):
         self._base_url = base_url or os.environ.get(self._url_variable) or None
         used = self._base_url if client is None else getattr(client, "base_url", None)
         self._host = host_of(used, self._default_host)
-        self._endpoint = self._host or (urlsplit(base_url).hostname if base_url else None)
+        self._endpoint = self._host or host_of(base_url, "")
         # a connection pool belongs to the event loop that first used it, so each loop has its own
         # client
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()

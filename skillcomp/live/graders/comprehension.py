@@ -140,9 +140,9 @@ class ComprehensionGrader(BaseGrader):
         if label != name_of_tokenizer(None) and style != "impression":
             present = f"{present}-{label}"
         _require_version(f"ComprehensionGrader, style '{style}'", version, present)
-        self.agent, self.style, self.version = agent, style, present
+        self.set_agent(agent)
+        self.style, self.version = style, present
         self.name = name or f"{style}:{agent.name}"
-        self.model, self.family = agent.model, agent.family
         self._ngram, self._template = ngram, own
         self._tokenizer, self._tokenizer_name = tokenizer, label
         self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
@@ -278,9 +278,9 @@ class PairwiseGrader(BaseGrader):
     ) -> None:
         present = COMPARATOR.version
         _require_version("PairwiseGrader", version, present)
-        self.agent, self.version = agent, present
+        self.set_agent(agent)
+        self.version = present
         self.name = name or f"pairwise:{agent.name}"
-        self.model, self.family = agent.model, agent.family
 
     async def compare(
         self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1

@@ -113,6 +113,10 @@ class BaseGrader:
     version: str | None = None
     agent: Agent | None = None
 
+    def set_agent(self, agent: Agent) -> None:
+        """Set the agent that the grader asks; its model and family are those of the grader."""
+        self.agent, self.model, self.family = agent, agent.model, agent.family
+
     async def aclose(self) -> None:
         """Close the connections of the agent, if there is one."""
         if self.agent is not None:

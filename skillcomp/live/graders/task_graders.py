@@ -225,22 +225,17 @@ class Pytest(_TaskGrader):
             return Judgement(reason=report.reason or "no test was collected", status="error")
         if report.failed:
             return Judgement(False, n_passed / n_tests, reason)
-        passes = await self._reference_passes(case, check)
+        passes = self._reference.get(case.case_id)
+        answer = reference_of(self._suite_folder(case), case) if passes is None else None
+        if answer is not None:
+            passes = (await self._run_test(case, check, answer)).is_pass
+            self._reference[case.case_id] = passes
         if passes or (passes is None and may_blame):
             if not n_tests:
                 return Judgement(False, 0.0, reason)
             return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), reason)
         why = "there is no reference answer" if passes is None else "the reference answer fails too"
         return Judgement(reason=f"{reason}; {why}", status="error")
-
-    async def _reference_passes(self, case: Case, check: Check) -> bool | None:
-        """Return whether the reference answer passes a case; None without a reference answer."""
-        if case.case_id not in self._reference:
-            answer = reference_of(self._suite_folder(case), case)
-            if answer is None:
-                return None
-            self._reference[case.case_id] = (await self._run_test(case, check, answer)).is_pass
-        return self._reference[case.case_id]
 
     async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
@@ -298,8 +293,7 @@ class LlmRubric(_TaskGrader):
     agent: Agent
 
     def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.model, self.family = agent.model, agent.family
+        self.set_agent(agent)
         self.version = RUBRIC.version
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:

@@ -425,9 +425,9 @@ class TraceJudge(BaseGrader):
         timeout: float = 180.0,
         rubric_schema: Mapping[str, Any] | None = None,
     ) -> None:
-        self.agent, self._folder, self._cases, self._timeout = agent, folder, cases, timeout
+        self.set_agent(agent)
+        self._folder, self._cases, self._timeout = folder, cases, timeout
         self.name = f"rubric:{agent.name}"
-        self.model, self.family = agent.model, agent.family
         self._schema = None if rubric_schema is None else dict(rubric_schema)
         self._asked = _asked_by(self._schema) if self._schema else _ASKED
         shape = json.dumps(self._schema or TraceReply.model_json_schema(), sort_keys=True)
