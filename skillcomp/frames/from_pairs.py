@@ -8,25 +8,23 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import plural, require_known
+from skillcomp.frames.from_frame import labels_inside
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_gold import labels_inside
 from skillcomp.frames.table_reader import Change, Columns, TableReader
-from skillcomp.frames.usual_columns import (
-    SYSTEMS,
-    TEXTS,
-    columns_of_answers,
-    plain_label,
-    usual_columns,
-)
 from skillcomp.frames.words import (
     ORDERS,
     PLAIN_WINNERS,
     SWAPS,
+    SYSTEMS,
+    TEXTS,
     WINNERS,
     as_literal,
+    columns_of_answers,
     distinct_words,
+    plain_label,
     plain_word,
+    usual_columns,
     winner_word,
 )
 
@@ -365,12 +363,19 @@ def _with_ids(
     for side in _SIDES:
         keys = zip(pairs["case_id"], pairs[side], strict=True)
         pairs = pairs.assign(**{side: pd.Series([ids[key] for key in keys], dtype="str")})
-    for role, won in wins.items():
-        winner = pairs["first"].where(won.eq(1), pairs["second"]).mask(won.eq(0.5), "tie")
-        column = "winner" if role == "winner" else "gold_winner"
-        pairs[column] = winner.where(won.notna())
-    position = 2 - wins["winner"].where(wins["winner"].ne(0.5))
-    return pairs.assign(winner_position=position.astype("Int64"))
+    if "gold" in wins:
+        pairs = pairs.assign(gold_winner=with_winners(pairs, wins["gold"])["winner"])
+    return with_winners(pairs, wins["winner"])
+
+
+def with_winners(pairs: pd.DataFrame, wins: pd.Series) -> pd.DataFrame:
+    """Add the id and the position of the winner.
+
+    ``wins`` is 1 if the answer in ``first`` won, 0 if it lost, .5 for a tie, missing without one.
+    """
+    winner = pairs["first"].where(wins.eq(1), pairs["second"]).mask(wins.eq(0.5), "tie")
+    position = (2 - wins.where(wins.ne(0.5))).astype("Int64")
+    return pairs.assign(winner=winner.where(wins.notna()), winner_position=position)
 
 
 def _with_orders_and_gold(
