@@ -168,6 +168,13 @@ def test_missing_and_keep_mean_the_same_as_in_a_table_of_verdicts():
     assert len(made.pairwise) == len(table) and made.pairwise["winner"].notna().all()
 
 
+def test_a_usual_column_of_orders_is_found_with_spaces_in_its_words():
+    table = pair_table(4, orders=1).assign(presentation_order=["swap = true", "swap=false"] * 2)
+    made = sc.from_pairs(table)
+    assert made.columns["order"] == "presentation_order"
+    assert made.pairwise["order"].tolist() == [2, 1] * 2
+
+
 def test_with_positions_and_no_columns_of_answers_a_letter_is_a_place():
     table = pd.DataFrame({"case": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"]})
     answers, shown = (sc.from_pairs(table, winner_names=w) for w in ("answer", "position"))

@@ -23,7 +23,6 @@ from skillcomp.frames.words import (
     columns_of_answers,
     distinct_words,
     plain_label,
-    plain_word,
     usual_columns,
     winner_word,
 )
@@ -168,12 +167,14 @@ def from_pairs(
         pairs[side] = pd.Series(texts, pairs.index, dtype="str")
     _refuse_equal_answers(pairs, reader)
     swapped = _second_shown_first(columns, reader)
-    wins = {
-        role: _first_wins(columns[role], role, pairs, swapped, winner_names, own_words, reader)
+    nothing = pd.Series(None, pairs.index, dtype="object")
+    winners, gold_winners = (
+        _first_wins(
+            columns.get(role, nothing), role, pairs, swapped, winner_names, own_words, reader
+        )
         for role in ("winner", "gold")
-        if role in columns
-    }
-    n_missing = int(wins["winner"].isna().sum())
+    )
+    n_missing = int(winners.isna().sum())
     if n_missing:
         reader.add_change("winner", "no verdict", "missing, neither a tie nor a loss", n_missing)
     systems = _hold_systems(pairs, reader)
@@ -183,7 +184,9 @@ def from_pairs(
         second=pairs["second"].where(~swapped, pairs["first"]),
     )
     attempts = _attempts_frame(pairs, systems)
-    pairs = _with_ids(pairs, attempts, wins)
+    pairs = _with_ids(pairs, attempts)
+    pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
+    pairs = with_winners(pairs, winners)
     pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
     reader.refuse_equal_rows(pairs[_KEY])
     reader.raise_problems()
@@ -191,10 +194,8 @@ def from_pairs(
     made = {
         "cases": attempts[["skill", "case_id"]].drop_duplicates(),
         "attempts": attempts.drop(columns="value"),
-        "verdicts": rows.drop(columns="gold", errors="ignore"),
-        "gold": labels_inside(
-            dict(rows[rows.columns.intersection(["gold"])].items()), rows, reader
-        ),
+        "verdicts": rows.drop(columns="gold"),
+        "gold": labels_inside({"gold": rows["gold"]}, rows, reader),
         "pairwise": pairs.drop(columns="condition"),
     }
     return Frames(**reader.checked(made), **reader.facts())
@@ -222,9 +223,8 @@ def _add_usual_columns(reader: TableReader) -> None:
         if len(pairs) > 1:
             listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
             reader.problems.append(f"first= and second= may be {listed}; name them.")
-        reader.names |= dict(
-            zip(_SIDES, [name for pair in pairs[:1] for name in pair], strict=False)
-        )
+        if pairs:
+            reader.names |= dict(zip(_SIDES, pairs[0], strict=True))
     for role in ("case", "winner", "gold", "grader", "order"):
         if role in reader.names:
             continue
@@ -245,7 +245,7 @@ def _order_words(label: Hashable) -> Mapping[str, int | None]:
 def _are_orders(values: pd.Series, label: Hashable) -> bool:
     """Return whether all words of a column are known words for an order of presentation."""
     words = distinct_words(values)
-    return bool(words) and all(_order_words(label).get(plain_word(word)) for word in words)
+    return bool(words) and all(_order_words(label).get(winner_word(word)) for word in words)
 
 
 def _refuse_equal_answers(pairs: pd.DataFrame, reader: TableReader) -> None:
@@ -292,8 +292,9 @@ def _first_wins(
             texts = values.map(lambda value: str(value).strip(), na_action="ignore")
             answers = answers.mask(texts.eq(pairs[side].str.strip()), name)
             words.setdefault(winner_word(reader.names[side]), name)
-    others, plain = values.mask(answers.notna(), None), values.map(winner_word, na_action="ignore")
-    if others.map(winner_word, na_action="ignore").eq("0").any() and not plain.eq("2").any():
+    others = values.mask(answers.notna(), None)
+    plain_words = {winner_word(word) for word in distinct_words(others)}
+    if "0" in plain_words and "2" not in plain_words:
         # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
         words.pop("1")
     about: dict[str, Any] = {"own": own_words, "argument": "winner_names", "plain": winner_word}
@@ -308,6 +309,7 @@ def _first_wins(
         by_place |= is_letter & answers.isna()
     elif role == "winner" and winner_names != "answer" and swapped.any():
         # A may be the answer in the column `first`, or the answer shown first
+        plain = values.map(winner_word, na_action="ignore")
         unclear = is_letter & plain.isin({*WINNERS} - {*map(winner_word, own_words)})
         if unclear.any():
             word = as_literal(values[unclear].iloc[0])
@@ -354,18 +356,14 @@ def _attempts_frame(pairs: pd.DataFrame, systems: bool) -> pd.DataFrame:
     return attempts.assign(answer=value, n_words=n_words(value))
 
 
-def _with_ids(
-    pairs: pd.DataFrame, attempts: pd.DataFrame, wins: Mapping[str, pd.Series]
-) -> pd.DataFrame:
-    """Replace the answers by the ids of their attempts, and add those of the winners."""
+def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Replace the answers by the ids of their attempts."""
     answers = zip(attempts["case_id"], attempts["value"], strict=True)
     ids = dict(zip(answers, attempts["attempt_id"], strict=True))
     for side in _SIDES:
         keys = zip(pairs["case_id"], pairs[side], strict=True)
         pairs = pairs.assign(**{side: pd.Series([ids[key] for key in keys], dtype="str")})
-    if "gold" in wins:
-        pairs = pairs.assign(gold_winner=with_winners(pairs, wins["gold"])["winner"])
-    return with_winners(pairs, wins["winner"])
+    return pairs
 
 
 def with_winners(pairs: pd.DataFrame, wins: pd.Series) -> pd.DataFrame:
@@ -387,8 +385,6 @@ def _with_orders_and_gold(
     if swapped is None:
         swapped = pairs["first"].ne(of_pair["first"].transform("first"))
     pairs = pairs.assign(order=swapped.astype("Int64") + 1)
-    if "gold_winner" not in pairs:
-        return pairs
     several = of_pair["gold_winner"].transform("nunique").gt(1)
     if several.any():
         reader.add_problem(
@@ -409,9 +405,8 @@ def _rows_by_side(pairs: pd.DataFrame) -> pd.DataFrame:
         sides.append(pairs.assign(attempt_id=pairs[own], check_id=check_id))
     rows = pd.concat(sides).sort_index(kind="stable").reset_index(drop=True)
     for column, role in (("winner", "passed"), ("gold_winner", "gold")):
-        if column in rows:
-            is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
-            rows[role] = is_winner.where(rows[column].notna())
+        is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
+        rows[role] = is_winner.where(rows[column].notna())
     status = rows["passed"].notna().map({True: "ok", False: None})
-    keys = ["skill", "case_id", "condition", "grader", "attempt_id", "check_id", "passed"]
-    return rows[[*keys, *({"gold"} & {*rows})]].assign(repeat=1, round=1, status=status)
+    keys = ["skill", "case_id", "condition", "grader", "attempt_id", "check_id", "passed", "gold"]
+    return rows[keys].assign(repeat=1, round=1, status=status)

@@ -44,19 +44,14 @@ from skillcomp.readers.reader import (
     read_json,
 )
 from skillcomp.readers.result_table import (
-    counts_as_checks,
     frames_of,
-    on_shared_checks,
     one_iteration,
     pairwise_of,
     report_unshared_cases,
     with_arguments,
     with_case,
-    with_checks,
     with_conditions,
     with_equal_inputs,
-    with_repeats,
-    with_whole_graders,
 )
 from skillcomp.readers.skill_creator import (
     BenchmarkReader,
@@ -237,7 +232,8 @@ def read_results(
         table, meanings = with_conditions(table, conditions, place, sides)
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
-        made = _frames_of_rows(table, checks, problems, place, reader.name)
+        table = table.assign(grader=table.get("grader", reader.name))
+        made = frames_of(table, checks, problems, place)
         if len(compared):
             # a format that names no skill in its comparisons has a single skill
             skill_of_pair = compared.get("skill", table["skill"].iloc[0])
@@ -362,25 +358,6 @@ def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataF
             f"given under the condition {literal(under[0])}."
         )
     return table.assign(condition=str(condition))
-
-
-def _frames_of_rows(
-    table: pd.DataFrame,
-    checks: Literal["all", "shared"] | None,
-    problems: Problems,
-    place: str,
-    grader: str,
-) -> Frames:
-    """Complete the rows of a table and convert them to frames."""
-    table = counts_as_checks(table, problems, place)
-    if "grader" not in table:
-        table = table.assign(grader=grader)
-    if "check" not in table:
-        table = table.assign(check="passed")
-    if "passed" not in table and "score" not in table:
-        table = table.assign(passed=None)
-    table = on_shared_checks(with_repeats(table), checks, problems, place)
-    return frames_of(with_whole_graders(with_checks(table)), place)
 
 
 def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:

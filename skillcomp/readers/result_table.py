@@ -138,7 +138,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     return table
 
 
-def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
+def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
     """Turn counts of checks into one row per check; refuse arms with different numbers of checks.
 
     Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
@@ -170,7 +170,7 @@ def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.
     return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
-def on_shared_checks(
+def _on_shared_checks(
     table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
 ) -> pd.DataFrame:
     """Refuse or leave out checks that some conditions of a case lack, unless `checks` is "all"."""
@@ -203,7 +203,7 @@ def on_shared_checks(
     return left.reset_index(drop=True)
 
 
-def with_checks(table: pd.DataFrame) -> pd.DataFrame:
+def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     """Give each attempt without a verdict a missing verdict on every check of its case."""
     without = table["check"].isna()
     if not without.any():
@@ -216,7 +216,7 @@ def with_checks(table: pd.DataFrame) -> pd.DataFrame:
     return made.assign(grader=made["grader"].fillna("unnamed grader"))
 
 
-def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
+def _with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with one kind and one model per grader.
 
     An outcome belongs to one grader. Several kinds become "mixed", and several models a list.
@@ -233,7 +233,7 @@ def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def with_repeats(table: pd.DataFrame) -> pd.DataFrame:
+def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column ``repeat``; rows with the same keys are repeats."""
     if "repeat" in table.columns:
         return table
@@ -241,14 +241,23 @@ def with_repeats(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
 
 
-def frames_of(table: pd.DataFrame, place: str) -> Frames:
-    """Convert a completed table to frames.
+def frames_of(
+    table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
+) -> Frames:
+    """Complete the rows of a table and convert them to frames.
 
     A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
     """
-    empty = [name for name in table if name not in _NEEDED and table[name].isna().all()]
+    table = _counts_as_checks(table, problems, place)
+    if "check" not in table:
+        table = table.assign(check="passed")
+    if "passed" not in table and "score" not in table:
+        table = table.assign(passed=None)
+    table = _on_shared_checks(_with_repeats(table), checks, problems, place)
+    table = _with_whole_graders(_with_checks(table))
+    empty_columns = [name for name in table if name not in _NEEDED and table[name].isna().all()]
     reasons = table.get("verdict_status", pd.Series(None, table.index, dtype="object"))
-    table = table.drop(columns=empty).assign(verdict_status=reasons.fillna("error"))
+    table = table.drop(columns=empty_columns).assign(verdict_status=reasons.fillna("error"))
     reader = TableReader(
         table,
         {role: role for role in ROLES if role in table.columns},
