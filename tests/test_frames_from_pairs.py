@@ -135,7 +135,8 @@ def test_messages_name_the_nearest_column_and_the_roles_of_all():
 
 def test_copied_rows_are_refused_and_raters_are_told_apart():
     table = pair_table(4)
-    with pytest.raises(FrameError, match=r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*keep='last' means"):
+    message = r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*keep='last' means"
+    with pytest.raises(FrameError, match=message):
         sc.from_pairs(pd.concat([table, table]))
     raters = pd.concat([table, table.assign(judge="k")]).rename(columns={"judge": "person"})
     with pytest.raises(FrameError, match="They differ in 'person'"):
