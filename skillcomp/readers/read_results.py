@@ -106,7 +106,8 @@ def read_results(
         Name of the format. Default: recognised by the content.
     conditions : mapping, optional
         Maps each word that the tool uses for an arm to a condition (baseline, skill, placebo,
-        previous or a name of your own). Usual words such as with_skill and old_skill need no entry.
+        previous or a name of your own). The words that
+        :func:`skillcomp.from_frame` knows, such as with_skill and control, need no entry.
         If the format has no fixed field for the arm, the arms are in the field that contains all
         these words.
     columns : mapping of str to str, optional
