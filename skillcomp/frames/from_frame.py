@@ -327,7 +327,7 @@ def frames_of_columns(
         asked = reader.asked_attempts(asked)
     reader.raise_problems()
     answers = rows[["attempt_id", *TRY]].assign(**amounts)
-    made = {
+    made: dict[str, Any] = {
         "cases": _cases_frame(rows, facts, reader, shared_cases),
         "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
         "verdicts": _verdicts_frame(rows, columns, reader),

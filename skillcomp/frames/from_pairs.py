@@ -33,6 +33,7 @@ _ALLOWED = (
     "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
     "first and second, tie, or missing"
 )
+_MEANINGS = ("A", "B", "first", "second", "tie")
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
 _SIDES = ("first", "second")
@@ -204,12 +205,14 @@ def from_pairs(
 def _own_meanings(winner_names: Any) -> Mapping[Any, str | None]:
     """Return the meanings of words in ``winner_names``; raise FrameError if one is not allowed."""
     if not isinstance(winner_names, Mapping):
-        what = f"{WHAT}: winner_names=: no mapping of words to meanings, but"
-        require_known(what, winner_names, (None, "answer", "position"))
+        if winner_names is not None:
+            what = f"{WHAT}: winner_names=: no mapping of words to meanings, but"
+            require_known(what, winner_names, ("answer", "position"))
         return {}
     for word, meaning in winner_names.items():
-        what = f"{WHAT}: winner_names=: {as_literal(word)} means"
-        require_known(what, meaning, (None, "A", "B", "first", "second", "tie"))
+        if meaning is not None:
+            what = f"{WHAT}: winner_names=: {as_literal(word)} means"
+            require_known(what, meaning, _MEANINGS, label="allowed (or None)")
     return winner_names
 
 

@@ -359,12 +359,12 @@ class TableReader:
         for word, meaning in literals.items():
             self.add_change(role, word, f"read as {meaning}", n[word])
 
-    def checked(self, frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    def checked(self, frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         """Check frames by kind; raise their problems with the column names of the table.
 
         The frames of other kinds are empty.
         """
-        made = {kind: empty(kind) for kind in _KINDS}
+        made: dict[str, Any] = {kind: empty(kind) for kind in _KINDS}
         for kind, frame in frames.items():
             try:
                 made[kind] = check(frame, kind)

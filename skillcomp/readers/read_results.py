@@ -504,7 +504,7 @@ def frames_of_table(
                 table = table.assign(**{role: value})
                 value = role
             names |= {} if value is None else {role: value}
-        without = {"skill": None}
+        without: dict[str, Any] = {"skill": None}
         without |= {"condition": None} if "gold" in names else {}
         without |= {"passed": None} if "score" in names else {}
         roles = {role: names[role] for role in ROLES if role in names}

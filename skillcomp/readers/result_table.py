@@ -360,7 +360,7 @@ def with_conditions(
             f"{', '.join(words)}."
         )
     names = condition_names(word for word in [*words, *sides] if word not in meanings)
-    known = {word: name for word, name in names.items() if name in CONDITIONS} | meanings
+    known = {word: str(name) for word, name in names.items() if name in CONDITIONS} | meanings
     unknown = [word for word in words if word not in known]
     if unknown:
         example = _example_meanings({word: known.get(word) for word in words})
