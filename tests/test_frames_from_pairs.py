@@ -135,8 +135,8 @@ def test_messages_name_the_nearest_column_and_the_roles_of_all():
 
 def test_copied_rows_are_refused_and_raters_are_told_apart():
     table = pair_table(4)
-    found = r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*keep='last' means"
-    with pytest.raises(FrameError, match=found):
+    message = r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*keep='last' means"
+    with pytest.raises(FrameError, match=message):
         sc.from_pairs(pd.concat([table, table]))
     raters = pd.concat([table, table.assign(judge="k")]).rename(columns={"judge": "person"})
     with pytest.raises(FrameError, match="They differ in 'person'"):
@@ -167,6 +167,13 @@ def test_missing_and_keep_mean_the_same_as_in_a_table_of_verdicts():
     with pytest.warns(sc.frames.FrameWarning, match="only the last row kept"):
         made = sc.from_pairs(retried, keep="last")
     assert len(made.pairwise) == len(table) and made.pairwise["winner"].notna().all()
+
+
+def test_a_usual_column_of_orders_is_found_with_spaces_in_its_words():
+    table = pair_table(4, orders=1).assign(presentation_order=["swap = true", "swap=false"] * 2)
+    made = sc.from_pairs(table)
+    assert made.columns["order"] == "presentation_order"
+    assert made.pairwise["order"].tolist() == [2, 1] * 2
 
 
 def test_with_positions_and_no_columns_of_answers_a_letter_is_a_place():

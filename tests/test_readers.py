@@ -14,6 +14,7 @@ from test_readers_deepeval import written as run_file
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.readers.reader import rows_of_attempt
 
 TABLE = pd.DataFrame({"case": ["a", "a", "b", "b"], "passed": [True, False, True, True]})
 TABLE["condition"] = ["skill", "baseline"] * 2
@@ -49,6 +50,16 @@ def test_another_table_gives_its_columns_with_their_roles(tmp_path: Path) -> Non
     TABLE.rename(columns={"case": "task", "passed": "ok"}).to_csv(file, index=False)
     with pytest.raises(FrameError, match=r"answers.csv(.|\n)*case=task"):
         sc.read_results(file)
+
+
+def test_messages_and_columns_call_a_column_as_the_file_does(tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    TABLE.rename(columns={"case": "task"}).assign(case="x").to_csv(file, index=False)
+    made = results(file, columns={"task": "case"}, skill="tea")
+    assert made.cases["case_id"].tolist() == ["a", "b"] and made.columns["case"] == "task"
+    TABLE.assign(ok="maybe").to_csv(file, index=False)
+    with pytest.raises(FrameError, match=r"column 'ok' \(passed=\): found 'maybe'"):
+        sc.read_results(file, columns={"ok": "passed"})
 
 
 def test_a_store_gives_its_frames(tmp_path: Path) -> None:
@@ -99,6 +110,75 @@ def test_known_confounds_stand_next_to_the_delta(tmp_path: Path) -> None:
     assert "the delta is that of the prompt too" in left_column
     origins = both.problems.loc[both.problems["done"].str.contains("skill alone"), "place"]
     assert origins.tolist() == ["may: prompt", "june: prompt"]
+
+
+def arms(folder: Path, *names: str) -> Path:
+    """A file of plugin-eval with one case that only the last arm passes."""
+    runs = {
+        name: [{"error": None, "graders": [{"name": "g", "passed": p, "scored": True}]}]
+        for name, p in zip(names, [False, True], strict=True)
+    }
+    content = {"schemaVersion": 1, "claudeVersion": "2", "suite": {}}
+    file = folder / "arms.json"
+    file.write_text(json.dumps({**content, "cases": [{"name": "a", "arms": runs}]}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "conditions"),
+    [
+        (("control", "treatment"), ["baseline", "skill"]),
+        (("without skills", "with-skills"), ["baseline", "skill"]),
+        (("vanilla", "skilledIsolated"), ["baseline", "skill"]),
+        (("no tools", "tools"), ["baseline", "skill"]),
+        (("old skill", "new skill"), ["previous", "skill"]),
+        (("base", "candidate"), ["baseline", "skill"]),
+    ],
+)
+def test_arms_and_conditions_have_the_same_words(
+    tmp_path: Path, words: tuple[str, str], conditions: list[str]
+) -> None:
+    made = results(arms(tmp_path, *words), skill="tea")
+    assert made.outcomes["condition"].tolist() == conditions
+    assert made.outcomes["passed"].tolist() == [False, True]
+    table = pd.DataFrame({"case": "a", "condition": words, "passed": [False, True]})
+    with pytest.warns(sc.frames.FrameWarning):
+        own = sc.from_frame(table, skill=None)
+    assert own.outcomes["condition"].tolist() == conditions
+
+
+def test_two_words_for_one_condition_are_refused_as_in_a_table(tmp_path: Path) -> None:
+    file = arms(tmp_path, "with", "treatment")
+    with pytest.raises(FrameError, match=r"arms.json: .*'treatment' would both be 'skill'"):
+        results(file, skill="tea")
+    both = results(file, skill="tea", conditions={"with": "terse", "treatment": "skill"})
+    assert both.outcomes["condition"].tolist() == ["terse", "skill"]
+    with pytest.raises(FrameError, match="the meaning of 'x' and 'y' is not in the file"):
+        results(arms(tmp_path, "x", "y"), skill="tea")
+
+
+def test_an_attempt_without_verdicts_is_one_row_and_a_missing_verdict_has_a_reason() -> None:
+    about = {"case": "a", "repeat": 1}
+    verdicts = [{"check": "x", "passed": True}, {"check": "y", "passed": None}]
+    assert rows_of_attempt(about, verdicts) == [about | verdict for verdict in verdicts]
+    assert rows_of_attempt(about, []) == [about]
+
+
+def test_rows_of_missing_verdicts_and_ids_are_made_for_every_reader_alike(tmp_path: Path) -> None:
+    file = arms(tmp_path, "without", "with")
+    content = json.loads(file.read_text())
+    runs = content["cases"][0]["arms"]["with"]
+    runs += [{"error": None, "graders": []}, {"error": "quota", "graders": []}]
+    file.write_text(json.dumps(content))
+    made = results(file, skill="tea")
+    rows = made.verdicts.set_index("attempt_id")[["check_id", "status"]]
+    assert rows.loc["tea/a/skill/claude-code/2"].tolist() == ["g", "error"]
+    assert made.attempts["attempt_id"].tolist() == [
+        *("tea/a/baseline/claude-code/1", "tea/a/skill/claude-code/1"),
+        *("tea/a/skill/claude-code/2", "tea/a/skill/claude-code/3"),
+    ]
+    assert made.outcomes["passed"].tolist()[:2] == [False, True]
+    assert made.outcomes["passed"].isna().tolist() == [False, False, True, True]
 
 
 def test_arguments_name_what_the_file_cannot_say(tmp_path: Path) -> None:

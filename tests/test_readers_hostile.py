@@ -27,8 +27,12 @@ from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
-from skillcomp.readers.skill_creator import ComparisonReader, TriggerReader, WorkspaceReader
-from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
+from skillcomp.readers.skill_creator import (
+    BenchmarkReader,
+    ComparisonReader,
+    TriggerReader,
+    WorkspaceReader,
+)
 
 KNOWN = {"skill": "sea", "agent": "c", "agent_model": "m", "grader_model": "j"}
 NESTED = json.loads("[" * 300 + "]" * 300)

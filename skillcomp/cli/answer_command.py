@@ -101,7 +101,7 @@ def _frames_at(
 ) -> Frames:
     """Read results; if the names of two arms are unknown, ask which arm is the baseline."""
     import skillcomp as sc
-    from skillcomp.readers.result_arms import UnknownArmsError
+    from skillcomp.readers.result_table import UnknownArmsError
 
     try:
         return sc.read_results(path, conditions=conditions or None, **facts)

@@ -16,7 +16,7 @@ estimates: functions that all analyses use
     ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
-from_frame: a researcher's own table (with table_gold and words)
+from_frame: a researcher's own table (with table_reader and words)
     ``from_frame``: a table with one row per verdict becomes checked frames.
 
 from_passages: a table of labelled texts

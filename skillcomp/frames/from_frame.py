@@ -8,10 +8,10 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.check import as_list, require_frame
+from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
-from skillcomp.frames.estimates import copied_skills, refuse_ids_as_repeats
+from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
@@ -20,25 +20,54 @@ from skillcomp.frames.missing_attempts import (
     without_unanswered,
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
-from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
+from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_gold import labels_beside, labels_inside
-from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader
+from skillcomp.frames.table_reader import (
+    TRY,
+    WHAT,
+    Change,
+    Columns,
+    TableReader,
+    made_ids,
+    row_tuples,
+)
 from skillcomp.records import dimension_family
 
 # arguments that name columns with facts about cases, about answers and about verdicts
-_OF_CASES = (
-    *("prompt", "transfer", "dimension", "contrast_of", "criticality", "bloom", "should_trigger"),
-)
-_AMOUNTS = ("seconds", "cost_usd", "input_tokens", "output_tokens")
-_OF_ANSWERS = ("answer", "agent_model", "agent_family", *_AMOUNTS)
-_OF_VERDICTS = ("check_kind", "check_weight", "grader_model", "grader_family", "round", "score")
+_OF_CASES = [
+    "prompt",
+    "transfer",
+    "dimension",
+    "contrast_of",
+    "criticality",
+    "bloom",
+    "should_trigger",
+]
+_AMOUNTS = ["seconds", "cost_usd", "input_tokens", "output_tokens"]
+_OF_ANSWERS = ["answer", "agent_model", "agent_family", *_AMOUNTS]
+_OF_VERDICTS = ["check_kind", "check_weight", "grader_model", "grader_family", "round", "score"]
 _CHECK = [*CASE, "check_id"]
-_ROLES = (
-    *("skill", "case", "condition", "passed", "repeat", "check", "grader", "grader_version"),
-    *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
-)
-_LABELLER_ROLES = ("labeller", "labeller_kind", "labeller_family")
+_KEYS = [
+    "skill",
+    "case",
+    "condition",
+    "passed",
+    "repeat",
+    "check",
+    "grader",
+    "grader_version",
+    "agent",
+    "attempt",
+]
+_OF_TABLE = [*_KEYS, "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS]
+# columns of a tool's results that keep their names in the frames, if the caller carries them
+_OF_ATTEMPTS = [*CONTRACTS["attempts"].columns, "offered", "invoked"]
+CARRIED = {
+    "attempts": [n for n in _OF_ATTEMPTS if n not in {*_OF_TABLE, *TRY, "attempt_id", "n_words"}],
+    "verdicts": ["rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at"],
+}
+_OF_LABELS = ["labeller", "labeller_kind", "labeller_family"]
+ROLES = [*_OF_TABLE, "gold", *_OF_LABELS, "cluster"]  # every argument that names a column
 
 
 def from_frame(
@@ -226,8 +255,8 @@ def from_frame(
     """
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
-    names = {role: arguments[role] for role in _ROLES}
-    labellers = {role: arguments[role] for role in _LABELLER_ROLES}
+    names = {role: arguments[role] for role in _OF_TABLE}
+    labellers = {role: arguments[role] for role in _OF_LABELS}
     for role, column in labellers.items():
         if column is not None and gold is None:
             raise FrameError(f"{place}: {role}= names who gave the labels, and there is no gold=.")
@@ -236,10 +265,36 @@ def from_frame(
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
     reader = TableReader(frame, names, place=place, conditions=conditions, missing=missing)
-    needed = ("case",) if score is not None else ("case", "passed")
+    options = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
+    how = {name: arguments[name] for name in options}
+    return frames_of_columns(reader, labellers=labellers, **how)
+
+
+def frames_of_columns(
+    reader: TableReader,
+    *,
+    carried: Iterable[str] = (),
+    keep: str | None = None,
+    asked: pd.DataFrame | None = None,
+    gold: Any = None,
+    labellers: Mapping[str, Any] | None = None,
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
+    shared_cases: bool | None = None,
+    checks: Checks = "all",
+) -> Frames:
+    """Return the frames of the table of a reader.
+
+    ``carried`` are columns of the table that no argument of `from_frame` names; they keep their
+    names in attempts and verdicts. The other arguments are those of `from_frame`.
+    """
+    needed = ("case",) if "score" in reader.names else ("case", "passed")
     columns = reader.columns(required=needed, keep=keep)
-    if shared_cases is None and skill is not None:
-        reader.problems += filter(None, [copied_skills(reader.frame, skill, [attempt])])
+    columns |= {name: reader.frame[name] for name in carried if name in reader.frame}
+    if shared_cases is None and "skill" in reader.names:
+        attempt = reader.names.get("attempt")
+        copied = copied_skills(reader.frame, reader.names["skill"], [attempt])
+        reader.problems += filter(None, [copied])
     rows = reader.keys(columns)
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
@@ -256,41 +311,39 @@ def from_frame(
         rows["passed"] = _with_failed_ends(rows, columns)
     facts = {
         name: reader.case_column(columns[name], name)
-        for name in (*_OF_CASES, *cluster_names)
-        if name in columns
+        for name in columns
+        if name in _OF_CASES or name.startswith("cluster ")
     }
-    amounts = {
-        name: reader.as_numbers(columns[name], name)
-        if name in _AMOUNTS
-        else reader.as_texts(columns[name], name, needed=False)
-        for name in _OF_ANSWERS
-        if name in columns
-    }
+    amounts = {name: columns[name] for name in CARRIED["attempts"] if name in columns}
+    for name in [name for name in _OF_ANSWERS if name in columns]:
+        if name in _AMOUNTS:
+            amounts[name] = reader.as_numbers(columns[name], name)
+        else:
+            amounts[name] = reader.as_texts(columns[name], name, needed=False)
     amounts["status"] = rows.pop("status")
     if asked is not None:
         require_frame(asked, f"{WHAT}: asked")
         asked = reader.asked_attempts(asked)
     reader.raise_problems()
     answers = rows[["attempt_id", *TRY]].assign(**amounts)
-    made = {
+    made: dict[str, Any] = {
         "cases": _cases_frame(rows, facts, reader, shared_cases),
         "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
         "verdicts": _verdicts_frame(rows, columns, reader),
     }
     if isinstance(gold, pd.DataFrame):
-        made["gold"] = labels_beside(gold, labellers, rows, reader)
+        made["gold"] = labels_beside(gold, labellers or {}, rows, reader)
     else:
         made["gold"] = labels_inside(columns, rows, reader)
-    reader.note_unused()
     reader.raise_problems()
     made = reader.checked(made)
-    if repeat is not None:
+    if "repeat" in reader.names:
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
     made["attempts"]["n_words"] = n_words(made["attempts"]["answer"])
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
-    check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
+    check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], reader.place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     made["outcomes"] = outcomes_of(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
@@ -358,7 +411,8 @@ def _one_each(
 
 def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
-    facts = {name: columns[name] for name in _OF_VERDICTS if name in columns}
+    of_verdicts = (*_OF_VERDICTS, *CARRIED["verdicts"])
+    facts = {name: columns[name] for name in of_verdicts if name in columns}
     rows = rows.assign(round=1).assign(**facts)
     reader.refuse_equal_rows(rows[place])
     if "check_kind" in columns:
@@ -368,6 +422,80 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     if "check_weight" in columns:
         rows["check_weight"] = reader.as_numbers(rows["check_weight"], "check_weight")
         _one_each(rows[[*_CHECK, "check_weight"]], _CHECK, ["check_weight"], reader, "check")
-    # a missing verdict gets no status, because the reason why it is missing is unknown
+    # without `verdict_status`, the reason why a verdict is missing is unknown
     usable = rows["passed"].notna() | (rows["score"].notna() if "score" in rows else False)
-    return rows.assign(status=usable.map({True: "ok", False: None}))
+    reasons = columns.get("verdict_status", pd.Series(None, rows.index, dtype="object"))
+    return rows.assign(status=reasons.mask(usable, "ok"))
+
+
+def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
+    """Return the labels in the gold column of the table, one row per item and labeller."""
+    if "gold" not in columns:
+        return empty("gold")
+    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"))
+    labels = labels.assign(**_labeller_facts(columns, reader, needed=False))
+    labels["labeller"] = labels["labeller"].fillna("own")
+    labels = labels[labels["passed"].notna()].drop_duplicates()
+    twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
+    if len(twice):
+        item = twice.iloc[0].to_dict()
+        reader.add_problem("gold", f"differs between rows of one item; the first: {item}.")
+    return labels
+
+
+def _labeller_facts(columns: Columns, reader: TableReader, *, needed: bool) -> dict[str, Any]:
+    """Return the labellers ("own" without a column of them), and their kind and family."""
+    facts: dict[str, Any] = {"labeller": "own"}
+    for name in _OF_LABELS:
+        if name in columns:
+            is_needed = needed and name == "labeller"
+            facts[name] = reader.as_texts(columns[name], name, needed=is_needed)
+    return facts
+
+
+def labels_beside(
+    gold: pd.DataFrame,
+    labellers: Mapping[str, Hashable | None],
+    rows: pd.DataFrame,
+    reader: TableReader,
+) -> pd.DataFrame:
+    """Return the labels of a separate frame, matched by the columns that identify an item."""
+    keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
+    if "attempt" in reader.names:
+        keys = ("attempt",)
+    elif reader.numbered:
+        reader.problems.append(
+            "gold: several repeats could have this label; name repeat= or "
+            "attempt=, a column of both."
+        )
+        return empty("gold")
+    names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
+    try:
+        other = reader.beside(gold, {**names, **labellers})
+        columns = other.columns()
+    except FrameError as error:
+        raise FrameError(f"gold: {error}") from None
+    items = other.keys(columns)
+    items["repeat"] = other.as_tries(columns["repeat"], again=True) if "repeat" in columns else 1
+    if "attempt" in columns:
+        items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")
+    else:
+        of_try = dict(zip(row_tuples(rows, TRY), rows["attempt_id"], strict=True))
+        ids = map(of_try.get, row_tuples(items, TRY), made_ids(items))
+        items["attempt_id"] = pd.Series(list(ids), dtype="str")
+    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"))
+    items = items.assign(**_labeller_facts(columns, other, needed=True))
+    for name in ("inclusion_probability", "borderline", "note"):
+        if name in gold.columns:
+            items[name] = gold[name].array
+    reader.problems += [f"gold: {problem}" for problem in other.problems]
+    reader.unused = {key: value for key, value in reader.unused.items() if key in other.unused}
+    # gold may cover a single condition, so leave out the warning that no condition is the baseline
+    changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
+    reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]
+    strays = items.loc[~is_among(items, rows, ITEM), ITEM]
+    if len(strays):
+        n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
+        stray = f"{n} match nothing in the table"
+        reader.changes.append(Change("gold", stray, f"the first: {first}", len(strays)))
+    return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]

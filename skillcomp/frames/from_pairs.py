@@ -8,25 +8,22 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import plural, require_known
+from skillcomp.frames.from_frame import labels_inside
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_gold import labels_inside
 from skillcomp.frames.table_reader import Change, Columns, TableReader
-from skillcomp.frames.usual_columns import (
-    SYSTEMS,
-    TEXTS,
-    columns_of_answers,
-    plain_label,
-    usual_columns,
-)
 from skillcomp.frames.words import (
     ORDERS,
     PLAIN_WINNERS,
     SWAPS,
+    SYSTEMS,
+    TEXTS,
     WINNERS,
     as_literal,
+    columns_of_answers,
     distinct_words,
-    plain_word,
+    plain_label,
+    usual_columns,
     winner_word,
 )
 
@@ -36,6 +33,7 @@ _ALLOWED = (
     "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
     "first and second, tie, or missing"
 )
+_MEANINGS = ("A", "B", "first", "second", "tie")
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
 _SIDES = ("first", "second")
@@ -170,12 +168,14 @@ def from_pairs(
         pairs[side] = pd.Series(texts, pairs.index, dtype="str")
     _refuse_equal_answers(pairs, reader)
     swapped = _second_shown_first(columns, reader)
-    wins = {
-        role: _first_wins(columns[role], role, pairs, swapped, winner_names, own_words, reader)
+    nothing = pd.Series(None, pairs.index, dtype="object")
+    winners, gold_winners = (
+        _first_wins(
+            columns.get(role, nothing), role, pairs, swapped, winner_names, own_words, reader
+        )
         for role in ("winner", "gold")
-        if role in columns
-    }
-    n_missing = int(wins["winner"].isna().sum())
+    )
+    n_missing = int(winners.isna().sum())
     if n_missing:
         reader.add_change("winner", "no verdict", "missing, neither a tie nor a loss", n_missing)
     systems = _hold_systems(pairs, reader)
@@ -185,7 +185,9 @@ def from_pairs(
         second=pairs["second"].where(~swapped, pairs["first"]),
     )
     attempts = _attempts_frame(pairs, systems)
-    pairs = _with_ids(pairs, attempts, wins)
+    pairs = _with_ids(pairs, attempts)
+    pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
+    pairs = with_winners(pairs, winners)
     pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
     reader.refuse_equal_rows(pairs[_KEY])
     reader.raise_problems()
@@ -193,10 +195,8 @@ def from_pairs(
     made = {
         "cases": attempts[["skill", "case_id"]].drop_duplicates(),
         "attempts": attempts.drop(columns="value"),
-        "verdicts": rows.drop(columns="gold", errors="ignore"),
-        "gold": labels_inside(
-            dict(rows[rows.columns.intersection(["gold"])].items()), rows, reader
-        ),
+        "verdicts": rows.drop(columns="gold"),
+        "gold": labels_inside({"gold": rows["gold"]}, rows, reader),
         "pairwise": pairs.drop(columns="condition"),
     }
     return Frames(**reader.checked(made), **reader.facts())
@@ -205,12 +205,14 @@ def from_pairs(
 def _own_meanings(winner_names: Any) -> Mapping[Any, str | None]:
     """Return the meanings of words in ``winner_names``; raise FrameError if one is not allowed."""
     if not isinstance(winner_names, Mapping):
-        what = f"{WHAT}: winner_names=: no mapping of words to meanings, but"
-        require_known(what, winner_names, (None, "answer", "position"))
+        if winner_names is not None:
+            what = f"{WHAT}: winner_names=: no mapping of words to meanings, but"
+            require_known(what, winner_names, ("answer", "position"))
         return {}
     for word, meaning in winner_names.items():
-        what = f"{WHAT}: winner_names=: {as_literal(word)} means"
-        require_known(what, meaning, (None, "A", "B", "first", "second", "tie"))
+        if meaning is not None:
+            what = f"{WHAT}: winner_names=: {as_literal(word)} means"
+            require_known(what, meaning, _MEANINGS, label="allowed (or None)")
     return winner_names
 
 
@@ -224,9 +226,8 @@ def _add_usual_columns(reader: TableReader) -> None:
         if len(pairs) > 1:
             listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
             reader.problems.append(f"first= and second= may be {listed}; name them.")
-        reader.names |= dict(
-            zip(_SIDES, [name for pair in pairs[:1] for name in pair], strict=False)
-        )
+        if pairs:
+            reader.names |= dict(zip(_SIDES, pairs[0], strict=True))
     for role in ("case", "winner", "gold", "grader", "order"):
         if role in reader.names:
             continue
@@ -247,7 +248,7 @@ def _order_words(label: Hashable) -> Mapping[str, int | None]:
 def _are_orders(values: pd.Series, label: Hashable) -> bool:
     """Return whether all words of a column are known words for an order of presentation."""
     words = distinct_words(values)
-    return bool(words) and all(_order_words(label).get(plain_word(word)) for word in words)
+    return bool(words) and all(_order_words(label).get(winner_word(word)) for word in words)
 
 
 def _refuse_equal_answers(pairs: pd.DataFrame, reader: TableReader) -> None:
@@ -294,8 +295,9 @@ def _first_wins(
             texts = values.map(lambda value: str(value).strip(), na_action="ignore")
             answers = answers.mask(texts.eq(pairs[side].str.strip()), name)
             words.setdefault(winner_word(reader.names[side]), name)
-    others, plain = values.mask(answers.notna(), None), values.map(winner_word, na_action="ignore")
-    if others.map(winner_word, na_action="ignore").eq("0").any() and not plain.eq("2").any():
+    others = values.mask(answers.notna(), None)
+    plain_words = {winner_word(word) for word in distinct_words(others)}
+    if "0" in plain_words and "2" not in plain_words:
         # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
         words.pop("1")
     about: dict[str, Any] = {"own": own_words, "argument": "winner_names", "plain": winner_word}
@@ -310,6 +312,7 @@ def _first_wins(
         by_place |= is_letter & answers.isna()
     elif role == "winner" and winner_names != "answer" and swapped.any():
         # A may be the answer in the column `first`, or the answer shown first
+        plain = values.map(winner_word, na_action="ignore")
         unclear = is_letter & plain.isin({*WINNERS} - {*map(winner_word, own_words)})
         if unclear.any():
             word = as_literal(values[unclear].iloc[0])
@@ -356,21 +359,24 @@ def _attempts_frame(pairs: pd.DataFrame, systems: bool) -> pd.DataFrame:
     return attempts.assign(answer=value, n_words=n_words(value))
 
 
-def _with_ids(
-    pairs: pd.DataFrame, attempts: pd.DataFrame, wins: Mapping[str, pd.Series]
-) -> pd.DataFrame:
-    """Replace the answers by the ids of their attempts, and add those of the winners."""
+def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Replace the answers by the ids of their attempts."""
     answers = zip(attempts["case_id"], attempts["value"], strict=True)
     ids = dict(zip(answers, attempts["attempt_id"], strict=True))
     for side in _SIDES:
         keys = zip(pairs["case_id"], pairs[side], strict=True)
         pairs = pairs.assign(**{side: pd.Series([ids[key] for key in keys], dtype="str")})
-    for role, won in wins.items():
-        winner = pairs["first"].where(won.eq(1), pairs["second"]).mask(won.eq(0.5), "tie")
-        column = "winner" if role == "winner" else "gold_winner"
-        pairs[column] = winner.where(won.notna())
-    position = 2 - wins["winner"].where(wins["winner"].ne(0.5))
-    return pairs.assign(winner_position=position.astype("Int64"))
+    return pairs
+
+
+def with_winners(pairs: pd.DataFrame, wins: pd.Series) -> pd.DataFrame:
+    """Add the id and the position of the winner.
+
+    ``wins`` is 1 if the answer in ``first`` won, 0 if it lost, .5 for a tie, missing without one.
+    """
+    winner = pairs["first"].where(wins.eq(1), pairs["second"]).mask(wins.eq(0.5), "tie")
+    position = (2 - wins.where(wins.ne(0.5))).astype("Int64")
+    return pairs.assign(winner=winner.where(wins.notna()), winner_position=position)
 
 
 def _with_orders_and_gold(
@@ -382,8 +388,6 @@ def _with_orders_and_gold(
     if swapped is None:
         swapped = pairs["first"].ne(of_pair["first"].transform("first"))
     pairs = pairs.assign(order=swapped.astype("Int64") + 1)
-    if "gold_winner" not in pairs:
-        return pairs
     several = of_pair["gold_winner"].transform("nunique").gt(1)
     if several.any():
         reader.add_problem(
@@ -404,9 +408,8 @@ def _rows_by_side(pairs: pd.DataFrame) -> pd.DataFrame:
         sides.append(pairs.assign(attempt_id=pairs[own], check_id=check_id))
     rows = pd.concat(sides).sort_index(kind="stable").reset_index(drop=True)
     for column, role in (("winner", "passed"), ("gold_winner", "gold")):
-        if column in rows:
-            is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
-            rows[role] = is_winner.where(rows[column].notna())
+        is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
+        rows[role] = is_winner.where(rows[column].notna())
     status = rows["passed"].notna().map({True: "ok", False: None})
-    keys = ["skill", "case_id", "condition", "grader", "attempt_id", "check_id", "passed"]
-    return rows[[*keys, *({"gold"} & {*rows})]].assign(repeat=1, round=1, status=status)
+    keys = ["skill", "case_id", "condition", "grader", "attempt_id", "check_id", "passed", "gold"]
+    return rows[keys].assign(repeat=1, round=1, status=status)

@@ -23,7 +23,6 @@ from skillcomp.frames.check import (
 )
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import reference_choices
-from skillcomp.frames.usual_columns import columns_with_roles, differing_columns
 from skillcomp.frames.words import (
     DISTANCES,
     NO_ERROR,
@@ -32,13 +31,16 @@ from skillcomp.frames.words import (
     as_literal,
     as_name,
     code_number,
+    columns_with_roles,
     condition_names,
+    differing_columns,
     distinct_words,
     is_code,
     is_flag,
     is_negated,
     literal_key,
     plain_word,
+    pooled_words,
 )
 from skillcomp.io.files import whole_content
 from skillcomp.io.study_overview import change_lines
@@ -168,6 +170,8 @@ class TableReader:
 
     def facts(self) -> dict[str, Any]:
         """Return the columns and the changes for `Frames`; also list changes in a warning."""
+        for value in self.unused.values():
+            self.changes.append(Change("missing=", as_literal(value), "in no column", 0))
         changes = changes_frame(self.changes)
         if len(changes):
             lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
@@ -237,11 +241,6 @@ class TableReader:
                     role, as_literal(values[same].iloc[0]), "read as missing", same.sum()
                 )
         return values.astype("object").mask(keys.isin(self.missing), None)
-
-    def note_unused(self) -> None:
-        """Add a change for each value of `missing` that no column holds."""
-        for value in self.unused.values():
-            self.changes.append(Change("missing=", as_literal(value), "in no column", 0))
 
     def note_codes(self, scores: pd.Series) -> None:
         """Add a change for scores that look like missing values, such as 99 among 1 to 5."""
@@ -360,12 +359,12 @@ class TableReader:
         for word, meaning in literals.items():
             self.add_change(role, word, f"read as {meaning}", n[word])
 
-    def checked(self, frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    def checked(self, frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         """Check frames by kind; raise their problems with the column names of the table.
 
         The frames of other kinds are empty.
         """
-        made = {kind: empty(kind) for kind in _KINDS}
+        made: dict[str, Any] = {kind: empty(kind) for kind in _KINDS}
         for kind, frame in frames.items():
             try:
                 made[kind] = check(frame, kind)
@@ -444,7 +443,8 @@ class TableReader:
             self.add_problem("condition", f"found {show(odd)}; expected text.")
             return values.map(as_literal).astype("str")
         meanings = {word: str(self.conditions.get(word, names.get(word))) for word in words}
-        self._refuse_pooled_words(meanings)
+        for problem in pooled_words(meanings, self.conditions):
+            self.add_problem("condition", problem)
         self.meanings = meanings
         if values.isna().any():
             self.as_texts(values, "condition")
@@ -456,16 +456,6 @@ class TableReader:
             choices = reference_choices(present)
             self.changes.append(Change("conditions=", none, choices, len(values)))
         return values.map(meanings, na_action="ignore").astype("str")
-
-    def _refuse_pooled_words(self, meanings: Mapping[Any, str]) -> None:
-        """Add a problem if two different words mean one condition, unless `conditions` says so."""
-        first: dict[str, Any] = {}
-        for word, name in meanings.items():
-            other = first.setdefault(name, word)
-            if plain_word(other) != plain_word(word) and not {word, other} <= set(self.conditions):
-                both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
-                apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
-                self.add_problem("condition", f"{both}; {apart}, or name what each means.")
 
     def _last_rows(self, columns: Columns) -> Columns:
         """Return the columns without the rows that a later row replaces.

@@ -1,9 +1,10 @@
-"""Words that tables use for conditions, verdicts and distances, and their meanings."""
+"""Words of tables: names of columns, conditions, verdicts and distances, and their meanings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,15 @@ _CONDITIONS = {
     "placebo": "placebo|sham|placebo skill|other skill|with placebo|with a placebo",
     "previous": "previous|old|old skill|previous skill|previous version",
 }
-_TRUE = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "right", "success")
-_FALSE = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong", "failure")
-NO_VALUE = ("", "na", "n/a", "nan", "none", "null", "missing", "error", "?", ".")
-TRUTHS: dict[str, bool | None] = {
-    **dict.fromkeys(_TRUE, True),
-    **dict.fromkeys(_FALSE, False),
-    **dict.fromkeys(NO_VALUE),
+_TRUTHS = {
+    True: "true|t|yes|y|1|1.0|pass|passed|ok|correct|right|success",
+    False: "false|f|no|n|0|0.0|fail|failed|incorrect|wrong|failure",
 }
+NO_VALUE = ["", "na", "n/a", "nan", "none", "null", "missing", "error", "?", "."]
+TRUTHS: dict[str, bool | None] = {**key_by_word(_TRUTHS, "|"), **dict.fromkeys(NO_VALUE)}
 # values that often mean "missing" in tables; only `missing=` makes them missing
 _NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
-_TEXT_CODES = ("-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending")
+_TEXT_CODES = ["-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending"]
 _ENDS = {
     "ok": "ok|success|succeeded|completed|complete|done|finished",
     "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
@@ -44,8 +43,8 @@ _ENDS = {
     "paused": "paused|interrupted",
 }
 STATUSES: dict[str, str | None] = key_by_word(_ENDS, "|")
-STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
-NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "-", "[]", "{}")
+STATUSES |= dict.fromkeys(NO_VALUE[:6])
+NO_ERROR = [*NO_VALUE[:6], "false", "no", "0", "ok", "-", "[]", "{}"]
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
 # words for each degree of copying; "copied" is a copy of unknown degree
 _DEGREES = {
@@ -70,15 +69,14 @@ _WINNERS = {
     "tie": "tie|tied|draw|equal|same|c|a=b|a~=b|b=a",
 }
 # words for a tie that also say something else, such as that both answers are bad
-_TIES_TOO = (
-    *("both", "both bad", "bothbad", "both good", "neither"),
-    *("tie (bothbad)", "tie (both bad)", "tie (inconsistent)"),
-)
+_TIES_TOO = {
+    "tie": "both|both bad|bothbad|both good|neither|tie (bothbad)|tie (both bad)|tie (inconsistent)"
+}
 _NOUNS = ("model", "system", "output", "response", "answer", "assistant", "candidate")
 PLAIN_WINNERS: dict[str, str | None] = key_by_word(_WINNERS, "|") | {
     f"{noun} {side}": name for noun in _NOUNS for side, name in zip("a1b2", "AABB", strict=True)
 }
-WINNERS = {**PLAIN_WINNERS, **dict.fromkeys(_TIES_TOO, "tie"), **dict.fromkeys(NO_VALUE)}
+WINNERS = {**PLAIN_WINNERS, **key_by_word(_TIES_TOO, "|"), **dict.fromkeys(NO_VALUE)}
 # words for an order of presentation, and the order that a truth value in a column "swapped" means
 _ORDERS = {
     1: "ab|1|1.0|original|swap=false|not swapped",
@@ -97,6 +95,14 @@ _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _NEGATED = re.compile(r"(?:not?|non|un|dis|\W).+")
 
 
+CONDITIONS = tuple(_CONDITIONS)
+
+
+def usual_condition(word: Any) -> str | None:
+    """Return the condition that a word means in any table; None for an unknown word."""
+    return _CONDITION_OF.get(plain_word(word))
+
+
 def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
     """Return the condition that each word means; an unknown word keeps its name.
 
@@ -112,6 +118,17 @@ def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
         if not set(pair.values()) & set(taken) and (pair | names).items() >= pair.items():
             names |= pair
     return {word: names.get(text) or as_name(word) for word, text in texts.items()}
+
+
+def pooled_words(meanings: Mapping[Any, str], own: Collection[Any]) -> Iterator[str]:
+    """Yield a problem if two different words mean one condition, unless both are in `own`."""
+    first: dict[str, Any] = {}
+    for word, name in meanings.items():
+        other = first.setdefault(name, word)
+        if plain_word(other) != plain_word(word) and not {word, other} <= set(own):
+            both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
+            apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
+            yield f"{both}; {apart}, or name what each means."
 
 
 def _with_and_without(texts: list[str]) -> dict[str, str]:
@@ -211,3 +228,94 @@ def literal_key(value: Any) -> str:
 def as_literal(value: Any) -> str:
     """Return a value as Python code."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+# for each argument, names that its column often has in tables, the most likely first
+_COLUMN_NAMES = {
+    "skill": "plugin toolkit package",
+    "case": "case_id task task_id item item_id question question_id problem problem_id instance"
+    " instance_id example example_id id",
+    "condition": "arm variant setup group config configuration treatment mode setting",
+    "passed": "pass ok solved success correct result resolved outcome verdict is_correct",
+    "repeat": "trial run seed sample try rep replicate iteration epoch attempt_number",
+    "attempt": "attempt_id answer_id trial_id response_id run_id",
+    "grader": "judge judge_name judge_model rater evaluator scorer annotator",
+    "check": "check_id assertion criterion rubric expectation",
+    "agent": "model system assistant",
+    "text": "passage answer submission content response",
+    "source": "source_text original reference task source_id",
+    "label": "level category copied plagiarised class",
+    "gold": "gold_winner",
+    "winner": "preference preferred verdict judgement judgment choice prediction vote label",
+    "order": "swap swapped is_swapped presentation_order",
+}
+
+# Names of columns such as model_a and output_1 consist of a word and a side. Words of the first
+# line mean that the column holds names of systems, those of the second that it holds texts.
+SYSTEMS = ("model", "system", "agent")
+TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
+_SIDES = (("first", "second"), ("a", "b"), ("1", "2"), ("left", "right"))
+
+
+def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[Hashable]]:
+    """Return the pairs of unused columns that may hold two answers, by their names.
+
+    Columns called first and second are preferred, and names of systems to texts.
+    """
+    labels = {plain_label(label): label for label in frame.columns if label not in used}
+    for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES)):
+        pairs = [(n + a, n + b) for n, (a, b) in product(nouns, sides)]
+        pairs += [(a + n, b + n) for n, (a, b) in product(nouns, sides) if n]
+        columns = [[labels[name] for name in pair] for pair in pairs if labels.keys() >= {*pair}]
+        if columns:
+            return columns
+    return []
+
+
+def plain_label(label: Hashable) -> str:
+    """Return the name of a column in lower case, without separators."""
+    return re.sub(r"[\s_.-]", "", str(label).casefold())
+
+
+def usual_columns(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
+    """Return the unused columns with a name that fits the argument ``role``.
+
+    A column with the name ``role`` itself is returned alone. Without such a column, all columns
+    with usual names for this argument are returned.
+    """
+    labels = {str(label).casefold(): label for label in frame.columns if label not in used}
+    if role in labels:
+        return [labels[role]]
+    return [labels[name] for name in _COLUMN_NAMES.get(role, "").split() if name in labels]
+
+
+def columns_with_roles(
+    frame: pd.DataFrame, names: Mapping[str, Hashable], roles: Iterable[str]
+) -> str:
+    """Return a line that lists all columns with the argument that the name of each stands for.
+
+    Only names count, never values. ``names`` are the columns that the caller named, by argument.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame(columns=["task", "setup", "latency"])
+    >>> columns_with_roles(frame, {"case": "task"}, ["case", "condition", "repeat"])
+    'Columns: case=task, condition=setup; no role: latency.'
+    """
+    found = {role: name for role, name in names.items() if name in frame.columns}
+    known = set(map(str, frame.columns))
+    for role in sorted(roles, key=lambda role: role not in known):
+        if role not in found:
+            found |= dict(zip([role], usual_columns(role, frame, found.values()), strict=False))
+    rest = [str(name) for name in frame.columns if name not in found.values()]
+    pairs = [f"{role}={name}" for role, name in found.items()]
+    return f"Columns: {', '.join(pairs) or 'none'}; no role: {', '.join(rest) or 'none'}."
+
+
+def differing_columns(frame: pd.DataFrame, place: pd.Series) -> str:
+    """List the columns of which the values differ between rows of one place."""
+    return ", ".join(
+        f"'{name}'"
+        for name, values in frame.astype("str").items()
+        if values.groupby(place).nunique().gt(1).any()
+    )

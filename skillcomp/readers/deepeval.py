@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.io.files import JsonObject, as_object, as_truth, list_of_objects, number_at, text_at
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
 
 # name that deepeval makes from the position of a test case without a name
 _POSITION = re.compile(r"test_case_\d+")
@@ -42,8 +42,8 @@ class DeepevalReader(Reader):
         model = models.pop() if len(models) == 1 else None
         rows: list[JsonObject] = []
         for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
-            about = _facts_of_case(case, problems)
-            rows += _rows_of_case(case, {**about, "grader_model": model}, problems)
+            about = {**_facts_of_case(case, problems), "grader_model": model}
+            rows += rows_of_attempt(about, _verdicts_on_case(case, problems))
         return pd.DataFrame(rows)
 
 
@@ -66,23 +66,20 @@ def _facts_of_case(case: JsonObject, problems: Problems) -> JsonObject:
     }
 
 
-def _rows_of_case(case: JsonObject, about: JsonObject, problems: Problems) -> Iterator[JsonObject]:
-    """Yield a row per metric, or one row without a check if there is no metric."""
+def _verdicts_on_case(case: JsonObject, problems: Problems) -> Iterator[JsonObject]:
+    """Yield the verdict of each metric."""
     metrics = list_of_objects(case.get("metricsData"))
     if not metrics:
         problems.add("metricsData", "no metric", "missing verdicts, not fails")
-        yield {**about, "verdict_status": "error"}
     for metric in metrics:
         error = text_at(metric, "error")
         if error:
             done = "a judge that crashed: a missing verdict, although the file has a fail"
             problems.add("error", error[:80], done)
         yield {
-            **about,
             "check": text_at(metric, "name"),
             "passed": None if error else as_truth(metric.get("success")),
             "score": None if error else number_at(metric, "score"),
-            "verdict_status": "error",
             "grader": "deepeval",
             "grader_kind": "llm" if metric.get("evaluationModel") else None,
             "rationale": text_at(metric, "reason"),

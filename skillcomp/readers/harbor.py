@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
-from skillcomp.readers.reader import Problems, Reader, json_object, objects_below
+from skillcomp.readers.reader import Problems, Reader, json_object, objects_below, rows_of_attempt
 
 FILE = "result.json"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
@@ -37,7 +37,7 @@ class HarborReader(Reader):
                 continue  # a result.json that is not about a trial describes a whole job
             about = _facts_of_trial(content, problems)
             about["job"] = file.resolve().parent.parent.name
-            rows += rows_of_rewards(_rewards_of(content), about, problems)
+            rows += rows_of_attempt(about, _verdicts_of_rewards(content, about["status"], problems))
         return pd.DataFrame(rows)
 
 
@@ -100,15 +100,17 @@ def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
     return cost if cost is not None else total
 
 
-def rows_of_rewards(rewards: Any, about: JsonObject, problems: Problems) -> Iterator[JsonObject]:
-    """Yield a row per reward, or one row without a check if there is no reward."""
+def _verdicts_of_rewards(
+    content: JsonObject, status: str, problems: Problems
+) -> Iterator[JsonObject]:
+    """Yield the verdict of each reward of a trial."""
+    rewards = _rewards_of(content)
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
         done = "a missing verdict, not a fail"
-        if about["status"] == "error":
+        if status == "error":
             done = "never started or broke off: the attempt is missing, not failed"
         problems.add("rewards", "null", done)
-        yield {**about, "verdict_status": "error"}
         return
     for name, value in rewards.items():
         number = as_number(value)
@@ -116,11 +118,9 @@ def rows_of_rewards(rewards: Any, about: JsonObject, problems: Problems) -> Iter
             done = "a score without a pass mark: the verdict is missing, the score is kept"
             problems.add(f"reward '{name}'", "numbers other than 0 and 1", done)
         yield {
-            **about,
             "check": str(name),
             "passed": bool(number) if number in (0, 1) else None,
             "score": number,
-            "verdict_status": "error",
             "grader": "verifier",
             "grader_kind": "tests",
         }

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
-from skillcomp.io.files import JsonObject, as_object, as_text, object_at, open_file
-from skillcomp.readers.reader import Problems, Reader, json_object
+from skillcomp.io.files import JsonObject, as_object, as_text, list_of_objects, object_at, open_file
+from skillcomp.readers.reader import Problems, Reader, json_object, rows_of_attempt
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
@@ -65,7 +65,7 @@ class InspectReader(Reader):
         rows: list[JsonObject] = []
         for sample in log.samples or []:
             about = {**facts, **_facts_of_sample(sample, spec.model)}
-            rows += _rows_of_sample(sample, about, models, problems)
+            rows += rows_of_attempt(about, _verdicts_on_sample(sample, about, models, problems))
         return pd.DataFrame(rows)
 
 
@@ -140,36 +140,31 @@ def _own_facts(metadata: Any) -> JsonObject:
     return present | ({"asked_under": present["condition"]} if "condition" in present else {})
 
 
-def _rows_of_sample(
+def _verdicts_on_sample(
     sample: Any, about: JsonObject, models: Mapping[str, str | None], problems: Problems
 ) -> Iterator[JsonObject]:
-    """Yield a row per score, or one row without a check if there is no score."""
+    """Yield the verdict of each score."""
     if sample.error is not None:
         problems.add("error", f"{sample.error.message:.80}", "the attempt is missing, not failed")
-        yield about
         return
     if about["status"] == "error":
         problems.add("limit", "a person ended the sample", "the attempt is missing")
-        yield about
         return
     if not sample.scores:
         problems.add("scores", "a sample without a score", "missing verdicts, not fails")
-        yield {**about, "verdict_status": "error"}
         return
     for scorer, score in sample.scores.items():
         own = as_object(as_object(score.metadata).get("skillcomp"))
         if own:
-            yield from _rows_of_verdicts(own, about)
+            yield from _own_verdicts(own, about["status"] == "ok")
             continue
         values = score.value if isinstance(score.value, dict) else {"score": score.value}
         for check, value in values.items():
             passed, number = _verdict_of(value, scorer, problems)
             yield {
-                **about,
                 "check": str(check),
                 "passed": passed,
                 "score": number,
-                "verdict_status": "error",
                 "grader": scorer,
                 "grader_kind": "llm" if models.get(scorer) else _RULES.get(scorer),
                 "grader_model": models.get(scorer),
@@ -177,22 +172,22 @@ def _rows_of_sample(
             }
 
 
-def _rows_of_verdicts(own: JsonObject, about: JsonObject) -> Iterator[JsonObject]:
-    """Yield a row per verdict of a skillcomp task, or one row without a check if there is none."""
+def _own_verdicts(own: JsonObject, is_whole: bool) -> list[JsonObject]:
+    """Return the verdicts of a skillcomp task, with the columns of the attempt that it records.
+
+    An answer that hit a limit of Inspect (not ``is_whole``) keeps its status.
+    """
     attempt = object_at(own, "attempt")
-    facts = {key: as_text(value) for key, value in attempt.items()}
-    if about["status"] == "ok":
-        about |= {key: facts.get(key) for key in ("status", "stop_reason")}
-    about |= {"agent_family": facts.get("agent_family")}
+    names = ("agent_family", *(("status", "stop_reason") if is_whole else ()))
+    about: JsonObject = {name: as_text(attempt.get(name)) for name in names}
     if isinstance(attempt.get("invoked"), list):
         about |= {"invoked": tuple(attempt["invoked"]), "triggered": attempt.get("triggered")}
     # ignore verdicts on an answer that hit a limit, because skillcomp does not grade such answers
-    verdicts = own.get("verdicts") if about["status"] == "ok" else None
-    rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []
-    for row in rows:
-        yield about | {column: row.get(name) for name, column in _OF_VERDICT.items()}
-    if not rows:
-        yield {**about, "verdict_status": "error"}
+    verdicts = own.get("verdicts") if about.get("status") == "ok" else None
+    rows = list_of_objects(verdicts)
+    return rows_of_attempt(
+        about, [{column: row.get(name) for name, column in _OF_VERDICT.items()} for row in rows]
+    )
 
 
 def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | None, float | None]:

@@ -19,7 +19,7 @@ from skillcomp.io.files import (
     object_at,
     text_at,
 )
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
 
 _UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message
@@ -48,7 +48,7 @@ class PluginEvalReader(Reader):
         return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and grader that counts; see `_rows_of_run`.
+        """Return one row per attempt and grader that counts; see `_verdicts_on_run`.
 
         An attempt without a grader that counts has one row.
         """
@@ -71,7 +71,7 @@ class PluginEvalReader(Reader):
                 for repeat, run in enumerate(list_of_objects(runs), start=1):
                     about = {**facts, "condition": arm, "repeat": repeat}
                     about |= _facts_of_run(run, case, problems)
-                    rows += _rows_of_run(run, case, about, problems)
+                    rows += rows_of_attempt(about, _verdicts_on_run(run, case, problems))
         return pd.DataFrame(rows)
 
 
@@ -167,17 +167,14 @@ def _used_skill(run: JsonObject, case: JsonObject) -> bool | None:
     return None
 
 
-def _rows_of_run(
-    run: JsonObject, case: JsonObject, about: JsonObject, problems: Problems
-) -> Iterator[JsonObject]:
-    """Yield a row per grader that counts, or one row without a check if no grader counts.
+def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> Iterator[JsonObject]:
+    """Yield the verdict of each grader that counts.
 
     A grader that is not scored in both arms, or that checks the tool Skill, does not count.
     """
     graders = list_of_objects(case.get("graders"))
     of_skill = _graders_of_skill(case)
     types = {text_at(grader, "name"): text_at(grader, "type") for grader in graders}
-    n_rows = 0
     for row in list_of_objects(run.get("graders")):
         name = text_at(row, "name")
         kind = types.get(name)
@@ -188,7 +185,6 @@ def _rows_of_run(
             done = "no check: without the plugin its result is fixed; read as 'triggered'"
             problems.add("graders", f"'{name}' looks at the tool Skill", done)
             continue
-        n_rows += 1
         reason = text_at(row, "explanation") or ""
         skipped = reason.lower().startswith("skipped") and (
             bool(run.get("skippedPaidGraders")) or kind in _PAID
@@ -197,18 +193,14 @@ def _rows_of_run(
             done = "a missing verdict, although the file has a fail"
             problems.add("skippedPaidGraders", reason[:80], done)
         yield {
-            **about,
             "check": name,
             "passed": None if skipped else as_truth(row.get("passed")),
-            "verdict_status": "error",
             "check_weight": 1 if (weight := number_at(row, "weight")) is None else weight,
             "grader": "plugin-eval",
             "grader_kind": kind,
             "rationale": reason,
             **_facts_of_votes(row.get("judgeVotes")),
         }
-    if not n_rows:
-        yield {**about, "check": None, "passed": None, "verdict_status": "error"}
 
 
 def _facts_of_votes(votes: Any) -> JsonObject:

@@ -12,14 +12,13 @@ import pandas as pd
 
 from skillcomp.io.files import (
     JsonObject,
-    as_object,
     as_truth,
     list_of_objects,
     number_at,
     object_at,
     text_at,
 )
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json
+from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
@@ -60,7 +59,8 @@ class PromptfooReader(Reader):
             counts[place] += 1
             about = {**variables, "case": case, "repeat": counts[place], "prompt_label": prompt}
             about |= {"provider": provider, "provider_label": label, "agent": provider}
-            rows += _rows_of_result(result, about | _facts_of_result(result), problems)
+            about |= _facts_of_result(result) | {"triggered": _used_skill(result)}
+            rows += rows_of_attempt(about, _verdicts_on_result(result, about, problems))
         most = max(counts.values(), default=0)
         if most > 1:
             what = f"up to {most} tests with equal variables and description"
@@ -121,25 +121,21 @@ def _facts_of_result(result: JsonObject) -> JsonObject:
     }
 
 
-def _rows_of_result(
+def _verdicts_on_result(
     result: JsonObject, about: JsonObject, problems: Problems
 ) -> Iterator[JsonObject]:
-    """Yield a row per assertion, or one row without a check if no assertion has a verdict."""
-    grading = result.get("gradingResult")
+    """Yield the verdict of each assertion; an assertion on the skill becomes ``triggered``."""
     if about["status"] == "error":
         error = (text_at(result, "error") or "no text")[:80]
         problems.add("failureReason", f"2: {error}", "the attempt is missing, not failed")
-        yield about
         return
-    rows = list_of_objects(as_object(grading).get("componentResults"))
+    rows = _assertions_of(result)
     if not rows:
         done = "missing verdicts, not fails"
         problems.add("gradingResult", "no result of an assertion", done)
-        yield {**about, "verdict_status": "error"}
         return
     checks = _check_ids(rows)
-    used = [r for r, kind in zip(rows, map(_type_of, rows), strict=True) if kind == _SKILL_USED]
-    about = {**about, "triggered": as_truth(used[0].get("pass")) if used else None}
+    used = [row for row in rows if _type_of(row) == _SKILL_USED]
     if used:
         problems.add(_SKILL_USED, "an assertion about the skill", "no check; read as 'triggered'")
     rest = [(row, name) for row, name in zip(rows, checks, strict=True) if row not in used]
@@ -149,7 +145,6 @@ def _rows_of_result(
     for row, name in rest:
         assertion = object_at(row, "assertion")
         yield {
-            **about,
             "check": name,
             "passed": as_truth(row.get("pass")),
             "score": number_at(row, "score"),
@@ -158,8 +153,16 @@ def _rows_of_result(
             "grader": "promptfoo",
             "grader_kind": "llm" if _type_of(row).startswith(_JUDGES) else "rules",
         }
-    if not rest:
-        yield about
+
+
+def _assertions_of(result: JsonObject) -> list[JsonObject]:
+    return list_of_objects(object_at(result, "gradingResult").get("componentResults"))
+
+
+def _used_skill(result: JsonObject) -> bool | None:
+    """Return whether the skill was used; None if no assertion checked it."""
+    used = [row for row in _assertions_of(result) if _type_of(row) == _SKILL_USED]
+    return as_truth(used[0].get("pass")) if used else None
 
 
 def _type_of(row: JsonObject) -> str:

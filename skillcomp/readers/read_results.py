@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
+from io import StringIO
 from os import PathLike
 from os.path import exists
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened
-from skillcomp.frames.save_frames import Frames
+from skillcomp.frames import from_store
+from skillcomp.frames.from_frame import ROLES, from_frame
+from skillcomp.frames.from_pairs import from_pairs
+from skillcomp.frames.from_passages import from_passages
+from skillcomp.frames.missing_attempts import with_planned
+from skillcomp.frames.outcomes import outcomes
+from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
-from skillcomp.io.files import as_path, open_file, shown
+from skillcomp.io.files import as_path, decode, open_file, read_own, shown, strict_json
 from skillcomp.io.journal import is_store
+from skillcomp.io.parquet_tables import read_parquet
+from skillcomp.io.store import RunStore
 from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
-from skillcomp.readers.other_sources import (
-    frames_of_store,
-    frames_of_table,
-    json_table_at,
-    table_at,
-)
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
 from skillcomp.readers.reader import (
@@ -39,23 +43,22 @@ from skillcomp.readers.reader import (
     json_object,
     read_json,
 )
-from skillcomp.readers.result_arms import with_conditions
 from skillcomp.readers.result_table import (
-    counts_as_checks,
     frames_of,
-    on_shared_checks,
     one_iteration,
     pairwise_of,
     report_unshared_cases,
     with_arguments,
     with_case,
-    with_checks,
+    with_conditions,
     with_equal_inputs,
-    with_ids,
-    with_whole_graders,
 )
-from skillcomp.readers.skill_creator import ComparisonReader, TriggerReader, WorkspaceReader
-from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
+from skillcomp.readers.skill_creator import (
+    BenchmarkReader,
+    ComparisonReader,
+    TriggerReader,
+    WorkspaceReader,
+)
 
 # formats in the order in which they are tried
 _BUILT_IN: tuple[type[Reader], ...] = (
@@ -103,7 +106,8 @@ def read_results(
         Name of the format. Default: recognised by the content.
     conditions : mapping, optional
         Maps each word that the tool uses for an arm to a condition (baseline, skill, placebo,
-        previous or a name of your own). Usual words such as with_skill and old_skill need no entry.
+        previous or a name of your own). The words that
+        :func:`skillcomp.from_frame` knows, such as with_skill and control, need no entry.
         If the format has no fixed field for the arm, the arms are in the field that contains all
         these words.
     columns : mapping of str to str, optional
@@ -226,15 +230,16 @@ def read_results(
         table = with_arguments(with_case(table, case, place), facts, problems)
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
-        table = with_conditions(table, conditions, place, sides)
+        table, meanings = with_conditions(table, conditions, place, sides)
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
-        made = _frames_of_rows(table, checks, problems, place, reader.name)
+        table = table.assign(grader=table.get("grader", reader.name))
+        made = frames_of(table, checks, problems, place)
         if len(compared):
             # a format that names no skill in its comparisons has a single skill
             skill_of_pair = compared.get("skill", table["skill"].iloc[0])
             compared = with_case(compared, case, place).assign(skill=skill_of_pair)
-            pairwise = pairwise_of(compared, made.attempts, conditions, problems)
+            pairwise = pairwise_of(compared, made.attempts, meanings, problems)
             made = replace(made, pairwise=pairwise)
         return _reported(made, problems, place, strict)
     finally:
@@ -356,25 +361,6 @@ def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataF
     return table.assign(condition=str(condition))
 
 
-def _frames_of_rows(
-    table: pd.DataFrame,
-    checks: Literal["all", "shared"] | None,
-    problems: Problems,
-    place: str,
-    grader: str,
-) -> Frames:
-    """Complete the rows of a table and convert them to frames."""
-    table = counts_as_checks(table, problems, place)
-    if "grader" not in table:
-        table = table.assign(grader=grader)
-    if "check" not in table:
-        table = table.assign(check="passed")
-    if "passed" not in table and "score" not in table:
-        table = table.assign(passed=None)
-    table = on_shared_checks(with_ids(table), checks, problems, place)
-    return frames_of(with_whole_graders(with_checks(table)), place)
-
-
 def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:
     """Add the problems of the reader to the frames, and warn or raise if there are any."""
     every = pd.concat([changes_frame(problems.changes), made.problems], ignore_index=True)
@@ -385,3 +371,141 @@ def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Fra
         text = "".join(f"\n- {line}" for line in lines)
         warnings.warn(f"{place} was read so:{text}", FrameWarning, stacklevel=3)
     return replace(made, problems=every)
+
+
+# arguments of from_passages and of from_pairs
+_NEEDED_PASSAGES = {"text", "source", "label"}
+_OF_PASSAGES = ("text", "source", "label", "document", "question")
+_OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
+
+
+def frames_of_store(path: Path) -> Frames:
+    """Return the frames of a recorded study or of saved frames."""
+    store = RunStore(path)
+    cases, attempts = from_store.cases(store), with_planned(from_store.attempts(store), store)
+    verdicts = from_store.verdicts(store)
+    return Frames(
+        cases=cases,
+        attempts=attempts,
+        verdicts=verdicts,
+        outcomes=outcomes(verdicts, cases, attempts=attempts),
+        gold=from_store.gold(store),
+        pairwise=from_store.pairwise(store),
+        passages=from_store.passages(store),
+        skills={slug: skill.text for slug, skill in store.skills.items()},
+        **saved_facts(store),
+    )
+
+
+def table_at(path: Path) -> pd.DataFrame | None:
+    """Return the table in a parquet or csv file; None if the file is of another kind."""
+    if not path.is_file():
+        return None
+    with open_file(path, what="table", error=FrameError) as stream:
+        head = stream.read(4096)
+        if head.startswith(b"PAR1"):
+            stream.seek(0)
+            return _parsed_table(lambda: read_parquet(stream, path), path)
+    first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    line = first.splitlines()[0] if first else b""
+    separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
+    if first[:1] in (b"{", b"[") or separator.encode() not in line or b"\0" in head:
+        return None
+    data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
+    text = decode(data, path, FrameError)
+    table = _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
+    if not isinstance(table.index, pd.RangeIndex):
+        raise FrameError(
+            f"{path}: rows have more values than the header has columns; name every column in the "
+            "header, and end no row with a separator."
+        )
+    return table
+
+
+def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
+    try:
+        return parse()
+    except FrameError:
+        raise
+    except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
+        message = " ".join(str(cause).split())
+        raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
+
+
+def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return the column of each role: as ``columns`` says, otherwise the column of that name."""
+    known = dict.fromkeys([*ROLES, *_OF_PASSAGES, *_OF_PAIRS])
+    labels = {str(name): name for name in table.columns}
+    named: dict[str, Any] = {}
+    for name, role in columns.items():
+        require_known(f"columns: {name!r}: found no role", role, known)
+        require_known("columns: found no column", name, labels, label="there")
+        if role in named:
+            both = f"'{named[role]}' and {name!r}"
+            raise FrameError(f"columns: {both} are both {role!r}; give one column per role.")
+        named[role] = labels[name]
+    others = {name: label for name, label in labels.items() if name not in columns}
+    # names of frame columns that differ from the arguments of from_frame
+    for name, role in (("case_id", "case"), ("check_id", "check"), ("attempt_id", "attempt")):
+        if name in others:
+            others.setdefault(role, others[name])
+    return {**others, **named}
+
+
+def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
+    """Return the table in a file of JSON objects (a list or JSON Lines); None for other files."""
+    if not path.is_file() or path.suffix not in (".json", ".jsonl"):
+        return None
+    lines: list[bytes] = []
+    try:
+        if path.suffix == ".json":
+            rows = read_json(path)
+        else:
+            data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
+            lines = data.split(b"\n")
+            rows = [orjson.loads(line) for line in lines if line.strip()]
+    except (FrameError, orjson.JSONDecodeError):
+        return None
+    flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
+    names = {columns.get(str(name), str(name)) for name in table.columns}
+    has_case = names & {"case", "case_id", "question_id", "id"}
+    has_verdict = names & {"winner", "passed", "score"}
+    if not (names >= _NEEDED_PASSAGES or (has_case and has_verdict)):
+        return None
+    for number, line in enumerate(lines, start=1):
+        try:
+            strict_json(line.strip() or b"null")
+        except ValueError as cause:
+            raise FrameError(f"{path}, line {number}: not JSON ({cause}).") from cause
+    return table
+
+
+def frames_of_table(
+    table: pd.DataFrame, values: Mapping[str, str | None], columns: Mapping[str, str], **how: Any
+) -> Frames:
+    """Convert a table to frames.
+
+    Its columns are named like the arguments of from_frame or have usual names; ``columns`` gives
+    the role of each column with another name. A table of texts with sources and labels is read by
+    from_passages, a table of winners by from_pairs.
+    """
+    names = columns_by_role(table, columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
+        if names.keys() >= _NEEDED_PASSAGES and "condition" not in names:
+            of_passages = {role: names[role] for role in _OF_PASSAGES if role in names}
+            return from_passages(table, **of_passages, name=how["name"])
+        if "winner" in names and not names.keys() & {"passed", "score"}:
+            of_pairs = {role: names[role] for role in columns.values() if role in _OF_PAIRS}
+            return from_pairs(table, **of_pairs)
+        for role, value in values.items():
+            if value is not None and value not in table.columns:
+                table = table.assign(**{role: value})
+                value = role
+            names |= {} if value is None else {role: value}
+        without: dict[str, Any] = {"skill": None}
+        without |= {"condition": None} if "gold" in names else {}
+        without |= {"passed": None} if "score" in names else {}
+        roles = {role: names[role] for role in ROLES if role in names}
+        return from_frame(table, **without | roles, **how)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,31 +24,13 @@ from skillcomp.io.files import (
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
-# Words that tools use for the arms, and the condition that each means.
-ARM_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            *("baseline", "without_skill", "without_skills", "without-skills", "without"),
-            *("no-skill", "no_skill"),
-        ),
-        "baseline",
-    ),
-    **dict.fromkeys(
-        (
-            *("skill", "with_skill", "with-skill", "with_skills", "with-skills", "with"),
-            *("new_skill", "skilled", "isolated", "skilledIsolated", "candidate", "treatment"),
-        ),
-        "skill",
-    ),
-    **{"previous": "previous", "old_skill": "previous", "placebo": "placebo"},
-}
 
 
 class Problems:
     """The values that a reader converted, left out or did not find, by place and kind."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str, str], int] = {}
+        self._counts: dict[str, Counter[tuple[str, str]]] = {}
 
     def add(self, place: str, found: str, done: str, n: int = 1) -> None:
         """Report a problem; equal problems are merged, and their numbers of rows are added.
@@ -64,15 +47,16 @@ class Problems:
             Number of rows with the problem; 0 for a problem of the whole study, such as a known
             distortion of the comparison.
         """
-        key = (place, " ".join(found.split()), done)
-        self._counts[key] = self._counts.get(key, 0) + n
+        self._counts.setdefault(place, Counter())[" ".join(found.split()), done] += n
 
     @property
     def changes(self) -> list[Change]:
         """The problems with their numbers of rows, grouped by place."""
-        places = list(dict.fromkeys(place for place, _, _ in self._counts))
-        changes = [Change(*key, n) for key, n in self._counts.items()]
-        return sorted(changes, key=lambda change: places.index(change.place))
+        return [
+            Change(place, found, done, n)
+            for place, counts in self._counts.items()
+            for (found, done), n in counts.items()
+        ]
 
 
 class Reader:
@@ -100,11 +84,13 @@ class Reader:
         -------
         pandas.DataFrame
             The columns are arguments of :func:`skillcomp.from_frame`; ``passed`` or ``score`` is
-            required. ``condition`` holds the tool's words for the arms. Without ``condition``, the
-            keys of ``conditions=`` select the column that names the arms. Without ``case``, the
-            argument ``case=`` names the column of the cases. An attempt without a verdict (an
-            error, a crashed judge) is a row without ``check`` and ``passed``; it gets a missing
-            verdict on each check of its case. If only counts are known, ``n_passed`` and
+            required. ``condition`` holds the tool's words for the arms, which have the meanings
+            that they have in ``from_frame``. Without ``condition``, the keys of ``conditions=``
+            select the column that names the arms. Without ``case``, the argument ``case=`` names
+            the column of the cases. An attempt without a verdict (an error, a crashed judge) is a
+            row without ``check`` and ``passed``; it gets a missing verdict on each check of its
+            case. A missing verdict has the status ``error``, or that in ``verdict_status``. If only
+            counts are known, ``n_passed`` and
             ``n_checks`` replace ``passed``. ``iteration`` numbers the versions of the skill; only
             one of them is read. Columns of the attempts frame (such as ``triggered``) and of the
             verdicts frame (such as ``rationale`` and ``borderline``) are carried over.
@@ -122,6 +108,16 @@ class Reader:
             ``iteration``, ``grader`` and ``rationale``.
         """
         return pd.DataFrame(columns=["case", "first", "second", "winner"])
+
+
+def rows_of_attempt(about: JsonObject, verdicts: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return one row per verdict on an attempt, or one row without a check if there is no verdict.
+
+    ``about`` has the columns of the attempt. A verdict without ``passed`` is missing, never a fail;
+    `read_results` gives it the status ``error``, and gives an attempt without verdicts a missing
+    verdict on each check of its case.
+    """
+    return [{**about, **verdict} for verdict in verdicts] or [dict(about)]
 
 
 def read_json(path: Path, root: Path | None = None) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import pandas as pd
@@ -14,29 +14,27 @@ from skillcomp.errors import FrameError, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.from_frame import from_frame
+from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
+from skillcomp.frames.from_pairs import with_winners
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_reader import FrameWarning, made_ids
-from skillcomp.frames.words import distinct_words
-from skillcomp.readers.reader import (
-    ARM_WORDS,
-    Problems,
-)
+from skillcomp.frames.table_reader import WHAT, FrameWarning, TableReader
+from skillcomp.frames.words import CONDITIONS, condition_names, distinct_words, pooled_words
+from skillcomp.readers.reader import Problems
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
 _OF_CHECK = [
-    *("check", "check_kind", "check_weight", "grader", "grader_kind", "grader_model"),
-    *("grader_family", "grader_version"),
+    "check",
+    "check_kind",
+    "check_weight",
+    "grader",
+    "grader_kind",
+    "grader_model",
+    "grader_family",
+    "grader_version",
 ]
-_OF_VERDICTS = ("rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at")
-_NO_COLUMNS = {
-    *("frame", "asked", "gold_drawn", "drawn_by", "conditions", "missing", "keep", "name"),
-    *("shared_cases", "checks"),
-}
-ROLES = [name for name in inspect.signature(from_frame).parameters if name not in _NO_COLUMNS]
 _NEEDED = ("case", "condition", "passed")
-_OF_TRIGGERS = ("offered", "invoked")  # columns of attempts that only `frames.invocations` reads
+_OF_CASES = ("prompt_kind", "right_skills")  # columns of cases that `from_frame` does not take
 MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
 _SHOWN = 3  # maximum number of checks that an error message lists
 
@@ -140,7 +138,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     return table
 
 
-def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
+def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
     """Turn counts of checks into one row per check; refuse arms with different numbers of checks.
 
     Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
@@ -172,44 +170,40 @@ def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.
     return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
-def on_shared_checks(
+def _on_shared_checks(
     table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
 ) -> pd.DataFrame:
     """Refuse or leave out checks that some conditions of a case lack, unless `checks` is "all"."""
+    table = table.reset_index(drop=True)
     rows = table[table["check"].notna()]
     if checks == "all" or rows.empty:
         return table
     key = [*CASE, "grader"]
-    arms = rows.groupby(key, dropna=False)["condition"].nunique().rename("n_arms")
-    of_check = rows.groupby([*key, "check"], dropna=False)["condition"].agg(["nunique", "unique"])
-    of_check = of_check.reset_index().merge(arms.reset_index(), on=key)
-    lone = of_check[of_check["nunique"] < of_check["n_arms"]]
-    if lone.empty:
-        return table
+    n_arms = rows.groupby(key, dropna=False)["condition"].transform("nunique")
+    of_check = rows.groupby([*key, "check"], dropna=False)["condition"]
+    lone = rows[of_check.transform("nunique") < n_arms]
     lines = [
-        f"case '{row['case']}', check '{row['check']}': only under {', '.join(row['unique'])}"
-        for row in lone.to_dict("records")
+        f"case '{case}', check '{check}': only under {', '.join(arms.unique())}"
+        for (_, case, _, check), arms in lone.groupby([*key, "check"], dropna=False)["condition"]
     ]
-    if checks is None:
+    if lines and checks is None:
         raise FrameError(
-            f"{place}: {plural(len(lone), 'check')} that not every arm has: "
+            f"{place}: {plural(len(lines), 'check')} that not every arm has: "
             f"{shortened(lines, _SHOWN, '; ')}. checks='shared' compares on the others; "
             "checks='all' keeps them, for rates."
         )
-    marked = table.merge(lone[[*key, "check"]].assign(lone=True), on=[*key, "check"], how="left")
-    drop = marked["lone"].notna().to_numpy()
     for line in lines[:_SHOWN]:
         problems.add("checks=", line, "left out")
-    if len(lone) > _SHOWN:
-        problems.add("checks=", "further checks of one arm", "left out", len(lone) - _SHOWN)
-    left = set(map(tuple, table.loc[~drop, CASE].to_numpy()))
-    lost = set(map(tuple, rows[CASE].to_numpy())) - left
+    if len(lines) > _SHOWN:
+        problems.add("checks=", "further checks of one arm", "left out", len(lines) - _SHOWN)
+    left = table.drop(index=lone.index)
+    lost = set(map(tuple, rows[CASE].to_numpy())) - set(map(tuple, left[CASE].to_numpy()))
     for _, case in sorted(lost):
         problems.add("checks=", f"case '{case}'", "left out: its arms share no check")
-    return table[~drop].reset_index(drop=True)
+    return left.reset_index(drop=True)
 
 
-def with_checks(table: pd.DataFrame) -> pd.DataFrame:
+def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     """Give each attempt without a verdict a missing verdict on every check of its case."""
     without = table["check"].isna()
     if not without.any():
@@ -222,7 +216,7 @@ def with_checks(table: pd.DataFrame) -> pd.DataFrame:
     return made.assign(grader=made["grader"].fillna("unnamed grader"))
 
 
-def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
+def _with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with one kind and one model per grader.
 
     An outcome belongs to one grader. Several kinds become "mixed", and several models a list.
@@ -239,121 +233,182 @@ def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def with_ids(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the columns ``repeat`` and ``attempt`` (ids of attempts).
-
-    Without a column ``repeat``, rows with the same skill, case, condition, agent, check and grader
-    are repeats.
-    """
-    if "agent" not in table.columns:
-        table = table.assign(agent=None)
-    if "repeat" not in table.columns:
-        keys = [*_CELL, "check", "grader"]
-        table = table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
-    if "attempt" in table.columns:
+def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with a column ``repeat``; rows with the same keys are repeats."""
+    if "repeat" in table.columns:
         return table
-    names = {"case": "case_id"}
-    return table.assign(attempt=made_ids(table.rename(columns=names)))
+    keys = [name for name in (*_CELL, "check", "grader") if name in table.columns]
+    return table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
 
 
-def frames_of(table: pd.DataFrame, place: str) -> Frames:
-    """Convert a completed table to frames; add the columns that `from_frame` does not take."""
-    empty = [name for name in table if name not in _NEEDED and table[name].isna().all()]
-    table = table.drop(columns=empty)
-    names: dict[str, Any] = {role: role if role in table.columns else None for role in ROLES}
-    names["conditions"] = {name: name for name in table["condition"].unique()}
+def frames_of(
+    table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
+) -> Frames:
+    """Complete the rows of a table and convert them to frames.
+
+    A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
+    """
+    table = _counts_as_checks(table, problems, place)
+    if "check" not in table:
+        table = table.assign(check="passed")
+    if "passed" not in table and "score" not in table:
+        table = table.assign(passed=None)
+    table = _on_shared_checks(_with_repeats(table), checks, problems, place)
+    table = _with_whole_graders(_with_checks(table))
+    empty_columns = [name for name in table if name not in _NEEDED and table[name].isna().all()]
+    reasons = table.get("verdict_status", pd.Series(None, table.index, dtype="object"))
+    table = table.drop(columns=empty_columns).assign(verdict_status=reasons.fillna("error"))
+    reader = TableReader(
+        table,
+        {role: role for role in ROLES if role in table.columns},
+        place=f"{place} ({WHAT})",
+        conditions={name: name for name in table["condition"].unique()},
+    )
+    carried = (*chain(*CARRIED.values()), "verdict_status")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FrameWarning)
-        made = from_frame(table, name=place, **names)
-    try:
-        of_cases, of_attempts = ("prompt_kind", "right_skills"), CONTRACTS["attempts"].columns
-        cases = _with_columns("cases", made.cases, table, of_cases)
-        attempts = _with_columns("attempts", made.attempts, table, [*of_attempts, *_OF_TRIGGERS])
-        verdicts = _with_columns_of_verdicts(made.verdicts, table)
-    except FrameError as error:
-        raise FrameError(f"{place}: {error}") from error
-    return replace(made, cases=cases, attempts=attempts, verdicts=verdicts)
-
-
-# kind of frame -> column of the table that identifies a row of the frame -> its name in the frame
-_KEYS = {"cases": {"skill": "skill", "case": "case_id"}, "attempts": {"attempt": "attempt_id"}}
-
-
-def _with_columns(
-    kind: str, frame: pd.DataFrame, table: pd.DataFrame, columns: Iterable[str]
-) -> pd.DataFrame:
-    """Add those of the columns to a frame of cases or attempts that `from_frame` does not take."""
-    present = [name for name in columns if name in table and name not in ROLES]
-    if not present:
-        return frame
-    values = table.groupby(list(_KEYS[kind]), sort=False)[present].first()
-    rest = frame.drop(columns=present, errors="ignore")
-    return checked_frame(rest.join(values, on=list(_KEYS[kind].values())), kind)
-
-
-def _with_columns_of_verdicts(verdicts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    columns = [name for name in _OF_VERDICTS if name in table]
-    key = ["attempt_id", "check_id", "grader"]
-    names = {"attempt": "attempt_id", "check": "check_id"}
-    values = table.rename(columns=names)
-    columns += ["verdict_status"] if "verdict_status" in table else []
-    if not columns:
-        return verdicts
-    values = values[[*key, *columns]].drop_duplicates(key)
-    values = values.assign(**{name: values[name].astype("str") for name in key})
-    rows = verdicts.drop(columns=columns, errors="ignore").merge(values, on=key, how="left")
-    if "verdict_status" in rows:
-        rows["status"] = rows["status"].where(rows["passed"].notna(), rows.pop("verdict_status"))
-    return checked_frame(rows, "verdicts")
-
-
-_PAIR_FACTS = ("rationale", "grader_family", "grader_version", "order")
+        warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
+        made = frames_of_columns(reader, carried=carried)
+    facts = [name for name in _OF_CASES if name in table]
+    of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
+    cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=of_case.index.names)
+    return replace(made, cases=reader.checked({"cases": cases})["cases"])
 
 
 def pairwise_of(
     pairs: pd.DataFrame,
     attempts: pd.DataFrame,
-    conditions: Mapping[Any, str] | None,
+    meanings: Mapping[str, str],
     problems: Problems,
 ) -> pd.DataFrame:
     """Return comparisons as a pairwise frame, with the ids of the attempts compared.
 
-    A comparison is left out and reported if one of its two answers has no results.
+    ``meanings`` has the condition of each word for an arm. A comparison is left out and reported if
+    one of its two answers has no results.
     """
-    names = {**ARM_WORDS, **{str(word): name for word, name in (conditions or {}).items()}}
-    pairs = pairs.assign(repeat=pairs.get("repeat", 1))
     key = ["skill", "case_id", "condition", "repeat"]
     ids = attempts.drop_duplicates(key).set_index(key)["attempt_id"].to_dict()
-    made = []
-    for row in pairs.to_dict("records"):
-        arms = [names.get(str(row[side]), str(row[side])) for side in ("first", "second")]
-        cells = [(row["skill"], str(row["case"]), arm, row["repeat"]) for arm in arms]
-        missing = next((cell for cell in cells if cell not in ids), None)
-        if missing is not None:
-            what = f"case '{missing[1]}': no answer under '{missing[2]}'"
+    pairs = pairs.assign(case_id=pairs["case"].astype("str"), repeat=pairs.get("repeat", 1))
+    pairs["grader"] = pairs.get("grader", pd.Series(None, pairs.index)).fillna("comparator")
+    for side in ("first", "second"):
+        words = pairs[side].astype("str")
+        pairs["condition"] = words.map(meanings).fillna(words)
+        cells = list(pairs[key].itertuples(index=False, name=None))
+        pairs[side] = [ids.get(cell) for cell in cells]
+        for _, case, condition, _ in (cell for cell in cells if cell not in ids):
+            what = f"case '{case}': no answer under '{condition}'"
             done = "left out; conditions={'A': 'skill', 'B': 'baseline'} names the arm of each side"
             problems.add("comparison", what, done)
-            continue
-        first, second = (ids[cell] for cell in cells)
-        winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])
-        position = {"first": 1, "second": 2}.get(row["winner"])
-        made.append(
-            {
-                "skill": row["skill"],
-                "case_id": str(row["case"]),
-                "first": first,
-                "second": second,
-                "winner": winner,
-                "winner_position": position,
-                "grader": row.get("grader") or "comparator",
-                **{name: row[name] for name in _PAIR_FACTS if name in row},
-            }
-        )
-    if not made:
+        pairs = pairs[pairs[side].notna()]
+    if pairs.empty:
         return empty("pairwise")
-    rows = pd.DataFrame(made)
-    if "order" not in rows:
-        rows["order"] = (
-            rows.groupby(["skill", "case_id", "grader", "first", "second"]).cumcount() + 1
+    wins = pairs["winner"].map({"first": 1.0, "second": 0.0, "tie": 0.5})
+    pairs = with_winners(pairs, wins)
+    if "order" not in pairs:
+        place = ["skill", "case_id", "grader", "first", "second"]
+        pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
+    return checked_frame(
+        pairs[[name for name in CONTRACTS["pairwise"].columns if name in pairs]], "pairwise"
+    )
+
+
+_MEANINGS = "baseline, skill, placebo, previous or a name of your own"
+_FEW = 12  # a column with more distinct words than this is not suggested as the column of the arms
+
+
+class UnknownArmsError(FrameError):
+    """Raised if the meaning of a file's words for the arms is unknown.
+
+    Attributes
+    ----------
+    words : list of str
+        The words of the arms.
+    example : dict of str to str
+        A condition for each word.
+    """
+
+    def __init__(self, message: str, words: list[str], example: dict[str, str]) -> None:
+        super().__init__(message)
+        self.words, self.example = words, example
+
+
+def with_conditions(
+    table: pd.DataFrame,
+    conditions: Mapping[Any, str] | None,
+    place: str,
+    sides: Collection[str] = (),
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the table with a condition in each row, and the condition that each word means.
+
+    Without a column ``condition``, the column that holds all keys of `conditions` names the arms.
+    `sides` are the words for the arms in comparisons; `conditions` may contain them, too.
+    """
+    meanings = {str(word): str(name) for word, name in (conditions or {}).items()}
+    if "condition" not in table.columns:
+        table = table.assign(condition=table[_column_of_arms(table, meanings, place)])
+        if "agent" in table.columns and table["agent"].nunique() > 1:
+            pairs = table[["condition", "agent"]].drop_duplicates()
+            if pairs["agent"].is_unique and pairs["condition"].is_unique:
+                # each arm has one agent of its own, so `agent` is only another name of the arm
+                table = table.assign(agent=None)
+    words = list(map(str, distinct_words(table["condition"])))
+    if table["condition"].isna().any():
+        raise FrameError(f"{place}: some rows name no arm.")
+    strange = [word for word in meanings if word not in {*words, *sides}]
+    if strange:
+        raise FrameError(
+            f"{place}: conditions=: there is no arm {literal(strange[0])}; there: "
+            f"{', '.join(words)}."
         )
-    return checked_frame(rows, "pairwise")
+    names = condition_names(word for word in [*words, *sides] if word not in meanings)
+    known = {word: str(name) for word, name in names.items() if name in CONDITIONS} | meanings
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        example = _example_meanings({word: known.get(word) for word in words})
+        raise UnknownArmsError(
+            f"{place}: the arms are called {', '.join(words)}; the meaning of "
+            f"{' and '.join(map(literal, unknown))} is not in the file. "
+            f"Name it: conditions={example} ({_MEANINGS}).",
+            words,
+            example,
+        )
+    for problem in pooled_words({word: known[word] for word in words}, meanings):
+        raise FrameError(f"{place}: {problem}")
+    return table.assign(condition=table["condition"].astype("str").map(known)), known
+
+
+def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str) -> str:
+    """Return the column that contains all keys of `conditions`; raise if there is none."""
+    words = {name: [str(word) for word in distinct_words(table[name])] for name in table.columns}
+    for name, present in words.items():
+        if meanings and set(meanings) <= set(present):
+            return str(name)
+    several = {n: w for n, w in words.items() if 2 <= len(w) <= _FEW and n not in _NO_ARMS}
+    if table.get("case", pd.Series()).nunique() > 1:
+        of_case = table.groupby("case")[list(several)].nunique().max()
+        several = {n: w for n, w in several.items() if of_case[n] > 1} or several
+    names = sorted(several, key=lambda name: (name in _OF_AGENT, len(several[name])))
+    start = f"{place}: the file does not say which answers had the skill."
+    files = "one file per arm: {'baseline': path, 'skill': path}."
+    if not names:
+        raise FrameError(f"{start} No field has several words; give {files}")
+    listed = {n: (literal(w) if not w.strip() else f"{w:.60}" for w in several[n]) for n in names}
+    listing = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in listed.items())
+    example = _example_meanings(dict.fromkeys(several[names[0]]))
+    raise FrameError(
+        f"{start} Name the words of the arms: conditions={example}, or give {files} "
+        f"Fields with several words: {listing}."
+    )
+
+
+# columns that never name the arms
+_NO_ARMS = {*ROLES, *chain(*CARRIED.values()), "verdict_status"}
+_NO_ARMS -= {"skill", "loaded_skill", "agent", "agent_model", "agent_family"}
+# columns of the agent, which an error message lists last because they rarely name the arms
+_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
+
+
+def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a condition for each word; a word with None gets an example condition."""
+    unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
+    examples = iter([*unused, *["..."] * len(meanings)])
+    return {word: name or next(examples) for word, name in meanings.items()}
