@@ -52,7 +52,7 @@ def _cr2_mean(i: Inputs) -> Values:
     d = np.concatenate([np.repeat([0.0, 1.0, -1.0, 0.0], row) for row in counts])
     found = clusters.cr2_mean(d, groups)
     values: Values = {"mean": found.estimate, "CR2_p": found.p_value, "CR2_ci": _limits(found)}
-    fit = clusters.cr2(d, np.ones((len(d), 1)), groups).interval(0)
+    fit = clusters.cr2(d, np.ones((len(d), 1)), groups)[0]
     return values | {"CR2": [fit.se, fit.df]}
 
 
@@ -66,7 +66,7 @@ def _far_design(i: Inputs) -> Any:
 
 def _did_by_skill(i: Inputs) -> Values:
     fit = clusters.cr2(_differences(i), _far_design(i), i["skill"])
-    near, gap = fit.interval(0), fit.interval(1)
+    near, gap = fit[0], fit[1]
     return {
         "cond": near.estimate,
         "cond_CR2": [near.se, near.df],
@@ -79,7 +79,7 @@ def _did_by_skill(i: Inputs) -> Values:
 
 def _did_by_case(i: Inputs) -> Values:
     cases = np.arange(len(i["far"]))
-    gap = clusters.cr2(_differences(i), _far_design(i), cases).interval(1)
+    gap = clusters.cr2(_differences(i), _far_design(i), cases)[1]
     return {"interaction": gap.estimate, "CR2": [gap.se, gap.df], "CR2_ci": _limits(gap)}
 
 

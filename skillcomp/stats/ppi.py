@@ -552,9 +552,9 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
         # means, and its CR2 variance includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
-        fit = cr2(np.concatenate([rest, error]), design, order)
-        df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), df)
-        variance = float(fit.covariance[0, 0])
+        theta = cr2(np.concatenate([rest, error]), design, order)[0]
+        df = min(float(np.nan_to_num(theta.df, nan=1.0)), df)
+        variance = theta.se**2
     return _RawEstimate(estimate, variance, df, error, float(error.mean()), lam)
 
 
