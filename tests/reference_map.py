@@ -129,11 +129,11 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         gold = np.concatenate([i["Y"], np.full(n, np.nan)])
         predicted = np.concatenate([i["F_labelled"], np.repeat([1, 0], [ones, n - ones])])
         weight = lam
-        data = ppi._collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
+        data = ppi.collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
         if weight is None:
-            weight = ppi._tuned_weight(data)
+            weight = ppi.tuned_weight(data)
         # ppi-python divides variances by n and has a normal quantile
-        _, fit = ppi._fit_design(data, weight, ddof=0)
+        _, fit = ppi.fit_design(data, weight, ddof=0)
         reach = norm.isf(0.025) * fit.variance**0.5
         ends = {"lower": fit.estimate - reach, "upper": fit.estimate + reach}
         return {"estimate": ppi.ppi_mean(gold, predicted, lam=lam).estimate} | ends
