@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skillcomp.errors import FrameError
 from skillcomp.frames.case_clusters import clusters_of
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import group_codes, prepared, require_rows
+from skillcomp.frames.estimates import group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope
@@ -211,10 +212,17 @@ def checked_verdicts(
     )
 
 
-def known_attempts(frame: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
+def known_attempts(
+    frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
+) -> pd.DataFrame:
     """Check the attempts; raise FrameError if a row of ``frame`` belongs to none of them."""
     checked = check(attempts, "attempts")
-    require_rows(frame, checked, ["attempt_id"], what, "attempts")
+    unknown = frame.loc[~frame["attempt_id"].isin(checked["attempt_id"]), "attempt_id"]
+    if len(unknown):
+        raise FrameError(
+            f"{what}: {len(unknown)} {rows} belong to attempts that are not in the attempts "
+            f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
+        )
     return checked
 
 
