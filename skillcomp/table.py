@@ -204,7 +204,6 @@ def table(
     frame: pd.DataFrame,
     *,
     columns: Sequence[str] | None = None,
-    csv: str | PathLike[str] | None = None,
 ) -> Table:
     """Format a frame for readers: words, percentages, counts, p-values, and full notes.
 
@@ -218,9 +217,6 @@ def table(
         The columns to show, in this order. By default, a table of estimates shows the columns that
         identify a row, the estimate with its interval, n, p-values and verdicts, and the numbers of
         missing attempts if there are any; other tables show all columns that are not empty.
-    csv : str or path, optional
-        File for the frame if it has more than 30 rows. A notebook then shows the first 30 and a
-        link. No file is written for a shorter frame.
 
     Returns
     -------
@@ -285,8 +281,7 @@ def table(
         formatted.append(("Notes", letters, False))
     cells = pd.DataFrame({at: texts for at, (_, texts, _) in enumerate(formatted)})
     cells = cells.set_axis([head for head, _, _ in formatted], axis="columns")
-    whole = Table(cells, about, notes, tuple(right for _, _, right in formatted), frame)
-    return whole if csv is None else whole.linked(csv)
+    return Table(cells, about, notes, tuple(right for _, _, right in formatted), frame)
 
 
 def _detail_columns(frame: pd.DataFrame) -> list[str]:

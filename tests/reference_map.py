@@ -52,7 +52,7 @@ def _cr2_mean(i: Inputs) -> Values:
     d = np.concatenate([np.repeat([0.0, 1.0, -1.0, 0.0], row) for row in counts])
     found = clusters.cr2_mean(d, groups)
     values: Values = {"mean": found.estimate, "CR2_p": found.p_value, "CR2_ci": _limits(found)}
-    fit = clusters.cr2(d, np.ones((len(d), 1)), groups).interval(0)
+    fit = clusters.cr2(d, np.ones((len(d), 1)), groups)[0]
     return values | {"CR2": [fit.se, fit.df]}
 
 
@@ -66,7 +66,7 @@ def _far_design(i: Inputs) -> Any:
 
 def _did_by_skill(i: Inputs) -> Values:
     fit = clusters.cr2(_differences(i), _far_design(i), i["skill"])
-    near, gap = fit.interval(0), fit.interval(1)
+    near, gap = fit[0], fit[1]
     return {
         "cond": near.estimate,
         "cond_CR2": [near.se, near.df],
@@ -79,7 +79,7 @@ def _did_by_skill(i: Inputs) -> Values:
 
 def _did_by_case(i: Inputs) -> Values:
     cases = np.arange(len(i["far"]))
-    gap = clusters.cr2(_differences(i), _far_design(i), cases).interval(1)
+    gap = clusters.cr2(_differences(i), _far_design(i), cases)[1]
     return {"interaction": gap.estimate, "CR2": [gap.se, gap.df], "CR2_ci": _limits(gap)}
 
 
@@ -129,11 +129,11 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         gold = np.concatenate([i["Y"], np.full(n, np.nan)])
         predicted = np.concatenate([i["F_labelled"], np.repeat([1, 0], [ones, n - ones])])
         weight = lam
-        data = ppi._collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
+        data = ppi.collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
         if weight is None:
-            weight = ppi._tuned_weight(data)
+            weight = ppi.tuned_weight(data)
         # ppi-python divides variances by n and has a normal quantile
-        _, fit = ppi._fit_design(data, weight, ddof=0)
+        _, fit = ppi.fit_design(data, weight, ddof=0)
         reach = norm.isf(0.025) * fit.variance**0.5
         ends = {"lower": fit.estimate - reach, "upper": fit.estimate + reach}
         return {"estimate": ppi.ppi_mean(gold, predicted, lam=lam).estimate} | ends

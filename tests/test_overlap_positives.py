@@ -39,7 +39,7 @@ def verbatim(copies: pd.DataFrame, n_sentences: int) -> list[str]:
 
 
 def test_sentences_are_quoted_whole_and_in_order_without_tables_headings_and_code() -> None:
-    copies = sc.overlap.positives({"tea": TEA}, sentences=[1, 2])
+    copies = sc.overlap.positives({"tea": TEA})
     assert verbatim(copies, 1) == [
         "Brewing of green tea, for people who like it mild.",
         "Pour the water over the leaves.",
@@ -54,9 +54,7 @@ def test_sentences_are_quoted_whole_and_in_order_without_tables_headings_and_cod
 
 def test_a_stated_share_of_the_words_is_dropped_or_swapped() -> None:
     skill = {"s": " ".join(f"word{i:02d}" for i in range(20)) + "."}
-    copies = sc.overlap.positives(skill, rates=[0.1, 0.3], sentences=[1]).set_index(
-        ["edit", "edit_rate"]
-    )
+    copies = sc.overlap.positives(skill).set_index(["edit", "edit_rate"])
     source = copies["source_text"].iloc[0].split()
     for rate, n_edited in ((0.1, 2), (0.3, 6)):
         dropped = copies.loc[("dropped", rate), "text"].split()
@@ -76,8 +74,8 @@ words = st.lists(st.text("abcdeé茶", min_size=1, max_size=9), min_size=4, max_
 @given(words=words, seed=st.integers(0, 10**6))
 def test_any_text_gives_the_same_copies_again_and_no_new_word(words: list[str], seed: int) -> None:
     skill = {"s": " ".join(words) + "."}
-    copies = sc.overlap.positives(skill, seed=seed, sentences=[1])
-    pd.testing.assert_frame_equal(copies, sc.overlap.positives(skill, seed=seed, sentences=[1]))
+    copies = sc.overlap.positives(skill, seed=seed)
+    pd.testing.assert_frame_equal(copies, sc.overlap.positives(skill, seed=seed))
     for row in copies.itertuples():
         assert row.text and not set(row.text) - set(row.source_text)
         assert row.edit != "none" or row.text == row.source_text
@@ -89,9 +87,8 @@ def test_the_copies_of_a_skill_do_not_depend_on_the_other_skills() -> None:
 
 
 def test_scripts_without_blanks_are_edited_by_character() -> None:
-    copies = sc.overlap.positives(
-        {"cha": "请把水倒在茶叶上面。等四分钟再喝。"}, rates=[0.3], sentences=[1]
-    )
+    copies = sc.overlap.positives({"cha": "请把水倒在茶叶上面。等四分钟再喝。"})
+    copies = copies[copies["edit_rate"].ne(0.1)]
     assert set(verbatim(copies, 1)) == {"请把水倒在茶叶上面。", "等四分钟再喝。"}
     longer = copies[copies["source_text"].str.len().eq(10)].set_index("edit")["text"]
     assert len(longer["dropped"]) == 7 and sorted(longer["swapped"]) == sorted(longer["none"])
@@ -103,9 +100,7 @@ def test_scripts_without_blanks_are_edited_by_character() -> None:
         ({"skill": {"s": "# Only a heading here\n"}}, "'s' has no sentence .* written by hand"),
         ({"skill": {}}, "there is no skill; give the text of its SKILL.md"),
         ({"skill": "some text"}, "found str; allowed: a mapping of slug"),
-        ({"skill": {"s": TEA}, "rates": [1.0]}, "rates: found 1.0; allowed: above 0 and below 1"),
-        ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: whole numbers"),
-        ({"skill": {"s": TEA}, "sentences": []}, "sentences: found 0; allowed: whole numbers"),
+        ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: a whole number"),
         ({"skill": {"s": TEA}, "seed": None}, "seed: found None; allowed: a whole number of 0 or"),
     ],
 )
@@ -128,7 +123,8 @@ def calibration(shared_words: list[int]) -> pd.DataFrame:
     attempts["attempt_id"] = attempts["case_id"] = attempts.index.map("s/{}".format)
     attempts = attempts.assign(skill="s", condition="baseline")
     shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=range(3, 9))
-    passages = sc.overlap.positives(SKILL, sentences=[1])
+    passages = sc.overlap.positives(SKILL)
+    passages = passages[passages["n_sentences"].eq(1)]
     how = {"passages": passages, "skills": SKILL, "nulls": "baseline", "n_resamples": 50}
     return sc.overlap.calibrate(shared, attempts, **how)  # type: ignore[arg-type]
 
@@ -155,9 +151,10 @@ def test_rates_of_made_up_copies_have_no_interval_and_a_note() -> None:
 
 def test_the_detection_curve_has_one_row_per_length_and_edit_without_an_interval() -> None:
     skill = {"s": " ".join(WORDS[:8]) + "."}  # eight tokens: one dropped word leaves seven
-    curve = sc.overlap.positives_found(
-        sc.overlap.positives(skill, rates=[0.1], sentences=[1]), skills=skill, ngram=[7, 8]
-    ).set_index(["edit", "n"])
+    copies = sc.overlap.positives(skill)
+    copies = copies[copies["edit_rate"].ne(0.3)]
+    curve = sc.overlap.positives_found(copies, skills=skill, ngram=[7, 8])
+    curve = curve.set_index(["edit", "n"])
     assert curve.loc["none", "estimate"].tolist() == [1, 1]
     assert curve.loc[("dropped", 8), "estimate"] == 0  # too short counts as missed
     names = ["quoted whole", "10 % of words dropped", "10 % of words swapped"]

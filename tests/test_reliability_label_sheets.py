@@ -245,7 +245,7 @@ def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> No
     ("settings_", "message"),
     [
         ({}, "give either n_cases= or plan="),
-        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of 1 or more"),
+        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
         ({"n_cases": pd.DataFrame()}, "n_cases: found a DataFrame; give the plan .* as plan="),
         ({"n_cases": 1}, "1 cases are fewer than the 2 skills"),
         ({"n_cases": 9}, "9 asked for, 8 cases are left"),

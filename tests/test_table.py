@@ -163,9 +163,9 @@ def test_frames_that_are_no_estimates_are_shown_too() -> None:
 
 def test_a_long_table_shows_its_first_rows_and_a_link_to_all(tmp_path) -> None:
     file = tmp_path / "all rows.csv"
-    short = sc.table(pd.DataFrame({"a": range(30)}), csv=file)
+    short = sc.table(pd.DataFrame({"a": range(30)})).linked(file)
     assert not file.exists() and short.html().count("<tr>") == 31
-    html = sc.table(pd.DataFrame({"a": range(31)}), csv=file).html()
+    html = sc.table(pd.DataFrame({"a": range(31)})).linked(file).html()
     assert html.count("<tr>") == 31
     assert f"All 31 rows: <a href='{file.as_posix()}'>all rows.csv</a>" in html
     assert len(pd.read_csv(file)) == 31

@@ -656,7 +656,8 @@ def _by_estimator(
     ]
     pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
     if is_delta:
-        by_condition = difference_of_rates(*by_arm, "Rogan-Gladen by condition")
+        first, second = by_arm
+        by_condition = difference_of_rates(first, second, "Rogan-Gladen by condition")
         ppi = ppi_delta(sides, ci_level)
     else:
         by_condition, ppi = by_arm[0], ppi_rate(sides[0], ci_level)

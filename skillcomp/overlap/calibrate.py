@@ -407,14 +407,12 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
         Rows of :func:`calibrate` with the measures ``sensitivity``, ``specificity``,
         ``false_flags_...`` and ``flagged_...``.
     """
-    column = sample.column(candidate)
-    copies = _flag_rate(settings, sample.positive, candidate, column)
-    n_short = _number_too_short(sample, sample.positive, column)
+    copies, n_short = _flag_rate(sample, settings, sample.positive, candidate)
     note = f"{n_short} copies are too short for this n and count as missed" if n_short else ""
     rows = [_measure_row(sample, candidate, "sensitivity", copies, n_short=n_short, note=note)]
     clean = [group for group in sample.nulls if group.passages]
     if clean:
-        judged = [group.judged[:, column] for group in clean]
+        judged = [group.judged[:, sample.column(candidate)] for group in clean]
         parts = list(zip(clean, judged, strict=True))
         passed = ~np.concatenate([group.flags[rows_, candidate] for group, rows_ in parts])
         units = np.concatenate([group.units[rows_] for group, rows_ in parts])
@@ -424,19 +422,26 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
     for group in sample.nulls:
         rows += _false_flags(sample, settings, candidate, group)
     for group in sample.others:
-        flagged = _flag_rate(settings, group, candidate, column)
-        n_short = _number_too_short(sample, group, column)
+        flagged, n_short = _flag_rate(sample, settings, group, candidate)
         note = _short_texts_note(n_short)
         measure = f"flagged_{group.name}"
         rows.append(_measure_row(sample, candidate, measure, flagged, n_short=n_short, note=note))
     return rows
 
 
-def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) -> Interval:
+def _flag_rate(
+    sample: Sample, settings: Settings, group: Group, candidate: int
+) -> tuple[Interval, int]:
+    """Return the share of texts that a candidate flags, and the number of texts that are too short.
+
+    A text is too short if it has fewer tokens than the n of the candidate.
+    """
+    column = sample.column(candidate)
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
     rate = bounded_mean(flags, units, ci_level=settings.ci_level)
-    return _without_interval(rate, group)
+    n_short = int((group.tokens < sample.lengths[column]).sum())
+    return _without_interval(rate, group), n_short
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
@@ -445,11 +450,6 @@ def _without_interval(value: Interval, group: Group) -> Interval:
         return value
     note, how = join_notes(MADE_UP, value.note), "share of made-up texts"
     return replace(value, low=NAN, high=NAN, se=NAN, df=NAN, note=note, method=how)
-
-
-def _number_too_short(sample: Sample, group: Group, column: int) -> int:
-    """Count the texts of a group with fewer tokens than ``sample.lengths[column]``."""
-    return int((group.tokens < sample.lengths[column]).sum())
 
 
 def _short_texts_note(n_short: int) -> str:
@@ -464,10 +464,8 @@ def _false_flags(
     For passages and the rule ``any``, a second row extrapolates the rate to texts as long as the
     answers, if the sample has answers.
     """
-    column = sample.column(candidate)
-    flagged = _flag_rate(settings, group, candidate, column)
+    flagged, n_short = _flag_rate(sample, settings, group, candidate)
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
-    n_short = _number_too_short(sample, group, column)
     needed_note = _texts_needed_note(flagged, settings, group)
     note = join_notes(_short_texts_note(n_short), needed_note)
     how: dict[str, Any] = {"limit": limit, "n_short": n_short}
@@ -687,8 +685,8 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     if by_estimate < 0:
         return f"no n and rule keeps the false flags within {100 * limit:g} % and finds a copy"
     n, rule = chooser.n[by_estimate], sample.candidates["rule"].iloc[by_estimate]
-    column = sample.column(by_estimate)
-    rates = [(g, _flag_rate(settings, g, by_estimate, column)) for g in chooser.groups[1:]]
+    nulls = chooser.groups[1:]
+    rates = [(g, _flag_rate(sample, settings, g, by_estimate)[0]) for g in nulls]
     group, worst = max(rates, key=lambda pair: pair[1].high)
     flagged = round(worst.estimate * worst.n)
     reason = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_whole
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import check_settings
 from skillcomp.io.skills import skill_of
@@ -20,6 +21,8 @@ from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
+_EDIT_RATES = (0.1, 0.3)  # shares of the words that are edited
+_SENTENCES = (1, 2, 4)  # numbers of sentences in a passage
 FEWEST_WORDS = 4  # a text with fewer words than this is taken for a label, not a sentence
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 # matches lines that are never quoted: tables, headings, horizontal rules
@@ -34,14 +37,13 @@ def positives(
     skill: Skill | Skills,
     *,
     seed: int = 0,
-    rates: Sequence[float] = (0.1, 0.3),
-    sentences: Sequence[int] = (1, 2, 4),
     n_each: int = 20,
 ) -> pd.DataFrame:
     """Make verbatim passages and near copies out of the text of a skill.
 
-    A passage is a sequence of sentences of one section. It is quoted whole, or a share of its words
-    is dropped or swapped with the next word. Tables, headings and code are left out.
+    A passage is a sequence of one, two or four sentences of one section. It is quoted whole, or 10
+    or 30 % of its words are dropped or swapped with the next word. Tables, headings and code are
+    left out.
 
     Parameters
     ----------
@@ -50,10 +52,6 @@ def positives(
     seed : int, default 0
         Seed of the random generator. Each skill has its own generator, so that its passages do not
         depend on the other skills.
-    rates : sequence of float, default (0.1, 0.3)
-        Shares of the words that are edited, above 0 and below 1.
-    sentences : sequence of int, default (1, 2, 4)
-        Numbers of sentences in a passage.
     n_each : int, default 20
         Largest number of passages for each combination of skill, number of sentences, edit and
         rate. A skill with few sentences gives fewer.
@@ -92,8 +90,9 @@ def positives(
     >>> copies.loc[copies["level"].eq("verbatim"), "text"].tolist()[0]
     'Pour the water over the leaves.'
     """
-    _check_numbers(rates, sentences, n_each, seed)
-    edits = [("none", 0.0), *((edit, rate) for edit in ("dropped", "swapped") for rate in rates)]
+    check_settings("overlap.positives", 0.95, seed=seed)
+    require_whole("overlap.positives: n_each", n_each, FrameError)
+    edits = [("none", 0.0), *product(("dropped", "swapped"), _EDIT_RATES)]
     rows = []
     for slug, one_skill in _parsed_skills(skill).items():
         rng = np.random.default_rng([seed, *slug.encode()])
@@ -103,15 +102,15 @@ def positives(
                 f"overlap.positives: skill '{slug}' has no sentence of {FEWEST_WORDS} words or "
                 "more; give passages that were written by hand."
             )
-        for n_sentences in dict.fromkeys(sentences):
-            quotes = list(_quoted_sentences(blocks, int(n_sentences)))
+        for n_sentences in _SENTENCES:
+            quotes = list(_quoted_sentences(blocks, n_sentences))
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
                 about: dict[str, Any] = {
                     "skill": slug,
                     "document": f"{slug}/sentence {number}",
-                    "n_sentences": int(n_sentences),
+                    "n_sentences": n_sentences,
                     "source_text": text,
                 }
                 rows += [
@@ -165,20 +164,6 @@ def positives_found(
     table = table.assign(ci_low=NAN, ci_high=NAN)
     front = [*keys, "copy", "n", "measure", "unit", "estimate", "ci_low", "ci_high"]
     return table[[*front, "n_texts", "note"]]
-
-
-def _check_numbers(
-    rates: Sequence[float], sentences: Sequence[int], n_each: int, seed: int
-) -> None:
-    wrong: list[tuple[str, Any, str]] = [
-        ("rates", rate, "above 0 and below 1") for rate in rates if not 0 < rate < 1
-    ]
-    counts = [("sentences", number) for number in sentences or [0]] + [("n_each", n_each)]
-    wrong += [(what, n, "whole numbers of at least 1") for what, n in counts if n < 1 or n % 1]
-    check_settings("overlap.positives", 0.95, seed=seed)
-    if wrong:
-        what, value, allowed = wrong[0]
-        raise FrameError(f"overlap.positives: {what}: found {value!r}; allowed: {allowed}.")
 
 
 def _parsed_skills(skill: Skill | Skills) -> dict[str, Skill]:

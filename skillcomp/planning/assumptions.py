@@ -208,11 +208,11 @@ def number(name: str, value: Any, *, least: float, most: float, open_: bool = Fa
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         inside = bool(least < value < most if open_ else least <= value <= most)
     if not inside:
+        allowed = f"from {least:g} to {most:g}"
         if math.isinf(most):
             allowed = f"a number of at least {least:g}"
-        else:
-            allowed = f"{'strictly between' if open_ else 'from'} {least:g} "
-            allowed += f"{'and' if open_ else 'to'} {most:g}"
+        elif open_:
+            allowed = f"strictly between {least:g} and {most:g}"
         raise StudyError(f"{name}: found {value!r}; allowed: {allowed}.")
     return float(value)
 

@@ -190,7 +190,7 @@ def _condition_rows(
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
-        notes = [who.notes[condition]] if condition in who.notes else []
+        notes = [call.note for call in calls if call.note]
         for call in calls:
             for usage, n in _usages_with_cache(call, least, written):
                 cost = pricing.Cost(math.nan, "no model is named, so no price is known")
@@ -318,7 +318,7 @@ class Calls:
 
     Calls with the same ``key`` have the same prefix, which is written to the cache once. The other
     fields count tokens: ``prefix`` counts the part of the prompt that can be cached, ``rest`` the
-    rest of the prompt, and ``output`` the reply.
+    rest of the prompt, and ``output`` the reply. ``note`` says what was assumed, if anything.
     """
 
     key: str
@@ -326,20 +326,17 @@ class Calls:
     rest: float
     output: float
     n: int
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """An agent or a grader and its calls under each condition.
-
-    ``calls`` and ``notes`` are dicts by condition.
-    """
+    """An agent or a grader, and its calls by condition."""
 
     role: str
     name: str
     model: str | None
     calls: Mapping[str, Sequence[Calls]]
-    notes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -378,14 +375,12 @@ class CostedStudy:
         repeats = self.repeats
         return int(repeats.get(condition, 0) if isinstance(repeats, Mapping) else repeats)
 
-    def caller(
-        self, role: str, agent: Any, calls_of: Callable[..., Calls], notes: dict[str, str]
-    ) -> Caller:
+    def caller(self, role: str, agent: Any, calls_of: Callable[..., Calls]) -> Caller:
         """Build the Caller of an agent or grader, with its calls for all cases and conditions."""
         suites = self.suites.values()
         cases = [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
         calls = {name: [calls_of(*case, name) for case in cases] for name in self.conditions}
-        return Caller(role, _display_name(agent), _model_name(agent), calls, notes)
+        return Caller(role, _display_name(agent), _model_name(agent), calls)
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return the text that a condition loads for a skill; None if it is unknown."""
@@ -400,20 +395,19 @@ class CostedStudy:
 
     def agent(self, agent: Any) -> Caller:
         """Build the Caller of an agent, with the calls that answer all cases in all conditions."""
-        notes: dict[str, str] = {}
 
         def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
-            key = text = self.text(condition, skill)
-            if text is None or key is None:
-                key = f"{condition}/{skill.slug}"
-                notes[condition] = f"{condition}: taken to be as long as the skill"
-                text = loaded_text(skill)
+            text, note = self.text(condition, skill), ""
+            key = text
+            if text is None:
+                key, text = f"{condition}/{skill.slug}", loaded_text(skill)
+                note = f"{condition}: taken to be as long as the skill"
             prefix = tokens_of(len(text) + SKILL_FRAME) if text else 0.0
             prompt = tokens_of(len(case.prompt)) + MESSAGE_TOKENS
             reply = self.answer(case, condition) + self.thinking
-            return Calls(key, prefix, prompt, reply, self.times(condition))
+            return Calls(key or "", prefix, prompt, reply, self.times(condition), note)
 
-        return self.caller("agent", agent, calls_of, notes)
+        return self.caller("agent", agent, calls_of)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
         """Build the Caller of a grader, with the calls that grade all answers of all agents."""
@@ -432,7 +426,7 @@ class CostedStudy:
             times = self.times(condition) * n_agents if n else 0
             return Calls(key, prefix, rest, reply, times)
 
-        return self.caller("grader", grader, calls_of, {})
+        return self.caller("grader", grader, calls_of)
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""

@@ -607,7 +607,7 @@ def _placed_samples(
     if terms:
         bounds = quantity.low, quantity.high
         places = placed_cases(reduce(ContrastTerms.plus, terms), value, share, bounds, count=count)
-    return CaseCounts(value, share, count, places.low, places.high, places.reach)
+    return CaseCounts(value, share, count, *places)
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:

@@ -258,7 +258,6 @@ def ranks(
     *,
     y: str | Sequence[str] = "grader",
     group: str | None = None,
-    width: str = "text",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the rank of each grader with its confidence set, and its agreement as a number.
@@ -271,7 +270,7 @@ def ranks(
         ``agreement_rank`` are drawn, in the order of the frame.
     y : str or sequence of str, default "grader"
         Column or columns that identify a row.
-    group, width, ax
+    group, ax
         As for `estimates`.
 
     Returns
@@ -301,7 +300,7 @@ def ranks(
     level = draw.level_text(rows).replace(" CI", " sets, all graders together")
     text = f"Rank by agreement with gold{level}"
     drawn = draw_estimates(
-        named, names, None, group=group, ax=ax, null=None, percent=False, label=text, width=width
+        named, names, None, group=group, ax=ax, null=None, percent=False, label=text
     )
     last = rows["ci_high"].fillna(1.0).max()
     drawn.ax.set_xlim(0.5, last + 0.5)

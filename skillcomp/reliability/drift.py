@@ -514,10 +514,10 @@ def _reference_version(
     if not matches:
         matches = [pair for pair in versions if " ".join(filter(None, pair)) == reference_grader]
     if not matches:
-        hint = suggest(name, list(dict.fromkeys(grader for grader, _ in versions)))
+        near = suggest(name, [grader for grader, _ in versions])
         raise FrameError(
             f"reference_grader: there is no grader {reference_grader!r}; "
-            f"there: {', '.join(labels)}.{hint}"
+            f"there: {', '.join(labels)}.{near}"
         )
     if len(matches) > 1:
         raise FrameError(

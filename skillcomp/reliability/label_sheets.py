@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
+from skillcomp.errors import (
+    FrameError,
+    plural,
+    problem_list,
+    require_known,
+    require_whole,
+    suggest,
+)
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
@@ -161,13 +168,9 @@ def _further_cases(
     if (n_cases is None) == (plan is None):
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
-        if isinstance(n_cases, bool) or not isinstance(n_cases, int | np.integer) or n_cases < 1:
-            if isinstance(n_cases, pd.DataFrame):
-                raise FrameError("n_cases: found a DataFrame; give the plan of a sheet as plan=.")
-            raise FrameError(
-                f"n_cases: found {literal(n_cases)}; allowed: a whole number of 1 or more."
-            )
-        return int(n_cases)
+        if isinstance(n_cases, pd.DataFrame):
+            raise FrameError("n_cases: found a DataFrame; give the plan of a sheet as plan=.")
+        return require_whole("n_cases", n_cases, FrameError)
     if "measure" not in plan.columns:
         raise FrameError("plan: expected the result of planning.gold_needed.")
     rows = plan[plan["measure"].eq("gold_cases")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -193,14 +192,16 @@ def decide(
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
-    judge = partial(
-        _with_verdicts,
-        units,
-        contrasts,
-        cluster=cluster,
-        assume_missing=assume_missing,
-        interval=interval,
-    )
+
+    def judge(deltas: pd.DataFrame) -> pd.DataFrame:
+        """Add the verdict, and whether missing attempts overturn it."""
+        deltas = _with_adjusted_p_values(deltas)
+        deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
+        missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
+        return _with_reasons(
+            with_missing_attempts(deltas, units, contrasts, assume_missing, **missing)
+        )
+
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
@@ -233,24 +234,6 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
     overturned = judged["overturned"] & judged["assume_missing"].eq("")
     unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
     return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
-
-
-def _with_verdicts(
-    units: Units,
-    contrasts: Sequence[Contrast],
-    deltas: pd.DataFrame,
-    *,
-    cluster: str,
-    assume_missing: str | None,
-    interval: IntervalRule,
-) -> pd.DataFrame:
-    """Add the verdict, and whether missing attempts overturn it."""
-    deltas = _with_adjusted_p_values(deltas)
-    deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
-    judged = with_missing_attempts(
-        deltas, units, contrasts, assume_missing, cluster=cluster, interval=interval
-    )
-    return _with_reasons(judged)
 
 
 def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:

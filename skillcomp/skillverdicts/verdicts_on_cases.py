@@ -16,6 +16,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     with_notes_of,
 )
+from skillcomp.skillverdicts.decide_verdicts import first_that_holds
 
 
 def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -> pd.DataFrame:
@@ -74,7 +75,7 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         "not_taught": (after < 0) & (before < 0),
         "harmed": (after < 0) & (before > 0),
     }
-    joined["verdict"] = np.select(list(verdicts.values()), list(verdicts), default="undetermined")
+    joined["verdict"] = first_that_holds(verdicts, "undetermined")
     joined["reference"] = reference
     joined["delta"] = joined["rate"] - joined["reference_rate"]
     joined = joined.sort_values("delta", kind="stable", ignore_index=True)

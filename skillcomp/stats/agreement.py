@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from skillcomp.errors import suggest
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
@@ -28,7 +27,6 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quan
 Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
 
-COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 _ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FROM_RAW = "limits derived from those of the raw agreement"
@@ -446,8 +444,6 @@ def _safe_ratio(top: Floats, bottom: Floats) -> Floats:
 
 
 def _two_rater_parts(codes: Floats, q: int) -> tuple[Floats, Solve]:
-    if codes.shape[1] != 2:
-        raise ValueError(f"cohen_kappa takes two raters, found {codes.shape[1]}; use gwet_ac1.")
     usable = np.isfinite(codes).all(axis=1)
     cells = np.zeros((codes.shape[0], q * q))
     pair = codes[usable].astype(int)
@@ -536,11 +532,6 @@ def _ordinal_distances(totals: Floats) -> Floats:
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
     """Return the `_Parts` of the coefficient ``name``."""
-    if name not in (*COEFFICIENTS, _ORDINAL):
-        raise ValueError(
-            f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."
-            + suggest(str(name), COEFFICIENTS)
-        )
     matrix = np.asarray(ratings, dtype=float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
         rule = "ratings must have one row per unit and one column per rater, at least two raters"
@@ -549,8 +540,6 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     values, inverse = np.unique(matrix[present], return_inverse=True)
     n_present = values.size
     q = n_present if n_categories is None else int(n_categories)
-    if q < n_present:
-        raise ValueError(f"n_categories is {q}, but {n_present} different ratings occur.")
     codes = np.full(matrix.shape, np.nan)
     codes[present] = inverse
     counts = (codes[:, :, None] == np.arange(max(n_present, 1))).sum(axis=1).astype(float)

@@ -70,10 +70,10 @@ class Arm:
 
     def rows(self, keep: Any) -> Arm:
         """Return the arm for the selected cases."""
-        columns = (self.rates, self.attempts, self.checks, self.mixed)
-        parts = (c if c is None else np.asarray(c, float)[keep] for c in columns)
-        rates, attempts, checks, mixed = parts
-        return Arm(rates, attempts, self.sign, checks, mixed)
+        names = ("rates", "attempts", "checks", "mixed")
+        columns = {name: getattr(self, name) for name in names}
+        known = {name: c for name, c in columns.items() if c is not None}
+        return replace(self, **{name: np.asarray(c, float)[keep] for name, c in known.items()})
 
     @property
     def mixed_cases(self) -> Floats:
@@ -83,8 +83,7 @@ class Arm:
         return mixed_of_case(self.rates, self.attempts)
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
+class Positions(NamedTuple):
     """Values of the two pseudo-cases of each study: one for the lower limit, one for the upper.
 
     Attributes
@@ -952,8 +951,7 @@ def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCou
     value, weight = value[order], weight[order]
     new = np.r_[True, (value[1:] != value[:-1]) | (weight[1:] != weight[:-1])]
     count = np.diff(np.flatnonzero(np.r_[new, True])).astype(np.float64)
-    columns = (value[new][None], weight[new][None], count[None])
-    return CaseCounts(*columns, places.low, places.high, places.reach)
+    return CaseCounts(value[new][None], weight[new][None], count[None], *places)
 
 
 def _stack_samples(samples: Sequence[CaseCounts]) -> CaseCounts:

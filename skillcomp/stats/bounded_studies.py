@@ -29,11 +29,11 @@ def upper_limits_of_rates(
     """
     size = np.broadcast_to(weights / weights.max(), counts.shape)
     places = Positions.at_bounds(RATES, len(counts))
-    ends = places.low, places.high, places.reach
-    samples = CaseCounts(np.broadcast_to(rates, counts.shape), size, counts, *ends)
+    samples = CaseCounts(np.broadcast_to(rates, counts.shape), size, counts, *places)
     estimate = (counts * rates) @ weights / (counts @ weights)
     # widen the limit if rounding has put the estimate outside it
-    return np.maximum(solved_limits(samples, RATES, None, ci_level)[1], estimate)
+    high: Floats = np.maximum(solved_limits(samples, RATES, None, ci_level)[1], estimate)
+    return high
 
 
 # `sides_of_null` needs to know only whether a probability is below the error rate. A saddlepoint

@@ -165,60 +165,6 @@ def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters,
     return numbers[keep], groups, note
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteredFit:
-    """A fitted linear model with cluster-robust inference.
-
-    Attributes
-    ----------
-    coefficients, se, df, p_values, low, high : ndarray of float64, shape (k,)
-        Least-squares coefficients, one per column of the design, with their standard errors,
-        Satterthwaite degrees of freedom, two-sided p-values and limits of t intervals. The p-value
-        and limits are NaN if the standard error is undefined or 0.
-    covariance : ndarray of float64, shape (k, k)
-        Cluster-robust covariance of the coefficients.
-    n, n_clusters : int
-        Number of rows used, and number of their clusters.
-    ci_level : float
-        Confidence level of the limits.
-    method, note : str
-        As in :class:`skillcomp.stats.results.Interval`.
-    """
-
-    coefficients: Floats
-    se: Floats
-    df: Floats
-    p_values: Floats
-    low: Floats
-    high: Floats
-    covariance: Floats
-    n: int
-    n_clusters: int
-    ci_level: float
-    method: str
-    note: str = ""
-
-    def interval(self, column: int) -> Interval:
-        """Return the coefficient of one column as an :class:`Interval`.
-
-        Parameters
-        ----------
-        column : int
-            Position of the column in the design.
-
-        Returns
-        -------
-        Interval
-            The coefficient with its limits, standard error, degrees of freedom and p-value.
-        """
-        estimate, low, high, *rest = (
-            float(values[column])
-            for values in (self.coefficients, self.low, self.high, self.se, self.df, self.p_values)
-        )
-        settings = self.ci_level, self.method, self.note, float(self.n), float(self.n_clusters)
-        return Interval(estimate, low, high, *settings, *rest)
-
-
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int
 ) -> tuple[Floats, Floats]:
@@ -254,7 +200,9 @@ def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Float
         return np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
 
 
-def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.95) -> ClusteredFit:
+def cr2(
+    y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.95
+) -> list[Interval]:
     """Fit a linear model with bias-reduced cluster-robust standard errors and Satterthwaite df.
 
     Parameters
@@ -270,9 +218,10 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
 
     Returns
     -------
-    ClusteredFit
-        Results for each column of ``X``. Standard errors are NaN with a note if there are fewer
-        than two clusters. Limits and p-value are NaN if the standard error is NaN or 0.
+    list of Interval
+        One per column of ``X``: the least-squares coefficient with its t interval. The standard
+        error is NaN with a note if there are fewer than two clusters. Limits and p-value are NaN if
+        the standard error is NaN or 0.
 
     Raises
     ------
@@ -297,9 +246,9 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
 
     Examples
     --------
-    >>> fit = cr2([1.0, 3.0, 2.0, 6.0], [[1.0]] * 4, ["u", "u", "v", "w"])
-    >>> fit.coefficients.round(3), fit.n_clusters
-    (array([3.]), 3)
+    >>> mean = cr2([1.0, 3.0, 2.0, 6.0], [[1.0]] * 4, ["u", "u", "v", "w"])[0]
+    >>> round(mean.estimate, 3), mean.n_clusters
+    (3.0, 3.0)
     """
     response, design = np.asarray(y, float), np.asarray(X, float)
     codes, n_clusters = cluster_codes(clusters)
@@ -331,9 +280,10 @@ def cr2(y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, ci_level: float = 0.
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
         p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
-    low, high = coefficients - reach, coefficients + reach
-    about = (n, n_clusters, ci_level, _LABEL, note)
-    return ClusteredFit(coefficients, se, df, p_values, low, high, covariance, *about)
+    about = ci_level, _LABEL, note, float(n), float(n_clusters)
+    ends = coefficients, coefficients - reach, coefficients + reach
+    columns = zip(*(values.tolist() for values in (*ends, se, df, p_values)), strict=True)
+    return [Interval(estimate, low, high, *about, *rest) for estimate, low, high, *rest in columns]
 
 
 def cr2_mean(

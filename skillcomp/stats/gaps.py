@@ -204,7 +204,7 @@ def bounded_slope(
         # small, by the factor sqrt(1 - 1/m) if a level has m rows and each row is a cluster.
         few = len(x) * n_levels <= _LARGEST
         dummies = np.eye(n_levels)[level] if few else np.empty((len(x), 0))
-        slope = cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level).interval(0)
+        slope = cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level)[0]
         if few or len(x) >= _MANY_ROWS * n_levels:
             return slope
         why = f"interval='t' takes no {n_levels:,} levels of few rows; use another interval"

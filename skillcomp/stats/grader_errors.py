@@ -176,12 +176,11 @@ def _test_rates(
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
     if math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
         return by_units
-    fit = cr2(right, np.column_stack([np.ones(right.size), skill]), labels)
-    if not fit.p_values[1] >= 0.0:
+    difference = cr2(right, np.column_stack([np.ones(right.size), skill]), labels)[1]
+    if not difference.p_value >= 0.0:
         return _by_exchange(right, skill, labels)
-    difference, p_value, df = (float(v[1]) for v in (fit.coefficients, fit.p_values, fit.df))
-    label = f"difference of rates, {fit.method} over {fit.n_clusters} clusters"
-    return HypothesisTest(difference, p_value, label, "", df)
+    label = f"difference of rates, {difference.method} over {difference.n_clusters:.0f} clusters"
+    return HypothesisTest(difference.estimate, difference.p_value, label, df=difference.df)
 
 
 def _by_exchange(

@@ -173,13 +173,13 @@ def _ppi_interval(
     if lam is not None and not 0.0 <= lam <= 1.0:
         raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
     check_level(ci_level)
-    data = _collect_cases(raw, bounds)
+    data = collect_cases(raw, bounds)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
         return undefined(label, join_notes(*notes, "no case with gold"), ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
-    weight = _tuned_weight(data) if lam is None else lam
-    design, fit = _fit_design(data, weight)
+    weight = tuned_weight(data) if lam is None else lam
+    design, fit = fit_design(data, weight)
     over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
     variance = fit.variance if math.isfinite(fit.variance) else 0.0
     rule = _collapse_rule(data, fit)
@@ -458,7 +458,7 @@ def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Float
     return vector
 
 
-def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
+def collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
     gold, predicted, on_gold, clusters, probability, heavy = columns
     y = _case_vector("gold", gold)
@@ -508,7 +508,7 @@ def _weighted_covariance(a: Floats, b: Floats, w: Floats | None = None) -> float
     return float(share @ ((a - share @ a) * (b - share @ b)))
 
 
-def _tuned_weight(data: _GoldCases) -> float:
+def tuned_weight(data: _GoldCases) -> float:
     """Return the weight of the grader, from 0 to 1, that minimises the variance."""
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
@@ -552,9 +552,9 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
         # means, and its CR2 variance includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
-        fit = cr2(np.concatenate([rest, error]), design, order)
-        df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), df)
-        variance = float(fit.covariance[0, 0])
+        theta = cr2(np.concatenate([rest, error]), design, order)[0]
+        df = min(float(np.nan_to_num(theta.df, nan=1.0)), df)
+        variance = theta.se**2
     return _RawEstimate(estimate, variance, df, error, float(error.mean()), lam)
 
 
@@ -573,7 +573,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     return _RawEstimate(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
 
 
-def _fit_design(data: _GoldCases, lam: float, ddof: int = 1) -> tuple[str, _RawEstimate]:
+def fit_design(data: _GoldCases, lam: float, ddof: int = 1) -> tuple[str, _RawEstimate]:
     """Return two values: a text for ``method``, and the estimate with the grader weight ``lam``.
 
     The text states whether every case has gold, and whether the weights of cases are unequal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,37 +39,20 @@ TOTAL = "total"
 Outcome = Literal["rate", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature that is counted in a document, and the counts that earn points.
-
-    Attributes
-    ----------
-    what : str
-        What is counted.
-    none, full : float
-        The count that earns no points, and the count that earns all. In between, points are linear.
-        ``none`` may be larger than ``full``.
-    """
-
-    what: str
-    none: float
-    full: float
-
-
-# Features that graders of documents count. The ranges are a convention that was chosen before any
-# answer was seen. This module tests whether such scores predict pass rates.
-FEATURES: Mapping[str, Feature] = {
-    "words": Feature("words, front matter and code included, markup not", 0, 500),
-    "sections": Feature("headings with text of their own below them", 0, 5),
-    "headings": Feature("headings of any depth", 0, 6),
-    "list_items": Feature("items of lists, numbered or not", 0, 10),
-    "tables": Feature("tables", 0, 1),
-    "code": Feature("blocks and spans of code", 0, 3),
-    "links": Feature("links, pictures included", 0, 2),
-    "front_matter_fields": Feature("fields of the front matter that are not empty", 0, 6),
-    "bold": Feature("passages in bold", 0, 3),
-    "readability": Feature("school years to read it (Automated Readability Index)", 20, 12),
+# Features that graders of documents count, each with the count that earns no points and the count
+# that earns all; in between, points are linear. The ranges are a convention that was chosen before
+# any answer was seen. This module tests whether such scores predict pass rates.
+FEATURES: Mapping[str, tuple[float, float]] = {
+    "words": (0, 500),  # front matter and code included, markup not
+    "sections": (0, 5),  # headings with text of their own below them
+    "headings": (0, 6),  # of any depth
+    "list_items": (0, 10),  # numbered or not
+    "tables": (0, 1),
+    "code": (0, 3),  # blocks and spans
+    "links": (0, 2),  # pictures included
+    "front_matter_fields": (0, 6),  # that are not empty
+    "bold": (0, 3),  # passages
+    "readability": (20, 12),  # school years to read it (Automated Readability Index)
 }
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -126,7 +109,7 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
     rows = []
     for slug, skill in _checked_documents(skills).items():
         counts = _feature_counts(skill)
-        points = {name: _points_of(counts[name], feature) for name, feature in FEATURES.items()}
+        points = {name: _points_of(counts[name], *ends) for name, ends in FEATURES.items()}
         rows += [(slug, name, counts[name], points[name]) for name in FEATURES]
         mean = float(np.mean(list(points.values())))
         rows.append((slug, TOTAL, 100.0 * mean, mean))
@@ -156,10 +139,10 @@ def _checked_documents(skills: Any) -> dict[str, Skill]:
     return documents
 
 
-def _points_of(value: float, feature: Feature) -> float:
+def _points_of(value: float, none: float, full: float) -> float:
     if np.isnan(value):
         return 0.0
-    return float(np.clip((value - feature.none) / (feature.full - feature.none), 0.0, 1.0))
+    return float(np.clip((value - none) / (full - none), 0.0, 1.0))
 
 
 def _feature_counts(skill: Skill) -> dict[str, float]:
