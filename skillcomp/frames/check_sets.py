@@ -141,14 +141,19 @@ def check_sets(
     def add_note(which: pd.Series, sentence: Callable[[pd.DataFrame, str], str]) -> None:
         for (_, skill), part in each[which].groupby(["version", "skill"]):
             text = sentence(part, f" of {skill}" if several else "")
-            note.loc[part.index] = [join_notes(before, text) for before in note[part.index]]
+            joined = [join_notes(before, text) for before in note[part.index]]
+            note.update(pd.Series(joined, part.index, dtype="str"))
 
     texts = {
         "the grader stopped at the first fail in {}, which count as failed": stopped,
         "a check has no row in {}, which have no outcome": lacking & each["n_checks"].gt(0),
     }
+
+    def with_counts(text: str) -> Callable[[pd.DataFrame, str], str]:
+        return lambda part, skill: text.format(_attempts(part, skill))
+
     for text, which in texts.items():
-        add_note(which, lambda part, skill, text=text: text.format(_attempts(part, skill)))
+        add_note(which, with_counts(text))
     absent = slots[~slots["asked"] & (shared | slots["differ"])]
     which = differ
     if shared:

@@ -266,7 +266,9 @@ def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[
     for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES)):
         pairs = [(n + a, n + b) for n, (a, b) in product(nouns, sides)]
         pairs += [(a + n, b + n) for n, (a, b) in product(nouns, sides) if n]
-        columns = [[labels[name] for name in pair] for pair in pairs if labels.keys() >= {*pair}]
+        columns: list[list[Hashable]] = [
+            [labels[name] for name in pair] for pair in pairs if labels.keys() >= {*pair}
+        ]
         if columns:
             return columns
     return []

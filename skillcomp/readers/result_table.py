@@ -270,7 +270,7 @@ def frames_of(
         made = frames_of_columns(reader, carried=carried)
     facts = [name for name in _OF_CASES if name in table]
     of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
-    cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=of_case.index.names)
+    cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=["skill", "case_id"])
     return replace(made, cases=reader.checked({"cases": cases})["cases"])
 
 
