@@ -194,3 +194,21 @@ def test_a_wrong_column_or_role_is_named(tmp_path: Path, options: list[str], mes
     pd.DataFrame({"task": ["a"], "ok": [True], "condition": "baseline"}).to_csv(file, index=False)
     result = run(file, *(f"--column={option}" for option in options), "--out", tmp_path / "page")
     assert re.search(message, str(result.exception), re.DOTALL), result.exception
+
+
+@pytest.mark.usefixtures("no_page")
+def test_cases_of_one_name_under_several_skills_are_one_task_or_two_as_stated(
+    tmp_path: Path,
+) -> None:
+    sea = pd.DataFrame(ROWS)
+    sky = sea.assign(skill="sky", passed=sea["passed"] | sea["case"].eq("c1"))
+    file = tmp_path / "two.csv"
+    pd.concat([sea, sky]).to_csv(file, index=False)
+    unknown = run(file).output
+    assert "Not computed: effect of all skills" in unknown and "--own-cases" in unknown
+    for option in ("--shared-cases", "--own-cases"):
+        stated = run(file, option).output
+        assert "Over all skills" in stated and "Not computed" not in stated, option
+    with pytest.warns(sc.frames.FrameWarning):
+        frames = sc.read_results(file, shared_cases=True)
+    assert sc.deltas.paired(frames.outcomes)["n_clusters"].tolist() == [8]

@@ -50,6 +50,13 @@ def answer(
     iteration: Annotated[
         int | None, Option(help="The version of the skill to read. Default: the last.")
     ] = None,
+    shared_cases: Annotated[
+        bool | None,
+        Option(
+            "--shared-cases/--own-cases",
+            help="Whether cases of one name under several skills are the same task.",
+        ),
+    ] = None,
     checks: Annotated[
         Literal["all", "shared"] | None, Option(help="Checks that only some arms have.")
     ] = None,
@@ -66,6 +73,7 @@ def answer(
         "checks": checks,
         "agent_model": agent_model,
         "grader_model": grader_model,
+        "shared_cases": shared_cases,
     }
     facts |= {} if iteration is None else {"iteration": iteration}
     source: Path | dict[str, str] = Path(path[0])

@@ -562,9 +562,9 @@ def linked_clusters(
         raise FrameError(
             f"skills {first!r} and {second!r} both have a case {twins['case_id'].iloc[0]!r}, and "
             "neither prompts nor tasks say whether it is the same task. State it: "
-            "shared_cases=True (the same tasks) or False (different ones) in sc.from_frame, or a "
-            "column 'task' of the cases, which analyses of verdicts read from cases=. Or estimate "
-            "each skill by itself: add 'skill' to by=."
+            "shared_cases=True (the same tasks) or False (different ones) in from_frame or "
+            "read_results, --shared-cases or --own-cases in commands, or a column 'task' of the "
+            "cases, which analyses of verdicts read from cases=. Or add 'skill' to by=."
         )
     return clusters_of(frame, cases, column=check_cluster(cluster, frame))
 

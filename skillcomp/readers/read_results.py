@@ -88,6 +88,7 @@ def read_results(
     agent_model: str | None = None,
     grader_model: str | None = None,
     iteration: int | Literal["last"] = "last",
+    shared_cases: bool | None = None,
     checks: Literal["all", "shared"] | None = None,
     strict: bool = False,
 ) -> Frames:
@@ -123,6 +124,9 @@ def read_results(
         The field that names the case, or the case itself if the file names none.
     iteration : int or "last", default "last"
         Which version of the skill to read, if there are several. Versions are never repeats.
+    shared_cases : bool, optional
+        Whether cases with the same name under several skills are the same task, as in
+        :func:`skillcomp.from_frame`.
     checks : {"shared", "all"}, optional
         What to do with a check that was graded only in some arms of a case. Default: raise an
         error; ``"shared"`` leaves the check out, ``"all"`` keeps it.
@@ -195,6 +199,7 @@ def read_results(
                 "case": case,
                 "format": format,
                 "columns": columns,
+                "shared_cases": shared_cases,
             }
             if names := [f"{name}=" for name, value in named.items() if value is not None]:
                 listed = ", ".join(names)
@@ -211,6 +216,7 @@ def read_results(
                 {**facts, "case": case},
                 columns,
                 conditions=conditions,
+                shared_cases=shared_cases,
                 checks=checks or "all",
                 name=shown(paths[None]),
             )
@@ -234,7 +240,7 @@ def read_results(
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
         table = table.assign(grader=table.get("grader", reader.name))
-        made = frames_of(table, checks, problems, place)
+        made = frames_of(table, checks, problems, place, shared_cases)
         if len(compared):
             # a format that names no skill in its comparisons has a single skill
             skill_of_pair = compared.get("skill", table["skill"].iloc[0])

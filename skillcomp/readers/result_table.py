@@ -242,7 +242,11 @@ def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def frames_of(
-    table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
+    table: pd.DataFrame,
+    checks: Literal["all", "shared"] | None,
+    problems: Problems,
+    place: str,
+    shared_cases: bool | None = None,
 ) -> Frames:
     """Complete the rows of a table and convert them to frames.
 
@@ -267,7 +271,7 @@ def frames_of(
     carried = (*chain(*CARRIED.values()), "verdict_status")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
-        made = frames_of_columns(reader, carried=carried)
+        made = frames_of_columns(reader, carried=carried, shared_cases=shared_cases)
     facts = [name for name in _OF_CASES if name in table]
     of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
     cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=["skill", "case_id"])
