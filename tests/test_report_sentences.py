@@ -125,12 +125,12 @@ CHANGES = rows(
             "among gold fails −25 points [−34, −18]); fewer false fails (passes among gold passes "
             "+20 points [10, 30]); not shown to be stricter or more lenient on the same checks."]),
         (DRIFT.assign(agent="x").head(1), ["Answers by x: new is not shown"]),
-        (RULES, ["a: 1 of 1 rules that apply are broken, most often quote empty 10 % [5, 20]."]),
+        (RULES, ["Rules broken most often (a): quote empty 10 % [5, 20]."]),
         (pd.concat([RULES.assign(agent=agent) for agent in "xy"]), [
-            f"a, answers by {agent}: 1 of 1 rules" for agent in "xy"]),
-        (RULES.tail(1), ["a: no rule applies to what was recorded."]),
-        (MODES, ["100 checks failed under v2: none of these 70 % [50, 90] and near-far failure "
-         "30 % [10, 50]."]),
+            f"Rules broken most often (a, {agent}): quote" for agent in "xy"]),
+        (RULES.assign(estimate=0.0).head(1), ["Rules broken most often (a): none."]),
+        (MODES, ["Failure modes of checks (v2): none of these 70 % [50, 90] and near-far "
+         "failure 30 % [10, 50]."]),
         (audit(), ["An effect on a grader is only shown before p-values are adjusted for a, "
          "verbosity, doubling of the words (+4 points [1, 6])."]),
         (audit(shown=True), ["An effect on a grader is shown for a, verbosity, doubling of the "
@@ -341,8 +341,7 @@ def test_goals_and_effects_of_several_agents_are_told_apart() -> None:
     frame = pd.DataFrame({"goal": ["outcome"] * 2, "agent": ["ann", "bob"], "condition": "skill"})
     goals = frame.assign(grader="trace", estimate=1.0, ci_low=0.4, ci_high=1.0)
     assert sentences(goals) == [
-        f"Goals met ({agent}, trace, skill): outcome 100 % [40, 100] of the attempts."
-        for agent in ("ann", "bob")
+        f"Goals met (trace, skill, {agent}): outcome 100 % [40, 100]." for agent in ("ann", "bob")
     ]
     design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
     answers = [

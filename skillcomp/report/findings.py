@@ -39,6 +39,12 @@ _TOPICS = (
     *(("grader", "unusable"), ("grader", "addressing"), ("grader", "rounds"), ("drift", "drift")),
     ("correction", "corrected"),
 )
+# name of a frame -> topic of the sentences on it
+TOPIC_OF = {
+    **{name: topic for topic, name in _TOPICS},
+    **dict.fromkeys(("decided", "placebo", "previous"), "skill"),
+    **{"overall": "summary", "price": "price", "needed": "limits"},
+}
 # name of a frame -> its name in sentences, if it has another name there
 _ESTIMATES = {
     "overall": "effect of all skills",

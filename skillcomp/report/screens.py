@@ -131,7 +131,7 @@ class StudyScreen:
     @property
     def limits(self) -> list[str]:
         """The sentences on what the study cannot show."""
-        return self.texts["limits"]
+        return self.texts.get("limits", [])
 
     def draw(self) -> Any:
         """Draw the figure of the screen."""

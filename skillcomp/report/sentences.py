@@ -330,40 +330,21 @@ def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
         yield f"With {labeller}, the graders agree by AC1: {say.listing(values)}."
 
 
-def _largest_shares(rows: pd.DataFrame, names: str) -> str:
-    """List the largest shares above 0, each with its name from a column."""
-    rows = say.with_estimate(rows[rows["estimate"].gt(0)])
-    rows = rows.sort_values("estimate", ascending=False, kind="stable").head(_MOST)
-    return say.listing(f"{called(row[names])} {say.share(row)}" for _, row in rows.iterrows())
+def _shares_in_words(start: str, names: str) -> Callable[[pd.DataFrame], Sentences]:
+    """Return a function that lists the largest shares of each subject, named by a column."""
 
+    def list_shares(rates: pd.DataFrame) -> Sentences:
+        # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
+        rows = say.with_estimate(rates[~rates[names].eq("undecided_fail")])
+        for keys, part in say.parts_by(rows, "grader", "condition", "grader_version", "agent"):
+            order = part[part["estimate"].gt(0)].sort_values("estimate", ascending=False)
+            shares = [
+                f"{called(row[names])} {say.share(row)}" for _, row in order.head(_MOST).iterrows()
+            ]
+            who = ", ".join(map(called, keys))
+            yield Sentence(f"{start} ({who}): {say.listing(shares or ['none'])}.", keys[0])
 
-def _rules_in_words(rates: pd.DataFrame) -> Sentences:
-    """Name the mechanical rules that each grader breaks most often."""
-    # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to answer FAIL.
-    for keys, part in say.parts_by(rates[rates["measure"].ne("undecided_fail")], "grader", "agent"):
-        name = ", answers by ".join(map(str, keys))
-        n, n_broken = part["estimate"].notna().sum(), part["estimate"].gt(0).sum()
-        text = f"{name}: {n_broken} of {n} rules that apply are broken"
-        if n_broken:
-            text += f", most often {_largest_shares(part, 'measure')}"
-        yield Sentence(f"{text}." if n else f"{name}: no rule applies to what was recorded.", name)
-
-
-def _failures_in_words(rates: pd.DataFrame) -> Sentences:
-    """Name the most frequent failure modes under each condition."""
-    for (condition, *agent), part in say.parts_by(rates, "condition", "agent"):
-        modes = _largest_shares(part, "measure")
-        text = f"{say.counted(part['n'].max(), 'check')} failed under "
-        text += ", answers by ".join([called(condition), *agent])
-        yield Sentence(f"{text}: {modes or 'no failure mode can be decided'}.", condition)
-
-
-def _goals_in_words(goals: pd.DataFrame) -> Sentences:
-    by = "agent", "grader", "grader_version", "condition"
-    for keys, part in say.parts_by(say.with_estimate(goals), *by):
-        shares = ", ".join(f"{row['goal']} {say.share(row)}" for _, row in part.iterrows())
-        text = f"Goals met ({', '.join(map(str, keys))}): {shares} of the attempts."
-        yield Sentence(text, keys[-1])
+    return list_shares
 
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
@@ -568,9 +549,9 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Sentences]] = {
     "gold_drawn": _texts(_draw_of_gold),
     "labeller": _texts(_agreement_of_labellers),
     "agreement_difference": _texts(_pairs_of_graders),
-    "counted": _rules_in_words,
-    "none_of_these": _failures_in_words,
-    "goal": _goals_in_words,
+    "counted": _shares_in_words("Rules broken most often", "measure"),
+    "none_of_these": _shares_in_words("Failure modes of checks", "measure"),
+    "goal": _shares_in_words("Goals met", "goal"),
     "bias": _texts(_biases_in_words),
     "recommended": _texts(_corrections_in_words),
     "comprehension_dimension": _dimensions_in_words,
