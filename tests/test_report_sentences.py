@@ -131,17 +131,17 @@ CHANGES = rows(
         (RULES.assign(estimate=0.0).head(1), ["Rules broken most often (a): none."]),
         (MODES, ["Failure modes of checks (v2): none of these 70 % [50, 90] and near-far "
          "failure 30 % [10, 50]."]),
-        (audit(), ["An effect on a grader is only shown before p-values are adjusted for a, "
-         "verbosity, doubling of the words (+4 points [1, 6])."]),
-        (audit(shown=True), ["An effect on a grader is shown for a, verbosity, doubling of the "
-         "words (+4 points [1, 6])."]),
+        (audit(), ["An effect on a grader is only shown before p-values are adjusted for "
+         "verbosity in a (+4 points [1, 6])."]),
+        (audit(shown=True), [
+            "An effect on a grader is shown for verbosity in a (+4 points [1, 6])."]),
         (audit(**LACKS), ["Effects not known (verbosity): not identified: one family."]),
         (pd.concat([audit(stratum="gold pass", shown=None, per=None, **LENIENT),
                     audit(stratum="gold fail", per=None, ci_low=-9.0, **LENIENT)]), [
-            "An effect on a grader on checks with gold pass is shown for a, condition leniency, "
-            "skill (+4 points [1, 6]).",
-            "An effect on a grader on checks with gold fail is not shown for a, condition "
-            "leniency, skill."]),
+            "An effect on a grader on checks with gold pass is shown for condition leniency "
+            "under skill in a (+4 points [1, 6]).",
+            "An effect on a grader on checks with gold fail is not shown for condition "
+            "leniency under skill in a."]),
         (COPIES, ["On copies of the kind 'pad', a changed 0 of 50 verdicts to PASS and 2 to FAIL; "
          "−3 points [−5, −1], a shift to FAIL."]),
         (ORDERS, ["The grader makes the same choice in both orders in 90 % [80, 95] of 100 pairs; "
@@ -171,6 +171,23 @@ def test_each_frame_has_its_sentences(frame: pd.DataFrame, texts: list[str]) -> 
     for text, sentence in zip(texts, written, strict=True):
         assert text in sentence
     assert sentences(frame.iloc[:0]) == []
+
+
+def test_the_agreement_of_rounds_is_not_called_agreement_with_gold() -> None:
+    frame = rows(
+        ("raw_agreement", 0.99, 0.9, 1.0),
+        ("flip_rate", 0.01, 0.0, 0.1),
+        ("attempt_flip_rate", 0.02, 0.01, 0.1),
+        **{"grader": "a", "n_rounds": 2.0, "n_missing": 0, "round": 1},
+        **{"worst_low": 0.01, "worst_high": 0.2},
+    )
+    both = pd.concat([frame, frame.assign(grader="b")])
+    first, second = sentences(both)
+    assert first == (
+        "a graded in 2 rounds; the results are those of round 1. The rounds disagree on 1 % "
+        "[0, 10] of 100 checks graded again and on 2 % [1, 10] of 100 attempts."
+    )
+    assert second.startswith("b graded in 2 rounds")
 
 
 def test_a_phrase_leaves_out_unknown_numbers_and_counts_nouns() -> None:

@@ -139,18 +139,18 @@ def findings(
     """
     parts = [] if decided is None else list(_parts_on_skills(decided, frames, missing or {}))
     if decided is not None:  # an effect of the placebo by distance or dimension is not of interest
-        main = main_rows(decided)["condition"]
+        conditions = main_rows(decided)["condition"]
         for name in {"gap", "dimensions"} & {*frames}:
-            frame = frames[name]
-            frames[name] = None if frame is None else frame[frame["condition"].isin(main)]
+            rows_of = frames[name]
+            if rows_of is not None:
+                frames[name] = rows_of[rows_of["condition"].isin(conditions)]
     for topic, name in _TOPICS:
         if (frame := frames.get(name)) is not None:
             parts.append((topic, sentences_on(name, frame)))
         elif decided is not None and name in _LACKING:
             parts.append((topic, iter([Sentence(_LACKING[name])])))
     if decided is not None:
-        main = main_rows(decided)
-        parts.append(("limits", _limit_sentences(main, frames)))
+        parts.append(("limits", _limit_sentences(main_rows(decided), frames)))
     rows = [
         (topic, one.about, one.verdict, one.text, one.why) for topic, part in parts for one in part
     ]
@@ -169,6 +169,11 @@ def sentences_on(name: str, frame: pd.DataFrame) -> Sentences:
     return _OF_COUNTS.get(name, sentences_about)(frame)
 
 
+def _sentences_if_present(name: str, frames: Mapping[str, pd.DataFrame | None]) -> Sentences:
+    frame = frames.get(name)
+    return iter(()) if frame is None else sentences_on(name, frame)
+
+
 def _parts_on_skills(
     decided: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
 ) -> Iterator[tuple[str, Sentences]]:
@@ -182,9 +187,9 @@ def _parts_on_skills(
     yield "summary", headline_sentences(main, unchecked)
     if (overall := frames.get("overall")) is not None:
         yield "summary", overall_sentences(overall, frames.get("overall_corrected"), main)
-    yield "summary", sentences_on("labellers", frames.get("labellers", decided[:0]))
+    yield "summary", _sentences_if_present("labellers", frames)
     yield "skill", row_sentences(main, unchecked, *compared)
-    yield "skill", sentences_on("unanswered", frames.get("unanswered", decided[:0]))
+    yield "skill", _sentences_if_present("unanswered", frames)
     yield "condition", row_sentences(others[~of_placebo], unchecked, *compared)
     yield "placebo", row_sentences(others[of_placebo], unchecked)
 

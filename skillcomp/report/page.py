@@ -593,8 +593,9 @@ def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
     changes = decided["estimate"].map(say.signed).map(say.bare)
     marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
     grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
-    grid = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")["cell"]
-    return table_of_texts(grid.fillna("").rename_axis("").reset_index()).html()
+    wide = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")
+    cells: Any = wide["cell"]
+    return table_of_texts(cells.fillna("").rename_axis("").reset_index()).html()
 
 
 def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
@@ -658,8 +659,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         ]
         folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
     if result is not None and "decided" in estimates:
-        below = {screen.headline for screen in result.screens}
-        topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in below]
+        headlines = {screen.headline for screen in result.screens}
+        topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
         decided = estimates["decided"]
         grid = _agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])

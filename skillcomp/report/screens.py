@@ -156,7 +156,7 @@ def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None =
         fields = say.fields_of(part.iloc[0], rows_by_name(part))
         rows.append({head: say.filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
-    return table_of_texts(cells.loc[:, cells.ne("").any()])
+    return table_of_texts(cells[[name for name in columns if any(cells[name])]])
 
 
 def table_of_texts(cells: pd.DataFrame) -> Table:

@@ -17,8 +17,8 @@ from skillcomp.style import called
 
 # Columns that identify a sentence; the first of them in a frame is what the sentence is about.
 _SUBJECTS = ("skill", "grader", "side")
-_KEYS = (*_SUBJECTS, "feature", "condition", "reference", "grader_version", "agent", "opponent")
-_KEYS += ("perturbation",)
+_KEYS = [*_SUBJECTS, "feature", "condition", "reference", "grader_version", "agent", "opponent"]
+_KEYS += ["perturbation"]
 # Of frames with one of these columns, there are only sentences on several rows.
 _ONLY_TOGETHER = {"verdict", "at", "bias", "comprehension_dimension", "labeller", "repeat"}
 _REPEATS = "{n_repeats:#repeat}"
@@ -30,6 +30,7 @@ _FLAGS = {
     "flagged": (f"{_FLAGGED}; how many of these copy is not known",),
 }
 _KEPT = {True: "within", False: "not shown to be within"}
+_MOST_NAMES = 9  # A list of what is not shown has at most this number of names.
 _MOST = 3  # A list of the largest shares has at most this number.
 _GAP = (
     "On near cases {how} changes the pass rate by {near_delta%s:change}, on far cases by "
@@ -219,6 +220,8 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
 def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
     for keys, part in say.parts_by(frame, *_KEYS):
         row, rows = part.iloc[0], rows_by_name(part)
+        if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
+            rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
         fields = say.fields_of(row, rows)
         named = [str(row[key]) for key in say.columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
         fields["subject"] = say.Field("".join(f"{called(name)}: " for name in named))
@@ -249,7 +252,8 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     """Name the graders that agree most and least with gold, and those not better than chance."""
     raw = say.with_estimate(say.rows_of(agreement, "raw_agreement"), "ci_low")
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
-    if "labeller" in raw or raw["grader"].nunique() < 2:
+    of_rounds = agreement["measure"].eq("flip_rate").any()
+    if "labeller" in raw or of_rounds or raw["grader"].nunique() < 2:
         return
     best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
     text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
@@ -286,18 +290,12 @@ def _sorted_by_shown(rows: pd.DataFrame, what: str, label: Callable[[Row], str])
             start = say.direction(row, "shown for", "shown for", start)
             text += f" ({_CHANGES.get(row['unit'], say.change)(row)})"
         texts.setdefault(start, []).append(text)
-    parts = [
-        f"{start} {say.listing(_at_most(texts[start]))}"
-        for start in sorted(texts, key=_SHOWN.index)
-    ]
+    if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
+        texts["not shown for"] = [f"{len(others)} others"]
+    parts = [f"{start} {say.listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
     adjusted = f" (p adjusted for all {len(rows)})" if len(rows) > 1 else ""
     if parts:
         yield f"{what} is {'; '.join(parts)}{adjusted}."
-
-
-def _at_most(names: list[str], most: int = 9) -> list[str]:
-    """Replace the names after the first ones by their number."""
-    return [*names[:most], f"{len(names) - most} others"] if len(names) > most + 1 else names
 
 
 def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
@@ -361,13 +359,16 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     bare = unknown["note"].str.contains("not recorded")
     notes = unknown["note"].mask(bare, "the study does not record what they need")
     for note, part in unknown.groupby(notes, sort=False):
-        names = [_effect_in_words(row, "bias", "condition") for _, row in part.iterrows()]
+        names = [_effect_in_words(row, of_grader=False) for _, row in part.iterrows()]
         yield f"Effects not known ({say.listing(dict.fromkeys(names))}): {note}."
 
 
-def _effect_in_words(row: Row, *names: str) -> str:
-    names = names or ("grader", "agent", "bias", "condition", "per")
-    return ", ".join(called(row[n]) for n in say.columns_of(row, *names) if isinstance(row[n], str))
+def _effect_in_words(row: Row, of_grader: bool = True) -> str:
+    """Name an effect, such as "verbosity in g2" or "condition leniency under skill"."""
+    text = str(row["bias"])
+    if isinstance(row.get("condition"), str):
+        text += f" under {called(row['condition'])}"
+    return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
@@ -535,7 +536,8 @@ def _progress_in_words(progress: pd.DataFrame) -> Iterator[str]:
 
 def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
     words = str(agreement["gold_drawn"].iloc[0])
-    if "recommended" in agreement or agreement["estimate"].isna().all():
+    elsewhere = {"recommended", "labeller"} & {*agreement.columns}
+    if elsewhere or agreement["estimate"].isna().all():
         return
     weighted = ": the shares are weighted by the verdicts" if "verdict" in words else ""
     verb = "are" if words.startswith("taken") else "were"

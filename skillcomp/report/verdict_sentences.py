@@ -343,9 +343,9 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
                 text = f"{say.skill_and_agent(row)}: if the change is as {how} "
                 text += f"({say.signed(rows['size'].iloc[0])}), "
                 text += "by the grader alone, " if alone else ""
-                counts = [(_count_needed(each), _shown_by(each)) for _, each in rows.iterrows()]
-                first = f"{counts[0][0]} cases would show {counts[0][1]}"
-                words = [first, *(" ".join(pair) for pair in counts[1:])]
+                pairs = [(_count_needed(each), _shown_by(each)) for _, each in rows.iterrows()]
+                first = f"{pairs[0][0]} cases would show {pairs[0][1]}"
+                words = [first, *(" ".join(pair) for pair in pairs[1:])]
                 text += f"{say.listing(words)}, {_plan_in_words(rows.iloc[0])}."
             yield Sentence(text, row["skill"])
     if any_known:
