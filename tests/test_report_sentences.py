@@ -70,6 +70,7 @@ ORDERS = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0,
 ERRORS = rows(
     ("delta_sensitivity", 0.0, -0.1, 0.1),
     ("delta_specificity", -0.3, -0.5, -0.1),
+    ("delta_youden", -0.3, -0.5, -0.1),
     grader="a",
     condition="skill",
 )
@@ -131,7 +132,7 @@ CHANGES = rows(
         (RULES.assign(estimate=0.0).head(1), ["Rules broken most often (a): none."]),
         (MODES, ["Failure modes of checks (v2): none of these 70 % [50, 90] and near-far "
          "failure 30 % [10, 50]."]),
-        (audit(), ["An effect on a grader is only shown before p-values are adjusted for "
+        (audit(), ["An effect on a grader is shown only without adjusting for "
          "verbosity in a (+4 points [1, 6])."]),
         (audit(shown=True), [
             "An effect on a grader is shown for verbosity in a (+4 points [1, 6])."]),
@@ -163,6 +164,8 @@ CHANGES = rows(
             "changes by −2 points [−7, 2], which may be chance.",
             "changes by −11 points [−19, −5].",
             "The largest of these differences is 11 points."]),
+        (pd.concat([CHANGES.head(1), rows(("delta_specificity", 0.1, 0.0, 0.2),
+                    condition="vague", reference="precise")]), ["vague against precise: the"]),
     ],
 )  # fmt: skip
 def test_each_frame_has_its_sentences(frame: pd.DataFrame, texts: list[str]) -> None:

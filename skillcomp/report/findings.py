@@ -42,8 +42,8 @@ _TOPICS = (
 # name of a frame -> topic of the sentences on it
 TOPIC_OF = {
     **{name: topic for topic, name in _TOPICS},
-    **dict.fromkeys(("decided", "placebo", "previous"), "skill"),
-    **{"overall": "summary", "price": "price", "needed": "limits"},
+    **dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill"),
+    **{"price": "price", "needed": "limits"},
 }
 # name of a frame -> its name in sentences, if it has another name there
 _ESTIMATES = {

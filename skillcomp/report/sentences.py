@@ -41,7 +41,7 @@ _GAP = (
 )
 _NEITHER = "no difference is shown"
 _CHANGES = {"percentage points": say.points}
-_SHOWN = ["shown for", "only shown before p-values are adjusted for", "not shown for"]
+_SHOWN = ["shown for", "shown only without adjusting for", "not shown for"]
 _SHOWN += ["not known for"]
 # What is estimated, and its phrases by measure; the first measure with an estimate is said. The
 # first part of a phrase must be known; a further part is left out if a number in it is unknown.
@@ -93,7 +93,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "{subject:s}{naive_rate:share} of the {what} pass; corrected for its errors, "
         "{best_rate:share}",
     )}),
-    ("the difference in errors between conditions", {"delta_specificity": (
+    ("the difference in errors between conditions", {"delta_youden": (
         "{grader}, {how} against the reference: passes among gold passes "
         "{delta_sensitivity:change} ({delta_sensitivity:fewer false fails|more false fails|"
         f"{_NEITHER}}}), fails among gold fails {{delta_specificity:change}} "
@@ -226,6 +226,8 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         named = [str(row[key]) for key in say.columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
         fields["subject"] = say.Field("".join(f"{called(name)}: " for name in named))
         agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
+        if "grader" not in row and isinstance(row.get("grader_version"), str):
+            agent += f"{called(row['grader_version'])}: "
         for what, phrases in PHRASES:
             present = [name for name in phrases if name in rows]
             texts = []
@@ -286,7 +288,7 @@ def _sorted_by_shown(rows: pd.DataFrame, what: str, label: Callable[[Row], str])
         if pd.isna(row["estimate"]):
             start = "not known for"
         elif row["ci_low"] > 0 or row["ci_high"] < 0:
-            start = "only shown before p-values are adjusted for"
+            start = "shown only without adjusting for"
             start = say.direction(row, "shown for", "shown for", start)
             text += f" ({_CHANGES.get(row['unit'], say.change)(row)})"
         texts.setdefault(start, []).append(text)
