@@ -160,7 +160,9 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     assert "no difference is shown: far minus near −20 points [−50, 10]" in open_
     pooled = gap(-0.5, 0.1).assign(scope="pooled", note="distance is confounded")
     text = sentences_on(findings(decided(), gap=pooled), "transfer")
-    assert "compared within" not in text and text.endswith(" (15 near and 26 far cases).")
+    assert "compared within" not in text and text.endswith(
+        " far cases). Here distance is confounded."
+    )
     lost = gap(NAN, NAN).assign(estimate=NAN, note="too few far cases")
     assert sentences_on(findings(decided(), gap=lost), "transfer") == (
         "The data: the difference between near and far cases cannot be given (too few far cases)."

@@ -119,7 +119,11 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     )}),
     ("the difference between near and far cases", {
         "gap": tuple(part.replace("%s", "") for part in _GAP),
-        "gap_pooled": tuple(_GAP[at].replace("%s", "_pooled") for at in (0, 2)),
+        "gap_pooled": (
+            *(_GAP[at].replace("%s", "_pooled") for at in (0, 2)),
+            ". Within dimensions: {note_on_gap}",
+            ". Here {note_on_gap_pooled}",
+        ),
     }),
     ("what the score explains", {"r_squared": (
         "The {feature} structure score explains {r_squared:share} of the differences between "
@@ -228,6 +232,8 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
         if "grader" not in row and isinstance(row.get("grader_version"), str):
             agent += f"{called(row['grader_version'])}: "
+        for name in {"gap", "gap_pooled"} & {*rows}:
+            fields[f"note_on_{name}"] = say.Field(rows[name].get("note") or None)
         for what, phrases in PHRASES:
             present = [name for name in phrases if name in rows]
             texts = []
