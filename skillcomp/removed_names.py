@@ -36,6 +36,14 @@ REMOVED = {
     "reliability.flip_rates": "sc.reliability.consistency gives the rates and "
     "sc.reliability.flipped the items",
     "report.NotebookError": "it is skillcomp.report.notebooks.NotebookError, a StudyError",
+    **dict.fromkeys(
+        (
+            *("report.about_graders", "report.description_sentences", "report.plan_sentences"),
+            *("report.progress_sentences", "report.repeat_sentences", "report.skill_sentences"),
+            "report.threshold_sentences",
+        ),
+        "sc.report.sentences gives the sentences on the result of any analysis",
+    ),
     "report.execute": "call skillcomp.report.execute_notebooks.execute",
     "report.find_notebooks": "call skillcomp.report.notebooks.find_notebooks",
     "report.write_notebooks": "run make notebooks in the repository, or nbclient on your own",

@@ -164,7 +164,7 @@ def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> Non
     cell = f"{OF}[{STUDY}]"
     page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
     page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
-    page.click("[data-study] .lm-TabBar-tab:nth-child(2)")
+    page.click("[data-study] .scx-tab button:nth-of-type(2)")
     rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
     page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4", seconds=90)
     pick = (
@@ -188,7 +188,7 @@ def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) ->
     cell = f"{OF}[{STUDY}]"
     page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
     page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
-    page.click("[data-study] .lm-TabBar-tab:nth-child(3)")
+    page.click("[data-study] .scx-tab button:nth-of-type(3)")
     page.wait(f"{cell}.querySelectorAll('tr[data-do=row]').length > 1", seconds=90)
     page.click("[data-study] tr[data-do=row]:nth-of-type(2)")
     page.wait(f"{cell}.querySelector('tr[data-do=case]')")

@@ -190,7 +190,7 @@ def test_a_skill_in_another_alphabet_needs_a_tokenizer() -> None:
     how = {"skills": skills, "nulls": "baseline", "n_resamples": 20}
     with pytest.warns(sc.frames.FrameWarning, match="skills: 100 % of the letters"):
         cut = sc.overlap.calibrate(shared, answers, passages=made, **how)
-    (sentence,) = sc.report.threshold_sentences(cut)
+    (sentence,) = sc.report.sentences(cut)
     assert (
         "every copy has fewer than 3 tokens" in sentence and "tokenizer='unicode' here" in sentence
     )

@@ -26,8 +26,8 @@ CLAIMS = [
     "a shared run of 4 content tokens (rule 'any')",
     "far minus near −6 points [−39, 25]",
     "the share of checks passed by g2 differs by −6 points [−8, −2] from that by g0",
-    "g0 (impression) makes more false passes than g2 (forced): +25 points [13, 35]",
-    "Corrected, the 3 graders are 1 point apart.",
+    "more false passes (fails among gold fails −25 points [−35, −13])",
+    "The correction moves 3 estimates by 1 to 6 points and changes no conclusion.",
     "0 have an adjusted p-value below .05",
     "its content by +53 points [36, 66], its form by +6 points [−1, 13]",
     "opaque against precise: the share of prompts",
@@ -48,9 +48,9 @@ def test_skills_on_invented_subjects_teach_and_the_others_are_undetermined() -> 
 @pytest.mark.parametrize(
     ("stem", "claims"),
     [
-        ("08", ["112 of 112 answers are recorded; the next call asks for none", "1 teaches and 1"]),
+        ("08", ["112 of 112 answers are recorded; the next call asks for none", "1 teaches"]),
         ("09", ["its content by +53 points [36, 66]", "explains 1 % of the differences"]),
-        ("10", ["invoked at 89 % [81, 94]", "Repeats of one condition differ by up to 8"]),
+        ("10", ["invoked at 89 % [81, 94]", "Repeats of one condition, although nothing changed:"]),
     ],
 )
 def test_the_stored_outputs_hold_the_findings_of_their_chapter(stem: str, claims) -> None:

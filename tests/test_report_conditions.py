@@ -11,7 +11,6 @@ from build import frames_of, sentences_on
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.report import answer
-from skillcomp.report.notes import notes_of
 from skillcomp.report.page import write_answer
 
 
@@ -111,10 +110,3 @@ def test_the_page_has_every_note_of_every_frame_and_what_is_missing(tmp_path: Pa
     assert row["n_missing"] > 0
     assert f"on {row['n']:.0f} cases ({row['n_dropped']:.0f} dropped; attempts missing: " in text
     assert re.search(rf"{row['n_missing']:.0f}( of \d+)? under skill and", text)
-
-
-def test_a_note_is_next_to_the_sentences_of_its_frame() -> None:
-    rows = pd.DataFrame({"skill": ["sea"], "note": ["too few cases"]})
-    names = ["decided", "dimensions", "price", "controls", "agreement"]
-    topics = notes_of(dict.fromkeys(names, rows))["topic"]
-    assert topics.tolist() == ["skill", "dimension", "price", "trigger", "grader"]

@@ -140,7 +140,7 @@ def structure_sentences() -> Iterable[str]:
     effects = sc.structure.factorial(outcomes, store.manifest["design"], by=by)
     how = {"attempts": attempts, "by": by}
     explained = sc.structure.score_association(outcomes, store.skills, **how)
-    yield from sc.report.findings(None, effects=effects, explained=explained)["sentence"]
+    yield from [*sc.report.sentences(effects), *sc.report.sentences(explained)]
     simulated = simulated_scores().groupby(["skills", "share"])
     for (skills, share), row in simulated.median(numeric_only=True).iterrows():
         shown = simulated["shown"].mean()[skills, share]
@@ -169,13 +169,14 @@ def trigger_sentences() -> Iterable[str]:
     store = sc.datasets.load("triggers")
     invocations, cases = sc.frames.invocations(store), sc.frames.cases(store)
     detection = sc.triggers.detection(invocations, cases)
-    yield from sc.report.findings(None, triggers=detection)["sentence"]
+    yield from sc.report.sentences(detection)
     names = list(invocations["condition"].unique())
     compared = sc.triggers.compare(invocations, cases, reference=names[0])
     again = invocations[invocations["condition"].eq(names[-1])]
     again = again.assign(condition="repeat " + again["repeat"].astype("str"))
     noise = sc.triggers.compare(again, cases, reference="repeat 1")
-    yield from sc.report.description_sentences(compared, noise)
+    yield from sc.report.sentences(compared)
+    yield f"Repeats of one condition: {sc.report.sentences(noise)[-1]}"
 
 
 if __name__ == "__main__":

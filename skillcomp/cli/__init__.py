@@ -429,7 +429,7 @@ def _print_tables(
     tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
 ) -> None:
     """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
-    from skillcomp.report.grader_findings import round_sentences
+    from skillcomp.report import sentences
 
     if as_json:
         tables |= {"rounds": (rounds, [])} if len(rounds) else {}
@@ -454,8 +454,8 @@ def _print_tables(
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
-    for sentence in round_sentences(rounds):
-        say(f"note: {sentence.text}")
+    for sentence in sentences(rounds):
+        say(f"note: {sentence}")
 
 
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -139,32 +139,7 @@ class View(anywidget.AnyWidget):
             self.view, self.status, self.tick = str(view), visible(status), self.tick + 1
 
 
-class StaticCopy(widgets.VBox):  # type: ignore[misc]
-    """A widget that keeps a copy of its last state in the notebook, for static pages."""
-
-    _copy: Any = None
-
-    def still(self) -> str:
-        """Return the current state as HTML without controls."""
-        raise NotImplementedError
-
-    def _mime_bundle(self) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.still()}
-
-    def _update_copy(self) -> None:
-        if self._copy is not None:
-            self._copy.update(self._mime_bundle(), raw=True)
-
-    def _ipython_display_(self) -> None:
-        # There are two outputs, because nbconvert drops the HTML of an output that has a widget.
-        # explore.css hides the copy next to a widget.
-        show: Any = display
-        self._copy = show(self._mime_bundle(), raw=True, display_id=True)
-        widget = super()._repr_mimebundle_()
-        show({name: data for name, data in widget.items() if name != "text/plain"}, raw=True)
-
-
-class Explorer(StaticCopy):
+class Explorer(widgets.VBox):  # type: ignore[misc]
     """Base class of the widgets that the functions of :mod:`skillcomp.explore` return.
 
     Attributes
@@ -178,6 +153,7 @@ class Explorer(StaticCopy):
     """
 
     choices: dict[str, Control]
+    _copy: Any = None  # the state of the widget in a saved notebook, for static pages
 
     def __init__(self, title: str, *more: Any) -> None:
         self.title, self._listens = title, True
@@ -233,7 +209,7 @@ class Explorer(StaticCopy):
     def _control_changed(self, name: str) -> None:
         """React to a new value of the control `name`."""
 
-    def choose(self, **settings: Any) -> Explorer:
+    def choose(self, **settings: Any) -> Self:
         """Set dropdowns and sliders by name, as in ``choose(grader="g2", gold="disagrees")``.
 
         Parameters
@@ -260,7 +236,7 @@ class Explorer(StaticCopy):
             self.do("set", {"name": name, "value": at})
         return self
 
-    def do(self, command: str, value: Any = None) -> None:
+    def do(self, command: str, value: Any = None) -> Self:
         """Run a command as a key, a button or a click would, for example ``do("step", 1)``.
 
         Parameters
@@ -283,6 +259,7 @@ class Explorer(StaticCopy):
             self._after_redraw()
             self._refresh_view(problem)
         self._listens = True
+        return self
 
     def _run_command(self, command: str, value: Any) -> None:
         if command != "set":
@@ -319,6 +296,21 @@ class Explorer(StaticCopy):
             at = -1 if place[0] is None else place[0]
             self.steps[0].disabled, self.steps[1].disabled = at <= 0, at >= place[1] - 1
         self._update_copy()
+
+    def _mime_bundle(self) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.still()}
+
+    def _update_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.update(self._mime_bundle(), raw=True)
+
+    def _ipython_display_(self) -> None:
+        # There are two outputs, because nbconvert drops the HTML of an output that has a widget.
+        # explore.css hides the copy next to a widget.
+        show: Any = display
+        self._copy = show(self._mime_bundle(), raw=True, display_id=True)
+        widget = super()._repr_mimebundle_()
+        show({name: data for name, data in widget.items() if name != "text/plain"}, raw=True)
 
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and saved notebooks."""

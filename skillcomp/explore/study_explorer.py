@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
@@ -82,19 +81,14 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     return StudyExplorer(opened(own))
 
 
-class StudyExplorer(ui.StaticCopy):
+class StudyExplorer(ui.Explorer):
     """The widget that :func:`study` returns.
 
     Attributes
     ----------
     choices : dict of str to Control
-        The controls skill, agent, condition and grader by name. The value None means all.
-    margin : ipywidgets.FloatSlider
-        The slider of the margin.
-    repeat : Control
-        The repeat of the open case, with its answers. Hidden if the case has only one.
-    tab : str
-        Name of the open tab.
+        The controls tab, skill, agent, condition, grader, margin and repeat by name; the value
+        None means all. The repeat is that of the open case, with its answers.
     """
 
     def __init__(self, own: RunStore | Frames) -> None:
@@ -106,41 +100,21 @@ class StudyExplorer(ui.StaticCopy):
         rounds = verdicts["round"].fillna(1)
         self._verdicts = verdicts[rounds.eq(rounds.min())]
         self.choices = self._make_controls()
-        self.margin = widgets.FloatSlider(
-            0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
-        )
         self._result = cache(lambda grader: answer(own, grader=grader))
         self._outcomes_of = cache(self._graded_attempts)
         self._shown = cache(self._html_of_choice)
         self._row: int | None = None
         self._case: int | None = None
-        self._opened_for: tuple[Any, ...] = ()
-        self.repeat = ui.Control("Repeat")
-        self.repeat.widget.layout.display = "none"
-        self._views = {name: ui.View(title=name) for name in TABS}
+        self._exported = _EXPORTS
         self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
         self._write = widgets.Button(description="Write", button_style="primary")
         self._write.on_click(lambda _: self.export(self._folder.value))
-        self._views["export"].draw(_html_paragraph(_EXPORTS))
-        pages = [widgets.VBox([view]) for view in self._views.values()]
-        pages[-1].children = (widgets.HBox([self._folder, self._write]), self._views["export"])
-        self._views["cases"].shortcuts = dict(ui.STEPS)
-        self._views["cases"].on_msg(self._hear_message)
-        pages[TABS.index("cases")].children = (self.repeat.widget, self._views["cases"])
-        self._pages = widgets.Tab(pages, titles=TABS)
-        controls = [c.widget for c in self.choices.values() if len(set(c.values) - {None}) > 1]
-        row = widgets.Layout(flex_flow="row wrap", align_items="center")
-        super().__init__([widgets.HBox([*controls, self.margin], layout=row), self._pages])
-        for control in (*self.choices.values(), self.repeat):
-            control.widget.observe(self._refresh_tab, "index")
-        self.margin.observe(self._refresh_tab, "value")
-        self._pages.observe(self._refresh_tab, "selected_index")
-        self._refresh_tab()
+        super().__init__("Study", self._folder, self._write)
 
     @property
     def tab(self) -> str:
         """Return the name of the open tab."""
-        return TABS[self._pages.selected_index or 0]
+        return str(self._chosen_value("tab"))
 
     def choose(self, **settings: Any) -> StudyExplorer:
         """Set controls by name, as in ``choose(skill="a", margin=0.2)``; None means all.
@@ -150,49 +124,29 @@ class StudyExplorer(ui.StaticCopy):
         StudyError
             If there is no such control or value.
         """
-        for name, value in settings.items():
-            names = [*self.choices, "margin"]
-            require_known("choose: there is no control", name, names, StudyError, label="there")
-            if name == "margin":
-                self.margin.value = float(value)
-            else:
-                control = self.choices[name]
-                control.at = control.position_of(value, name)
+        margin, control = settings.get("margin"), self.choices["margin"]
+        if isinstance(margin, float) and 0 < margin < 1:
+            _offer_margins(control, {*control.values, margin})
+        super().choose(**settings)
         return self
 
     def show(self, tab: str) -> StudyExplorer:
         """Open a tab: answer, forest, cases, graders, cost or export."""
         require_known("show: there is no tab", tab, TABS, StudyError, label="there")
-        self._pages.selected_index = TABS.index(tab)
-        return self
-
-    def do(self, command: str, value: Any = None) -> StudyExplorer:
-        """Act in the tab ``cases`` as a click or a key would; ignore what is not there.
-
-        Parameters
-        ----------
-        command : {"row", "case", "step"}
-            Open the cases of a row, open a case of the open row, or step to another case.
-        value : int
-            The position, counted from 0; for ``step``, 1 or -1.
-        """
-        with suppress(SkillcompError):  # the tab shows the error
-            self._open_position(command, value)
-        self._refresh_tab()
-        return self
+        return self.choose(tab=tab)
 
     def export(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, the figure and the tables of the tabs to a folder; return the files."""
-        view, written = self._views["export"], []
-        view.draw(_html_paragraph("Writing …"))
+        written: list[Path] = []
         try:
             if not str(folder).strip():
                 raise StudyError("export: the folder has no name; type one, such as my-report.")
             written = self._write_files(Path(folder))
             names = ", ".join(path.name for path in written)
-            view.draw(_html_paragraph(f"In {Path(folder).resolve()}: {names}."))
+            self._exported = f"In {Path(folder).resolve()}: {names}."
         except (SkillcompError, OSError) as error:
-            view.draw(_html_paragraph(NOT_SHOWN + str(error)))
+            self._exported = NOT_SHOWN + str(error)
+        self._refresh_view()
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
@@ -224,19 +178,41 @@ class StudyExplorer(ui.StaticCopy):
         conditions = ordered(self._attempts["condition"])
         references = [name for name in ("baseline", "previous") if name in conditions]
         conditions = [name for name in conditions if name not in references[:1]]
-        agents = ordered(self._attempts["agent"].dropna())
         graders = ordered(self._verdicts["grader"])
         buttons = 1 < len(graders) <= _MOST_BUTTONS
-        kind = widgets.ToggleButtons if buttons else widgets.Dropdown
         controls = {
+            "tab": ui.Control("Tab", TABS, kind=widgets.ToggleButtons),
             "skill": ui.dropdown("Skill", ordered(self._attempts["skill"])),
-            "agent": ui.dropdown("Agent", agents),
+            "agent": ui.dropdown("Agent", ordered(self._attempts["agent"].dropna())),
             "condition": ui.dropdown("Condition", conditions),
-            "grader": ui.Control("Grader", graders, kind=kind),
+            "grader": ui.Control(
+                "Grader", graders, kind=widgets.ToggleButtons if buttons else widgets.Dropdown
+            ),
+            "margin": ui.Control("Margin", kind=widgets.SelectionSlider),
+            "repeat": ui.Control("Repeat"),
         }
+        _offer_margins(controls["margin"], {at / 100 for at in range(51)})
+        controls["margin"].at = 10
         if graders:
             controls["grader"].at = graders.index(_grader_to_start_with(self._study, graders))
         return controls
+
+    def _control_changed(self, name: str) -> None:
+        if name not in ("tab", "repeat"):
+            self._row = self._case = None
+
+    def _command_handlers(self) -> dict[str, Any]:
+        return {"row": self._open_row, "case": self._open_case, "step": self._step_case}
+
+    def _widget_state(self) -> dict[str, Any]:
+        for name, control in self.choices.items():
+            several = len({*control.values} - {None}) > 1
+            shown = several and (name != "repeat" or self._case is not None)
+            control.widget.layout.display = None if shown else "none"
+        for widget in (self._folder, self._write):
+            widget.layout.display = None if self.tab == "export" else "none"
+        shortcuts = dict(ui.STEPS) if self.tab == "cases" else {}
+        return {"shortcuts": shortcuts, "status": "", "place": str(self._row)}
 
     def _chosen_value(self, name: str) -> Any:
         return self.choices[name].value
@@ -251,7 +227,7 @@ class StudyExplorer(ui.StaticCopy):
     # What the tabs show
 
     def _current_answer(self) -> Answer:
-        return self._result(self._chosen_value("grader")).with_margin(self.margin.value)
+        return self._result(self._chosen_value("grader")).with_margin(self._chosen_value("margin"))
 
     def _headline_rows(self) -> pd.DataFrame:
         rows = self._current_answer().headline()
@@ -316,30 +292,14 @@ class StudyExplorer(ui.StaticCopy):
 
     # Drawing
 
-    def _refresh_tab(self, _: Any = None) -> None:
-        """Fill the open tab, and the copy for static pages."""
-        if self.tab == "export":
-            return
-        if self._opened_for != self._choice_key():
-            self._row = self._case = None
-            self._opened_for = self._choice_key()
-        view = self._views[self.tab]
-        view.draw(Markup(view.view), "Computing …")
-        several = self._case is not None and len(self.repeat.values) > 1
-        self.repeat.widget.layout.display = None if several else "none"
-        # When `place` changes, the view scrolls to its top.
-        view.draw(self._html_of_tab(live=True), place=str(self._row))
-        self._update_copy()
-
-    def _choice_key(self) -> tuple[Any, ...]:
-        return self.margin.value, *(control.value for control in self.choices.values())
-
-    def _html_of_tab(self, *, live: bool) -> Markup:
+    def _render_view(self, *, live: bool) -> Markup:
         """Return the HTML of the open tab; unless `live`, its rows cannot be clicked."""
         try:
+            if self.tab == "export":
+                return _html_paragraph(self._exported)
             if self.tab == "cases":
                 return self._cases_html(live=live)
-            return self._shown(self.tab, *self._choice_key())
+            return self._shown(*(c.value for n, c in self.choices.items() if n != "repeat"))
         except SkillcompError as error:
             return _html_paragraph(NOT_SHOWN + str(error))
 
@@ -391,32 +351,28 @@ class StudyExplorer(ui.StaticCopy):
         cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
         return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
 
-    def _hear_message(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Run a command from the browser; ignore malformed commands."""
-        if isinstance(content, dict) and isinstance(content.get("do"), str):
-            self.do(content["do"], content.get("value"))
+    def _open_cases(self) -> pd.DataFrame:
+        """Return the cases of the open row; no rows if no row is open."""
+        cases = self._cases_of_open_row(self._delta_rows())
+        return pd.DataFrame() if cases is None else cases
 
-    def _open_position(self, command: str, value: Any) -> None:
-        rows = self._delta_rows()
-        if command == "row":
-            at = ui.valid_position(value, len(rows))
-            if at is not None:
-                self._row = at
-                self._case = None
-            return
-        cases = self._cases_of_open_row(rows)
-        if cases is None or cases.empty:
-            return
-        at = None
-        if command == "case":
-            at = ui.valid_position(value, len(cases))
-        elif command == "step":
-            at = ui.next_position(self._case, value, len(cases))
+    def _open_row(self, value: Any) -> None:
+        at = ui.valid_position(value, len(self._delta_rows()))
+        if at is not None:
+            self._row = at
+            self._case = None
+
+    def _open_case(self, value: Any) -> None:
+        cases = self._open_cases()
+        at = ui.valid_position(value, len(cases))
         if at is not None:
             self._case = at
             case = cases.iloc[at]
             repeats = self._answers.repeats(case["skill"], case["case_id"])
-            self.repeat.offer(repeats, [str(repeat or 1) for repeat in repeats])
+            self.choices["repeat"].offer(repeats, [str(repeat or 1) for repeat in repeats])
+
+    def _step_case(self, by: Any) -> None:
+        self._open_case(ui.next_position(self._case, by, len(self._open_cases())))
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
@@ -434,9 +390,11 @@ class StudyExplorer(ui.StaticCopy):
             }
             columns = [column for column in _CASES if cases[column].notna().any()]
             shown = table(cases[columns].rename(columns=rates))
-            if self._case is not None and self.repeat.value is not None:
+            if self._case is not None and self._chosen_value("repeat") is not None:
                 case = cases.iloc[self._case]
-                page = self._answers.page(case["skill"], case["case_id"], self.repeat.value)
+                page = self._answers.page(
+                    case["skill"], case["case_id"], self._chosen_value("repeat")
+                )
         return html.render(
             "explore-cases",
             table=_table_of(rows, _FOREST),
@@ -448,24 +406,10 @@ class StudyExplorer(ui.StaticCopy):
             live=live,
         )
 
-    def still(self) -> str:
-        """Return the choices and the open tab as HTML without controls, for static pages."""
-        words = [
-            f"{control.widget.description}: {control.captions[control.at]}"
-            for control in self.choices.values()
-            if len(control.values) > 1
-        ]
-        status = "; ".join([*words, f"Margin: {self.margin.value:.2f}"])
-        view = Markup(self._views["export"].view)
-        if self.tab != "export":
-            view = self._html_of_tab(live=False)
-        return str(html.render("explore-still", title="Study", status=status, chosen="", view=view))
 
-    def __repr__(self) -> str:
-        """Return one line with the current choices and the margin."""
-        chosen = {name: control.value for name, control in self.choices.items()}
-        chosen["margin"] = self.margin.value
-        return "Study: " + ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+def _offer_margins(control: ui.Control, margins: set[float]) -> None:
+    values = sorted(margins)
+    control.offer(values, [f"{value:.2f}" for value in values])
 
 
 def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:

@@ -1,4 +1,3 @@
-from .about_graders import about_graders as about_graders
 from .answer import Answer as Answer
 from .answer import answer as answer
 from .case_pages import write_case_pages as write_case_pages
@@ -9,12 +8,7 @@ from .default_grader import first_grader as first_grader
 from .default_grader import grader_versions as grader_versions
 from .findings import findings as findings
 from .page import build as build
-from .process_sentences import description_sentences as description_sentences
-from .process_sentences import progress_sentences as progress_sentences
+from .sentences import sentences as sentences
 from .show_sections import section as section
 from .show_sections import section_rows as section_rows
 from .show_sections import show as show
-from .study_sentences import plan_sentences as plan_sentences
-from .study_sentences import repeat_sentences as repeat_sentences
-from .study_sentences import skill_sentences as skill_sentences
-from .study_sentences import threshold_sentences as threshold_sentences

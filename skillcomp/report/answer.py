@@ -40,7 +40,8 @@ from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report import phrases as say
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
-from skillcomp.report.findings import findings, main_rows
+from skillcomp.report.findings import findings
+from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.report.study_data import (
     StudyData,
     StudyEstimates,
@@ -49,8 +50,7 @@ from skillcomp.report.study_data import (
     opened,
     study_data,
 )
-from skillcomp.report.study_kinds import needs_in_words, study_screens
-from skillcomp.report.study_screen import StudyScreen, with_sentence
+from skillcomp.report.verdict_sentences import main_rows
 from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
@@ -116,13 +116,7 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return sentences as an escaped HTML list: the first 12, and all those on ``problems``.
-
-        If the study compares no conditions, return its first screens instead.
-        """
-        if self.screens and "decided" not in self.frames:
-            screens = "".join(screen.html() for screen in self.screens)
-            return str(Markup("<b>{}</b>").format(repr(self))) + screens
+        """Return sentences as an escaped HTML list: the first 12, and all those on ``problems``."""
         of_data = self.findings["topic"].eq("reading")
         sentences = self.findings["sentence"]
         shown = [*sentences[~of_data][:ON_FIRST_PAGE], *sentences[of_data]]
@@ -270,7 +264,7 @@ def answer(
     )
     chosen = data.grader_to_report(grader, estimates.frames.get("agreement"))
     add_facts_on_grading(estimates, data, round)
-    on_screens = partial(_answer_on_screens, estimates, data, chosen, grader is not None, draw)
+    on_screens = partial(_answer_on_screens, estimates, data, chosen, draw)
     if verdicts.empty or data.is_of_pairs:
         return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons.")
     outcomes = _with_agents_named(
@@ -350,7 +344,7 @@ def answer(
         "gold labels": len(gold),
     }
     further = StudyEstimates({**estimates.frames})
-    screens = study_screens(data, further, chosen, skip="grader study", design=draw)
+    screens = study_screens(data, further, chosen, draw, skip="grader study")
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
@@ -390,20 +384,19 @@ def _answer_on_screens(
     estimates: StudyEstimates,
     data: StudyData,
     grader: str,
-    chosen: bool,
     design: Mapping[str, Any],
     reason: str,
 ) -> Answer:
     """Return the answer that the screens give; `reason` states why no conditions are compared."""
-    screens = study_screens(data, estimates, grader, chosen=chosen, design=design)
     reason = reason.removeprefix("report: ")
+    unnamed = data.verdicts["condition"].eq("unnamed condition").all()
+    why = "no conditions are compared." if unnamed else reason
+    estimates.missing["whether a skill helps is not known"] = why
+    screens = study_screens(data, estimates, grader, design)
     if not screens:
         raise StudyError(f"report: {reason} {needs_in_words()}")
     reading = findings(None, problems=estimates.frames.get("problems"))
     sentences = pd.concat([*(s.findings for s in screens), reading], ignore_index=True)
-    unnamed = data.verdicts["condition"].eq("unnamed condition").all()
-    why = "no conditions are compared." if unnamed else reason
-    sentences = with_sentence(sentences, "limits", f"Whether a skill helps is not known: {why}")
     return Answer(sentences, estimates.frames, {}, grader, data.sizes(), screens)
 
 

@@ -26,9 +26,9 @@ from skillcomp.io.store import RunStore
 from skillcomp.report.case_answers import Answers, Item, Row
 from skillcomp.report.default_grader import default_grader, default_reference
 from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
-from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import opened, study_data
+from skillcomp.report.verdict_sentences import main_rows
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
 _ROW_SIZE = 700  # A row in the list of cases has about this number of characters.

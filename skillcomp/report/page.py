@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from platform import python_version
@@ -41,14 +42,13 @@ from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
-from skillcomp.report.findings import is_unconfirmed, main_rows
-from skillcomp.report.first_screen import agent_grid, grader_cells, skill_cells
-from skillcomp.report.grader_findings import grader_sentences
+from skillcomp.report.findings import TOPIC_OF
 from skillcomp.report.notebooks import find_notebooks
-from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
+from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, cell_table, table_of_texts
+from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import opened
-from skillcomp.report.study_kinds import SKILL_QUESTION, STUDY_KINDS
+from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.table import table
@@ -65,6 +65,18 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
+_GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
+_AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
+_PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
+# head of a column -> phrase of its cells
+_OF_GRADERS = {
+    "Grader": "{grader}",
+    "Agrees with gold": "{raw_agreement:share}",
+    "False passes": "{false_passes:share}",
+    "False fails": "{false_fails:share}",
+    "Checks passed: change": "{naive:cell}",
+    "corrected": "{best:cell}",
+}
 # Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
 
@@ -283,6 +295,7 @@ def _write_page(
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
+    gap = [figure for figure in figures if figure.stem == _GAP]
     html = _page_template().render(
         **_first_page(result, problem, study.fingerprint),
         case_pages=case_pages.to_dict("records"),
@@ -290,7 +303,8 @@ def _write_page(
         archive=archive,
         version=skillcomp.__version__,
         probe=probe,
-        figures=figures,
+        figures=[figure for figure in figures if figure not in gap],
+        gap=gap,
         chapters=chapters,
         lacking=lacking,
     )
@@ -449,6 +463,19 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         if len(screen.drawn):
             how = {"data": {screen.stem[10:]: screen.drawn}, "caption": screen.caption}
             figures.append(_saved_figure(screen.draw(), screen.stem, out, how, fingerprint))
+    gap = result.frames.get("gap", rows[:0])
+    if skills and len(gap):
+        known = say.with_estimate(gap[gap["condition"].isin(main_rows(rows)["condition"])])
+        gap = known[known["scope"].eq("within_dimensions")]
+        gap = known if gap.empty else gap
+    if len(gap):
+        how = {
+            "data": {"gap": gap},
+            "caption": "Change of near and of far cases, and far minus near.",
+        }
+        with style.use():
+            drawn: Any = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
+        figures.append(_saved_figure(drawn.figure, _GAP, out, how, fingerprint))
     return figures
 
 
@@ -519,42 +546,92 @@ def _page_template() -> Template:
 
 
 def _about_skill(
-    name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]], notes: pd.DataFrame
+    name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Return what the page shows on a skill; sentences on its placebo and notes are folded."""
-    sentences = {
-        topic: [row for row in topics.get(topic, []) if row["about"] == name]
+    """Return what the page shows on a skill; the sentences on its placebo are folded."""
+    skill, condition, placebo = (
+        [row for row in topics.get(topic, []) if row["about"] == name]
         for topic in ("skill", "condition", "placebo")
-    }
-    of_skill = notes["topic"].eq("skill") & notes["about"].eq(name)
-    folded = [row["sentence"] for row in sentences["placebo"]] + list(notes.loc[of_skill, "text"])
-    rows = sentences["skill"] + sentences["condition"]
+    )
+    rows = skill + condition
     decided = result.frames["decided"]
     main = main_rows(decided)
     arms = decided.drop(main.index)
     both = pd.concat([main, arms[arms["condition"].ne("placebo")]])
     both = both[both["skill"].eq(name)]
     if len(both) == len(rows):
-        placebo = result.frames.get("placebo")
+        others = result.frames.get("placebo")
         rows = [
-            row | {"cells": skill_cells(of, placebo), "caveat": _is_doubtful(of)}
+            row | _cells_of_skill(of, others)
             for row, (_, of) in zip(rows, both.iterrows(), strict=True)
         ]
-    group = result.groups.get(name, "")
-    return {"name": name, "group": group, "rows": rows, "folded": folded}
+    folded = [row["sentence"] for row in placebo]
+    return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
 
 
-def _is_doubtful(row: pd.Series) -> bool:
-    """Return whether the sentence on a skill has a caveat that the numbers alone do not show."""
-    unconfirmed = is_unconfirmed(row) or bool(row.get("overturned", False))
-    return unconfirmed or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
+def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
+    name = say.skill_and_agent(row)
+    name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
+    cells = {
+        "name": name,
+        "change": say.change_text(row) or "not known",
+        "rate": say.rate(row["rate"]),
+        "reference": say.rate(row["reference_rate"]),
+        "placebo": say.change_text(say.matching_row(placebo, row)),
+        "lost": say.lost(row).strip(" ()"),
+    }
+    doubtful = is_unconfirmed(row) or bool(row.get("overturned", False))
+    doubtful = doubtful or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
+    return {"cells": cells, "caveat": doubtful}
+
+
+def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
+    """Return a table by skill and agent; a cell has the symbol of the verdict and the change."""
+    if "agent" not in decided:
+        return ""
+    changes = decided["estimate"].map(say.signed).map(say.bare)
+    marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
+    grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
+    wide = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")
+    cells: Any = wide["cell"]
+    return table_of_texts(cells.fillna("").rename_axis("").reset_index()).html()
+
+
+def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
+    """Return a table of the graders: agreement, errors, and the change as it is and corrected."""
+    rows = frames.get("agreement", pd.DataFrame())
+    corrected = frames.get("corrected", rows[:0])
+    if len(corrected) and "agent" not in corrected:
+        first = corrected["condition"].eq(corrected["condition"].iloc[0])
+        rows = pd.concat([rows, corrected[first]])
+    return cell_table(rows, _OF_GRADERS, "grader").html() if len(rows) else ""
+
+
+def _price_table(price: pd.DataFrame) -> str:
+    """Return a table of what an attempt, a pass and a further pass cost, by agent and condition."""
+    rows = say.with_estimate(price)
+    if rows.empty:
+        return ""
+    rows[["amount_of", "per"]] = rows["measure"].str.split("_per_", expand=True)
+    once = rows[rows["per"].eq("pass")]
+    rows = pd.concat([once.assign(per="attempt", estimate=once["amount"]), rows])
+    keys = [*say.columns_of(rows, "agent"), "condition"]
+    wide = rows.pivot(index=keys, columns=["amount_of", "per"], values="estimate")
+    heads = [head for head in product(_AMOUNTS, _PER) if head in wide]
+    factor = {"minutes": 60}
+    columns = {
+        f"{_AMOUNTS[amount]} {_PER[per]}": wide[amount, per] * factor.get(amount, 1)
+        for amount, per in heads
+    }
+    return table(pd.DataFrame(columns).reset_index()).html()
 
 
 def _question_of(result: Answer | None) -> str:
     """Return the question that the page answers; it depends on the kind of study."""
     if result is None or "decided" in result.frames or not result.screens:
         return SKILL_QUESTION
-    return next(kind.question for kind in STUDY_KINDS if kind.name in result.kinds)
+    return result.screens[0].question
 
 
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
@@ -571,46 +648,51 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         mark = signs.get(str(row["verdict"]), "?")
         marked = row | {"mark": mark, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
-    notes = notes_of(estimates)
-    graders = grader_cells(estimates) if "decided" in estimates else []
-    grid, skills = {}, []
-    texts = {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)}
-    if graders:  # move sentences to the notes if the table of graders has their numbers
-        in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
-        own = topics["grader"]
-        topics["grader"] = [row for row in own if row["sentence"] not in in_table]
-        moved = [row for row in own if row["sentence"] in in_table]
-        moved += topics.pop("drift", []) + topics.pop("correction", [])
-        texts["grader"] = [row["sentence"] for row in moved] + [
-            text for name in ("grader", "drift", "correction") for text in texts.get(name, [])
+    graders = _grader_table(estimates) if "decided" in estimates else ""
+    grid, skills = "", []
+    folded: dict[str, list[str]] = {}
+    if graders:  # fold the sentences with numbers of the table of graders
+        own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
+        below = sentences(estimates["agreement"])[:-1]  # the last one is on how gold was drawn
+        topics["grader"] = [
+            row for row in own if row["about"] != row["about"] and row["sentence"] not in below
         ]
+        folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
     if result is not None and "decided" in estimates:
-        below = {screen.headline for screen in result.screens}
-        topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in below]
+        headlines = {screen.headline for screen in result.screens}
+        topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
         decided = estimates["decided"]
-        grid = agent_grid(main_rows(decided), signs)
+        grid = _agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
-        skills = [_about_skill(name, result, topics, notes) for name in names]
+        skills = [_about_skill(name, result, topics) for name in names]
     limits = topics.get("limits", [])
     # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
     if len(about) > 1:
         topics["limits"] = [row for row in limits if row not in about]
-        texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])
-    # without sentences, these topics have no box on the page, so their notes move to the limits
-    for name in ("dimension", "price", "structure", "trigger"):
-        if name in texts and name not in topics:
-            texts["limits"] = [*texts.get("limits", []), *texts.pop(name)]
+        folded["limits"] = [row["sentence"] for row in about]
+    price = _price_table(estimates["price"]) if "price" in estimates else ""
+    # these topics may have no box on the page, so their tables move to the limits
+    absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
+    moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
+    tables: dict[str, list[str]] = {}
+    for name, frame in estimates.items():
+        if "note" in frame and len(frame):
+            topic = TOPIC_OF.get(name, "grader")
+            title = Markup("<p><b>{}</b></p>").format(style.called(name).capitalize())
+            text = title + Markup(table(frame).html(most=5))
+            tables.setdefault(moved.get(topic, topic), []).append(text)
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
-        "notes": texts,
+        "notes": folded,
+        "tables": tables,
         "skills": skills,
         "graders": graders,
         "grid": grid,
+        "price": price,
         "answered": result,
         "question": _question_of(result),
-        "questions": {kind.name: kind.question for kind in STUDY_KINDS},
         "screens": () if result is None else result.screens,
         "problem": problem,
         "first": ON_FIRST_PAGE,

@@ -1,9 +1,10 @@
-"""Sentences and their parts: rates, differences, intervals, counts and names in words."""
+"""Fill in the phrases of sentences: rates, differences, intervals, counts and names in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
@@ -32,11 +33,6 @@ def has_estimate(row: Row | None) -> TypeGuard[Row]:
     return row is not None and bool(pd.notna(row["estimate"]))
 
 
-def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
-    """Return a dictionary of the rows of a frame, with the values of the column `name` as keys."""
-    return {row[name]: row for _, row in frame.iterrows()}
-
-
 def columns_of(frame: Any, *names: str) -> list[str]:
     """Return those of `names` that a frame or row has."""
     return [name for name in names if name in frame]
@@ -45,7 +41,7 @@ def columns_of(frame: Any, *names: str) -> list[str]:
 def parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Group a frame by those `names` that are columns; yield values and rows of each group."""
     by = columns_of(frame, *names)
-    yield from frame.groupby(by, sort=False) if by else [((), frame)]
+    yield from frame.groupby(by, sort=False, dropna=False) if by else [((), frame)]
 
 
 def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
@@ -71,16 +67,17 @@ def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     return same.iloc[0] if len(same) == 1 and has_estimate(same.iloc[0]) else None
 
 
-def texts(sentences: Iterable[Sentence]) -> Iterator[str]:
-    """Yield the texts of sentences."""
-    return (sentence.text for sentence in sentences)
-
-
 def direction(row: Row, above: str, below: str, neither: str) -> str:
-    """Return a word for an interval above zero, below zero, or around zero or unknown."""
-    if row["ci_low"] > 0:
-        return above
-    return below if row["ci_high"] < 0 else neither
+    """Return a word for an increase, a decrease, or a difference that is not shown or unknown.
+
+    The column ``shown`` decides; without a value there, the interval.
+    """
+    shown = row.get("shown")
+    if shown is None or pd.isna(shown):
+        shown = row["ci_low"] > 0 or row["ci_high"] < 0
+    if not shown:
+        return neither
+    return above if row["estimate"] > 0 else below
 
 
 def rows_of(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -91,17 +88,6 @@ def rows_of(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
 def with_estimate(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
     """Return the rows with an estimate, and with a value in each of the columns `more`."""
     return rows.dropna(subset=["estimate", *more])
-
-
-def of_grader(frame: pd.DataFrame | None, grader: Any) -> dict[Any, Row]:
-    """Return the rows of a grader by measure; empty without a frame."""
-    return {} if frame is None else by_measure(frame[frame["grader"].eq(grader)])
-
-
-def complement_of(total: float, row: Row) -> Row:
-    """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
-    swapped = {"ci_low": "ci_high", "ci_high": "ci_low"}
-    return (total - row[["estimate", *swapped]]).rename(swapped)
 
 
 def treatment(condition: object, reference: object = "baseline") -> str:
@@ -178,11 +164,6 @@ def share(row: Row, of: str = "") -> str:
     return f"{text} of {row['n']:,.0f} {of}" if of else text
 
 
-def rate_text(row: Row | None) -> str:
-    """Format a rate with its interval, such as "3 % [1, 12]"; empty if unknown."""
-    return share(row) if has_estimate(row) else ""
-
-
 def change_text(row: Row | None) -> str:
     """Format a change in points with its interval, such as "+52 [37, 64]"; empty if unknown."""
     return change(row, unit=False) if has_estimate(row) else ""
@@ -253,3 +234,90 @@ def reason(row: Row) -> str:
     """Return the text of ``reason`` (of a correction) or, failing that, of ``note``."""
     texts = [text.strip() for text in (row.get("reason"), row.get("note")) if isinstance(text, str)]
     return next(filter(None, texts), "no reason was recorded")
+
+
+def counted(count: float, noun: str) -> str:
+    """Format a count with its regular noun, such as "1 case" or "3,000 cases"."""
+    return f"{count:,.0f} {noun}{plural(count)}"
+
+
+class Field(NamedTuple):
+    """The value of a field of a phrase: a value, or a row of estimates; unknown values raise."""
+
+    value: Any
+
+    def __format__(self, form: str) -> str:
+        """Format the value, for example as a ``change``, as ``#case``, or as ``more|fewer|``.
+
+        Raises
+        ------
+        LookupError
+            If the value or the estimate is unknown, or if a number of things (``#``) is 0.
+        """
+        value, is_row = self.value, isinstance(self.value, pd.Series)
+        number = value["estimate"] if is_row else value
+        if pd.isna(number) or (form.startswith("#") and not number):
+            raise LookupError
+        if form.startswith("#"):
+            return counted(number, form[1:])
+        if "|" in form:
+            return direction(value, *form.split("|"))
+        if form.startswith("of "):
+            return share(value, form[3:])
+        if form in _OF_ROWS:
+            return _OF_ROWS[form](value)
+        if form in _OF_NUMBERS:
+            return _OF_NUMBERS[form](number)
+        return format(value, form) if form else called(value)
+
+
+_OF_ROWS: dict[str, Callable[[Row], str]] = {
+    "change": change,
+    "points": points,
+    "share": share,
+    "limits": limits,
+    "lost": lost,
+    "cases": on_cases,
+    "kappa": coefficient_text,
+    "cell": change_text,
+    "n": lambda row: f"{row['n']:,.0f}",
+    "clusters": lambda row: f"{row['n_clusters']:,.0f}",
+    "rank": lambda row: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]",
+}
+_OF_NUMBERS: dict[str, Callable[[Any], str]] = {
+    "rate": rate,
+    "size": size,
+    "signed": signed,
+    "coefficient": coefficient,
+    "names": lambda text: listing(text.split(", ")),
+}
+
+
+def fields_of(row: Row, rows: Mapping[str, Row] | None = None) -> dict[str, Field]:
+    """Return the fields of phrases: columns of a row, words for it, and further rows by name."""
+    condition, reference = row.get("condition", "skill"), row.get("reference", "baseline")
+    words = {
+        "row": row,
+        "grader": row.get("grader", "The grader"),
+        "how": treatment(condition, reference),
+        "without": without(reference),
+        "what": "checks" if "share" in str(row.get("measure")) else "answers",
+    }
+    fields = row.to_dict() | words | dict(rows or {})
+    return {str(name): Field(value) for name, value in fields.items()}
+
+
+def filled(phrase: Iterable[str], fields: Mapping[str, Field]) -> str:
+    """Fill in a phrase; leave out parts with unknown numbers, but raise LookupError for the first.
+
+    >>> row = pd.Series({"estimate": 0.164, "ci_low": 0.11, "ci_high": 0.22, "n": 419})
+    >>> phrase = "It fails {row:of items}", ", kappa {kappa:coefficient}"
+    >>> filled(phrase, fields_of(row)), filled(phrase, fields_of(row) | {"kappa": Field(0.79)})
+    ('It fails 16 % [11, 22] of 419 items', 'It fails 16 % [11, 22] of 419 items, kappa .79')
+    """
+    first, *rest = phrase
+    text = first.format_map(fields)
+    for part in rest:
+        with suppress(LookupError):
+            text += part.format_map(fields)
+    return text

@@ -1,0 +1,516 @@
+"""First screens of a study by kind: a headline, a table, sentences and a figure, from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from skillcomp import bias, correction, overlap, plots, reliability, style
+from skillcomp.frames.estimates import interval_of, ordered
+from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
+from skillcomp.overlap.candidates import COPIES
+from skillcomp.report import phrases as say
+from skillcomp.report.default_grader import first_grader
+from skillcomp.report.findings import sentences_on
+from skillcomp.report.sentences import copy_rule, rows_by_name
+from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
+from skillcomp.stats.results import units_needed
+from skillcomp.style import called
+from skillcomp.table import Table
+
+SKILL_QUESTION = "Does the skill teach the agent, and can the grader be trusted?"
+_SKILL_NEEDS = "answers to the same cases under two conditions, one of them the reference"
+# title of the sentences on each topic, in the order of a screen
+TITLES = {
+    "trust": "Can it be trusted?",
+    "bias": "Is it biased?",
+    "wins": "Which system wins?",
+    "drift": "Has it drifted?",
+    "differences": "How do the graders differ?",
+    "correction": "What does the correction change?",
+    "gold": "How many gold labels are missing?",
+    "limits": "What this study cannot say",
+}
+_MOST = 12  # A figure shows at most this number of graders, and a screen of win rates.
+_GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
+_CHOICES = ["winner", "winner_position"]
+# measure -> its name, the half-width of its interval to aim at, and the labels that count
+_AIMS = {
+    "raw_agreement": ("agreement", 0.05, "labels"),
+    "cohen_kappa": ("kappa", 0.1, "labels"),
+    "false_passes": ("false passes", 0.05, "gold fails"),
+    "false_fails": ("false fails", 0.05, "gold passes"),
+}
+_SIDES = {
+    "first_wins": "the answer shown first, in one order",
+    "position_consistency": "the same choice",
+    "position_reversals": "the other choice",
+    "position_tie_differences": "a tie in one order",
+}
+# head of a column -> phrase of its cells
+_OF_GOLD = {
+    "Grader": "{grader}",
+    "Agrees with gold": "{raw_agreement:share}",
+    "Kappa": "{cohen_kappa:kappa}",
+}
+_OF_AGREEMENT = _OF_GOLD | {
+    "False passes": "{false_passes:share}",
+    "False fails": "{false_fails:share}",
+    "Items": "{raw_agreement:n}",
+    "Rank": "{agreement_rank:rank}",
+}
+_OF_PAIRS = _OF_GOLD | {
+    "Same choice": "{position_consistency:share}",
+    "Shown first": "{position_points:points}",
+    "Ties": "{n_ties:,.0f}",
+    "Pairs": "{n:,.0f}",
+}
+_OF_TEXTS = {
+    "Texts": "{name}",
+    "Flagged": "{row:share}",
+    "Number": "{n_texts:,.0f}",
+    "Documents": "{n_clusters:,.0f}",
+    "Limit": "at most {limit:rate}",
+    "Kept": "{kept}",
+}
+
+
+@dataclass(frozen=True)
+class StudyScreen:
+    """The content of the first screen of one kind of study.
+
+    Attributes
+    ----------
+    kind, question : str
+        The kind, such as ``"grader study"``, and the question that it answers.
+    headline : str
+        One sentence with the main numbers.
+    table : skillcomp.table.Table
+        The same numbers for every grader, or for every kind of text.
+    texts : dict of str to list of str
+        The sentences by topic (a key of ``TITLES``).
+    drawn : pandas.DataFrame
+        The rows of the figure.
+    caption : str
+        What the figure shows.
+    draw_rows : callable
+        Draws the rows and returns the axes.
+    """
+
+    kind: str
+    question: str
+    headline: str
+    table: Table
+    texts: dict[str, list[str]]
+    drawn: pd.DataFrame
+    caption: str
+    draw_rows: Callable[[pd.DataFrame], Any]
+
+    @property
+    def stem(self) -> str:
+        """The file stem of the figure."""
+        return f"00-answer-{self.kind.partition(' ')[0]}"
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """The sentences, in the columns of :func:`skillcomp.report.findings`."""
+        every = {"summary": [self.headline], **self.texts}
+        rows = [(topic, text) for topic, texts in every.items() for text in texts]
+        frame = pd.DataFrame(rows, columns=["topic", "sentence"]).astype("str")
+        return frame.reindex(columns=["topic", "about", "verdict", "sentence", "why"])
+
+    @property
+    def boxes(self) -> list[tuple[str, list[str]]]:
+        """The title and the sentences of each topic except the limits."""
+        return [(TITLES[name], texts) for name, texts in self.texts.items() if name != "limits"]
+
+    @property
+    def limits(self) -> list[str]:
+        """The sentences on what the study cannot show."""
+        return self.texts.get("limits", [])
+
+    def draw(self) -> Any:
+        """Draw the figure of the screen."""
+        with style.use():
+            return self.draw_rows(self.drawn).figure
+
+    def lines(self) -> list[str]:
+        """Return the screen as lines of text."""
+        cells = self.table.cells
+        rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
+        lines = [self.headline, *rows]
+        for topic, texts in self.texts.items():
+            lines += ["", TITLES[topic], *(f"- {text}" for text in texts)]
+        return lines
+
+
+def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None = None) -> Table:
+    """Return a table with one row per group or row of a frame; each cell is a filled phrase."""
+    parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
+    rows = []
+    for part in parts:
+        fields = say.fields_of(part.iloc[0], rows_by_name(part))
+        rows.append({head: say.filled(("", phrase), fields) for head, phrase in columns.items()})
+    cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
+    return table_of_texts(cells[[name for name in columns if any(cells[name])]])
+
+
+def table_of_texts(cells: pd.DataFrame) -> Table:
+    """Return a table of formatted cells; all columns but the first are aligned as numbers."""
+    numeric = tuple(at > 0 for at in range(len(cells.columns)))
+    return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
+
+
+# Grader studies
+
+
+def _can_judge_graders(data: StudyData) -> bool:
+    """Return whether verdicts can be compared with gold, or between graders, versions or rounds."""
+    usable = data.verdicts[data.verdicts["passed"].notna()]
+    if usable.empty or data.is_of_pairs:
+        return False
+    rounds = data.every["round"].fillna(1).nunique()
+    return len(data.gold) > 0 or usable["grader"].nunique() > 1 or rounds > 1
+
+
+def _grader_screen(
+    data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Assess the graders of a study by gold, and by comparison with each other."""
+    _add_comparisons(data, results, grader)
+    verdicts, gold = data.verdicts, data.gold
+    how: dict[str, Any] = {"by": ["grader", *data.agents], "cases": data.cases}
+    first = ordered(verdicts["condition"])[0]
+    audited = verdicts, data.attempts, gold
+    results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
+    random = len(gold) and design["gold_drawn"] == "random"
+    results.add("leniency", random, _changes_against_gold, data)
+    results.add("rates", len(gold), correction.rate, verdicts, gold, **how, **design)
+    frames, said = results.frames, partial(_texts_on, results.frames)
+    agreement = frames.get("agreement")
+    why = results.missing.get("agreement", "there are no gold labels")
+    headline = f"How often the graders err is not known: {why}."
+    table, drawn = cell_table(verdicts[:0], {}), pd.DataFrame()
+    if agreement is not None:
+        own = [s.text for s in sentences_on("agreement", agreement) if s.about == grader]
+        headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
+        raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
+        table = _table_of_graders(data, in_order_of(agreement, "grader", raw["grader"]), frames)
+        drawn = agreement[agreement["measure"].isin({*_AIMS} - {"cohen_kappa"})]
+        drawn = drawn[drawn["grader"].isin(raw["grader"].head(_MOST))]
+        drawn = in_order_of(drawn, "grader", raw["grader"])
+        drawn = drawn.assign(measure=drawn["measure"].map(lambda name: _AIMS[name][0]))
+    several = len(set(data.base_names.values())) > 1
+    texts = {
+        "trust": said("labellers", "agreement", "unusable", "addressing", together=True),
+        "bias": said("leniency", "biases"),
+        "drift": said(*(f"drift of {name}" for name in data.versions), "rounds"),
+        "differences": said("ranks", "drift") if several else (),
+        "correction": said("rates"),
+        "gold": _gold_sentences(data, agreement, grader),
+        "limits": _limits_of_graders(data, frames),
+    }
+    caption = "Agreement of each grader with gold and both kinds of its errors, on items with gold."
+    draw = partial(_draw_shares, label="Share of the items (95 % CI)")
+    return headline, table, texts, drawn, caption, draw
+
+
+def _texts_on(
+    frames: Mapping[str, pd.DataFrame], *names: str, together: bool = False
+) -> Iterator[str]:
+    """Yield the sentences on frames; with `together`, only those on no single grader."""
+    for name in names:
+        for sentence in sentences_on(name, frames[name]) if name in frames else ():
+            if not (together and name == "agreement" and sentence.about):
+                yield sentence.text
+
+
+def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
+    """Add to `results` the differences between versions of a grader, and between graders."""
+    labels = None if data.gold.empty else data.gold
+    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
+    versions = data.versions
+    for name, part in versions.items():
+        compared = (reliability.drift, part, labels)
+        first = first_grader(part)
+        results.add(f"drift of {name}", True, *compared, reference_grader=first, **how)
+    several = len(data.graders) > 1
+    apart = several and labels is None and set(data.base_names.values()) != set(versions)
+    compared = (reliability.drift, data.verdicts, labels)
+    results.add("drift", apart, *compared, reference_grader=grader, **how)
+    graded = data.verdicts.assign(grader_version="")  # several versions already differ in name
+    contrasted = several and labels is not None
+    results.add("ranks", contrasted, reliability.contrast, graded, labels, **how)
+
+
+def _changes_against_gold(data: StudyData) -> pd.DataFrame:
+    """Estimate the pass rate of each grader minus that of gold, on the same items."""
+    items = data.verdicts.drop_duplicates(ITEM)
+    labels = join_gold(items, reference_labels(data.gold, "report"))
+    labels = labels[labels["gold"].notna()]
+    passed = labels["gold"].astype("boolean")
+    labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
+    every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
+    rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
+    return say.with_estimate(say.rows_of(rows, "pass_rate_change"))
+
+
+def _table_of_graders(
+    data: StudyData, agreement: pd.DataFrame, frames: Mapping[str, pd.DataFrame]
+) -> Table:
+    """Return one row per grader with its agreement, its errors and its rank."""
+    lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
+    rows = agreement.assign(lost=agreement["grader"].map(lost))
+    columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
+    ranks = frames.get("ranks", agreement[:0])
+    rows = pd.concat([rows, say.rows_of(ranks, "agreement_rank")])
+    return cell_table(rows, columns, "grader")
+
+
+def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
+    return plots.estimates(rows, y="grader", hue="measure", label=label)
+
+
+def _gold_sentences(
+    data: StudyData, agreement: pd.DataFrame | None, grader: str, per_item: int = 1
+) -> Iterator[str]:
+    """Count the items of a grader without gold, and the labels that narrow intervals need."""
+    own = data.verdicts[data.verdicts["grader"].eq(grader)]
+    labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
+    n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
+    units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
+    yield f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
+    if agreement is None:
+        return
+    aims = []
+    for _, row in say.with_estimate(agreement[agreement["grader"].eq(grader)]).iterrows():
+        # in pairs, false passes and false fails are equal
+        if row["measure"] in list(_AIMS)[: 4 if per_item == 1 else 2]:
+            name, half, what = _AIMS[row["measure"]]
+            needed = units_needed(interval_of(row), half) / per_item
+            width = f"{half:g}" if name == "kappa" else f"{100 * half:.0f} points"
+            aims.append(f"{needed:,.0f} {what} for {name} within {width}")
+            aims[-1] += f" ({row['n'] / per_item:,.0f} now)"
+    if aims:
+        yield f"{grader} needs {'; '.join(aims)}."
+
+
+def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    if len(data.gold):
+        if data.gold["labeller"].nunique() < 2:
+            yield "How far labellers agree with each other is not known: there is one labeller."
+        yield "Errors that the labellers share with a grader are not seen: gold has them too."
+    if not data.versions and "rounds" not in frames:
+        yield "Whether a grader drifts is not known: each has one version and one round."
+
+
+# Pairwise studies
+
+
+def _can_judge_pairs(data: StudyData) -> bool:
+    """Return whether there are preferences between answers."""
+    return bool(data.pairwise[_CHOICES].notna().any(axis=None))
+
+
+def _pairwise_screen(
+    data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Describe position bias and, for a study from `from_pairs`, win rates and agreement."""
+    decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
+    graders = list(dict.fromkeys(decided["grader"].dropna()))
+    judge = grader if grader in graders else [*graders, ""][0]
+    how: dict[str, Any] = {"by": ["grader"], "cases": data.cases}
+    results.add("position", True, bias.position, data.pairwise, **how)
+    frames, said = results.frames, partial(_texts_on, results.frames)
+    position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
+    agreement = frames.get("agreement") if data.is_of_pairs else None
+    own = [s.text for s in sentences_on("position", position) if s.about == judge]
+    headline = [*own, f"Whether {judge} prefers a place is not known."][0]
+    texts: dict[str, Iterable[str]] = {"bias": [t for t in said("position") if t not in own]}
+    rows = position
+    if data.is_of_pairs:
+        _add_comparisons(data, results, judge)
+        systems = data.attempts["agent"].nunique() > 1
+        results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **how)
+        drifts = [f"drift of {name}" for name in data.versions if f"drift of {name}" in frames]
+        for name in drifts:  # in pairs, false passes and false fails are equal
+            frames[name] = say.rows_of(frames[name], "agreement_change")
+        wins = frames.get("win_rates", position[:0])
+        wins = wins[wins["grader"].eq(judge)].head(_MOST)
+        texts |= {
+            "wins": _texts_on({"win_rates": wins}, "win_rates"),
+            "drift": said(*drifts, "rounds"),
+            "differences": said("ranks") if agreement is not None else (),
+            "gold": _gold_sentences(data, agreement, judge, per_item=2),
+        }
+    if agreement is not None:
+        rows = pd.concat([position, agreement])
+        raw = say.rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
+        # a comparison has two items: "is the first better?" and "is the second better?"
+        raw = say.with_estimate(raw.assign(n=raw["n"] / 2))
+        for _, row in raw.iterrows():
+            agrees = say.share(row, "comparisons")
+            headline = f"{headline.removesuffix('.')}; it agrees with gold in {agrees}."
+    texts["limits"] = _limits_of_pairs(data)
+    table = cell_table(rows, _OF_PAIRS, "grader")
+    drawn = position[position["measure"].isin(list(_SIDES))]
+    drawn = drawn.assign(measure=drawn["measure"].map(_SIDES))
+    caption = "What happens to the choice between two answers when their order is swapped."
+    draw = partial(_draw_shares, label="Share of the pairs (95 % CI)")
+    return headline, table, texts, drawn, caption, draw
+
+
+def _limits_of_pairs(data: StudyData) -> Iterator[str]:
+    pairs = data.pairwise
+    lacking = int(pairs["winner"].isna().sum()) if "winner" in pairs else 0
+    if lacking:
+        yield f"{lacking:,} of {len(pairs):,} comparisons have no verdict and are left out."
+    orders = pairs["order"].dropna().nunique() if "order" in pairs else 0
+    if orders < 2:
+        yield "Whether a choice holds in the other order is not known: each pair was shown in one."
+    if data.gold.empty and data.is_of_pairs:
+        yield "Which choices are right is not known without gold: a judge can be wrong twice."
+
+
+# Calibration studies
+
+
+def _can_calibrate(data: StudyData) -> bool:
+    """Return whether the study has copied passages, fresh passages, and their sources."""
+    texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
+    levels = set(texts["level"])
+    return "fresh" in levels and bool(levels & set(COPIES))
+
+
+def _calibration_screen(
+    data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Calibrate the length of shared n-grams on labelled passages."""
+    # in a skill study, a chapter calibrates on the answers, so leave the answers out here
+    alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
+    results.add("calibration", True, _calibration, data, with_answers=alone)
+    cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure", "estimate"]))
+    # the row of the chosen length or, if none was chosen, of the estimated length
+    lengths = pd.concat([say.rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
+    why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
+    headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
+    texts = {"limits": list(_limits_of_copies(data))}
+    rows = cut[:0]
+    for _, chosen in lengths[lengths["n"].notna()].head(1).iterrows() if len(lengths) else ():
+        rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
+        name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
+        name = name.mask(rows["measure"].eq("sensitivity"), "copied")
+        name = name.mask(rows["measure"].str.endswith("_at_answer_length"))
+        kept = rows["keeps_limit"].map({True: "yes", False: "no"})
+        rows = rows.assign(name=name, kept=kept, n=rows["n_texts"]).dropna(subset="name")
+        flags = rows[~rows["measure"].str.startswith("flagged_")]
+        parts = [say.share(row, f"{called(row['name'])} texts") for _, row in flags.iterrows()]
+        headline = (
+            f"text counts as a copy if it {copy_rule(chosen)}: this flags {say.listing(parts)}."
+        )
+        if chosen["measure"] == "chosen_n":
+            headline = f"A {headline}"
+        else:
+            headline = f"By the estimates alone, a {headline}"
+            text = "Whether the limit of false flags is kept is not known: "
+            texts["limits"].insert(0, f"{text}{say.reason(lengths.iloc[0])}.")
+    table = cell_table(rows, _OF_TEXTS)
+    caption = "Copies found and texts flagged falsely, by length of the n-gram."
+    return headline, table, texts, cut, caption, plots.threshold
+
+
+def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
+    """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
+    how: dict[str, Any] = {"skills": data.skills, "tokenizer": data.tokenizer}
+    answers: list[pd.DataFrame] = []
+    if with_answers:
+        shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
+        answers = [shared, data.attempts]
+    return overlap.calibrate(*answers, passages=data.passages, n_resamples=200, **how)
+
+
+def _limits_of_copies(data: StudyData) -> Iterator[str]:
+    if data.attempts.empty:
+        yield "How often answers copy is not known: there are no answers, only passages."
+    yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
+
+
+# All kinds
+
+
+@dataclass(frozen=True)
+class StudyKind:
+    """A kind of study: its question, what it needs, its chapters, and how its screen is made."""
+
+    name: str
+    question: str
+    needs: str
+    chapters: frozenset[str]
+    is_possible: Callable[[StudyData], bool]
+    make: Callable[..., tuple[Any, ...]]
+
+
+STUDY_KINDS = (
+    StudyKind(
+        "grader study",
+        "Can the grader be trusted?",
+        "verdicts with gold labels (from_frame with gold=), or verdicts of two graders, versions "
+        "or rounds on the same answers",
+        frozenset({"05", "06"}),
+        _can_judge_graders,
+        _grader_screen,
+    ),
+    StudyKind(
+        "pairwise study",
+        "Does the judge choose the better answer, wherever it is shown?",
+        "preferences between two answers (from_pairs)",
+        frozenset({"06"}),
+        _can_judge_pairs,
+        _pairwise_screen,
+    ),
+    StudyKind(
+        "calibration study",
+        "From which length on does a shared n-gram mean copying?",
+        "passages that are labelled as copies or as original texts, with their sources "
+        "(from_passages)",
+        frozenset({"01"}),
+        _can_calibrate,
+        _calibration_screen,
+    ),
+)
+
+
+def study_screens(
+    data: StudyData,
+    results: StudyEstimates,
+    grader: str,
+    design: Mapping[str, Any],
+    skip: str = "",
+) -> tuple[StudyScreen, ...]:
+    """Return the first screen of each kind that the study has data for, except the kind `skip`.
+
+    The estimates of the screens are added to `results`. The headlines are about `grader`. `design`
+    states how gold was drawn.
+    """
+    screens = []
+    for kind in STUDY_KINDS:
+        if kind.name != skip and kind.is_possible(data):
+            headline, table, texts, *drawn = kind.make(data, results, grader, design)
+            texts["limits"] = [
+                *texts["limits"],
+                *(f"{name.capitalize()}: {why}" for name, why in results.missing.items()),
+            ]
+            every = {topic: list(dict.fromkeys(texts.get(topic, ()))) for topic in TITLES}
+            said = {topic: own for topic, own in every.items() if own}
+            screens.append(StudyScreen(kind.name, kind.question, headline, table, said, *drawn))
+    return tuple(screens)
+
+
+def needs_in_words() -> str:
+    """Return one sentence per kind of study, which names the data that this kind needs."""
+    needs = {"skill study": _SKILL_NEEDS} | {kind.name: kind.needs for kind in STUDY_KINDS}
+    return " ".join(f"A {name} needs {what}." for name, what in needs.items())

@@ -1,0 +1,575 @@
+"""Rows of estimates in words: one phrase for each measure, and what is said of several rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.reference_labels import ADJUDICATED
+from skillcomp.report import phrases as say
+from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.report.verdict_sentences import RATES, verdict_sentences
+from skillcomp.style import called
+
+# Columns that identify a sentence; the first of them in a frame is what the sentence is about.
+_SUBJECTS = ("skill", "grader", "side")
+_KEYS = [*_SUBJECTS, "feature", "condition", "reference", "grader_version", "agent", "opponent"]
+_KEYS += ["perturbation"]
+# Of frames with one of these columns, there are only sentences on several rows.
+_ONLY_TOGETHER = {"verdict", "at", "bias", "comprehension_dimension", "labeller", "repeat"}
+_REPEATS = "{n_repeats:#repeat}"
+_FLAGGED = "It flags {row:share} of {n_texts:,.0f} {texts} texts"
+# start of a measure of a threshold -> its phrase
+_FLAGS = {
+    "sensitivity": (_FLAGGED,),
+    "false_flags": (f"{_FLAGGED}, which do not copy", ": {kept} the limit of {limit:rate}"),
+    "flagged": (f"{_FLAGGED}; how many of these copy is not known",),
+}
+_KEPT = {True: "within", False: "not shown to be within"}
+_MOST_NAMES = 9  # A list of what is not shown has at most this number of names.
+_MOST = 3  # A list of the largest shares has at most this number.
+_GAP = (
+    "On near cases {how} changes the pass rate by {near_delta%s:change}, on far cases by "
+    "{far_delta%s:change}; {gap%s:far cases change more|far cases change less|no difference is "
+    "shown}: far minus near {gap%s:change} (",
+    "compared within {dimensions:names}, ",
+    "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
+)
+_NEITHER = "no difference is shown"
+_CHANGES = {"percentage points": say.points}
+_SHOWN = ["shown for", "shown only without adjusting for", "not shown for"]
+_SHOWN += ["not known for"]
+# What is estimated, and its phrases by measure; the first measure with an estimate is said. The
+# first part of a phrase must be known; a further part is left out if a number in it is unknown.
+# A field is a column, a word of `fields_of`, or the row of another measure of the same subject. Its
+# form follows the colon; three texts are for an increase, a decrease, and neither.
+PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
+    ("agreement with gold", {"raw_agreement": (
+        "{grader} agrees with gold on {raw_agreement:of checks}",
+        ", kappa {cohen_kappa:coefficient}",
+        ", AC1 {gwet_ac1:coefficient}",
+        "; it passes {false_passes:share} of what gold fails (false passes)",
+        "; it fails {false_fails:share} of what gold passes (false fails)",
+    )}),
+    ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), (
+        "{subject:s}" + RATES + ", {row:change}{row:cases}",
+    ))),
+    ("the rate of changed verdicts", {"flip_rate": (
+        "{grader} graded in {n_rounds:,.0f} rounds; the results are those of round {round}. The "
+        "rounds disagree on {flip_rate:of checks graded again}",
+        " ({worst_low:rate} to {worst_high:rate}, whatever the {n_missing:#check} without a "
+        "verdict in some round would have been)",
+        " and on {attempt_flip_rate:of attempts}",
+    )}),
+    ("the difference between the graders", {
+        "agreement_change": (
+            "{grader} {agreement_change:agrees with gold more often than|agrees with gold less "
+            "often than|is not shown to agree with gold more or less often than} {reference}: "
+            "{agreement_change:change}",
+            "; of {n:#check} {n_gained:,.0f} are right only by {grader} and {n_lost:,.0f} only by "
+            "{reference}",
+            "; {specificity_change:fewer false passes|more false passes|no difference is shown in "
+            "false passes} (fails among gold fails {specificity_change:change})",
+            "; {sensitivity_change:fewer false fails|more false fails|no difference is shown in "
+            "false fails} (passes among gold passes {sensitivity_change:change})",
+            "; {severity_shift:stricter|more lenient|not shown to be stricter or more lenient} on "
+            "the same checks",
+        ),
+        "pass_rate_change": (
+            "{grader} {pass_rate_change:passes a larger share of checks than|passes a smaller "
+            "share of checks than|is not shown to pass another share of checks than} {reference}: ",
+            "{rate:rate} against {reference_rate:rate}, ",
+            "{pass_rate_change:change}",
+        ),
+    }),
+    ("a corrected number", {"naive": (
+        "{subject:s}{how} changes the share of {what} that pass by {naive:change}; corrected for "
+        "its errors, by {best:change}",
+    ), "naive_rate": (
+        "{subject:s}{naive_rate:share} of the {what} pass; corrected for its errors, "
+        "{best_rate:share}",
+    )}),
+    ("the difference in errors between conditions", {"delta_youden": (
+        "{grader}, {how} against the reference: passes among gold passes "
+        "{delta_sensitivity:change} ({delta_sensitivity:fewer false fails|more false fails|"
+        f"{_NEITHER}}}), fails among gold fails {{delta_specificity:change}} "
+        f"({{delta_specificity:fewer false passes|more false passes|{_NEITHER}}})",
+    )}),
+    ("position bias", {"position_consistency": (
+        "{grader} makes the same choice in both orders in {position_consistency:of pairs}",
+        "; being shown first is worth {position_points:points}: {position_points:the answer shown "
+        "first is preferred|the answer shown second is preferred|no preference for a place is "
+        "shown}",
+    ), "first_wins": (
+        "{grader} prefers the answer shown first in {first_wins:of pairs}, each shown in one order "
+        "that is assumed to be random",
+    )}),
+    ("the win rate", {"win_rate": (
+        "{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
+    )}),
+    ("the effect on verdicts", {"perturbation_points": (
+        "On copies of the kind '{perturbation}', {grader} changed {n_to_pass:,.0f} of "
+        "{n_pairs:,.0f} verdicts to PASS and {n_to_fail:,.0f} to FAIL",
+        "; {perturbation_points:points}, {perturbation_points:a shift to PASS|a shift to FAIL|no "
+        "shift is shown}",
+    )}),
+    ("the difference between near and far cases", {
+        "gap": tuple(part.replace("%s", "") for part in _GAP),
+        "gap_pooled": (
+            *(_GAP[at].replace("%s", "_pooled") for at in (0, 2)),
+            ". Within dimensions: {note_on_gap}",
+            ". Here {note_on_gap_pooled}",
+        ),
+    }),
+    ("what the score explains", {"r_squared": (
+        "The {feature} structure score explains {r_squared:share} of the differences between "
+        "{n:#document} of {n_clusters:#skill} in what passes (R squared; "
+        "{cross_validated_r_squared:rate} cross-validated)",
+        ". {n_clusters:#skill} show {detectable_r_squared:rate} or more, four times in five",
+    )}),
+    ("triggering", {"exact": (
+        "Triggering ({condition}): just the right skills are invoked at {exact:share} of the "
+        "prompts",
+        "; a skill that should fire does at {recall:share}",
+        " (named {recall_explicit:rate}, only meant {recall_implicit:rate})",
+        "; the skill tested stays silent at {specificity_negative:share} of its negative prompts",
+        "; {exact:clusters} prompts",
+    )}),
+    ("the change of exact choices", {"delta_exact": (
+        "{condition} against {reference}: the share of prompts that invoke exactly the right "
+        "skills changes by {delta_exact:change}{delta_exact:||, which may be chance}",
+    )}),
+)  # fmt: skip
+
+
+def sentences(frame: pd.DataFrame) -> list[str]:
+    """Summarise the rows of an analysis in sentences.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The result of an analysis, such as :func:`skillcomp.deltas.paired`,
+        :func:`skillcomp.skillverdicts.decide`, :func:`skillcomp.transfer.gap`,
+        :func:`skillcomp.reliability.agreement`, :func:`skillcomp.reliability.drift`,
+        :func:`skillcomp.correction.delta`, :func:`skillcomp.bias.audit`,
+        :func:`skillcomp.overlap.calibrate` or :func:`skillcomp.planning.cases_needed`.
+
+    Returns
+    -------
+    list of str
+        First a sentence for each subject (skill, grader, condition, agent), with the estimate and
+        its interval; then sentences on several rows together, such as the order of graders. If an
+        estimate is unknown, its sentence gives the reason. Empty for a frame without rows, or if
+        there are no words for its measures.
+
+    Raises
+    ------
+    FrameError
+        If `frame` is not a DataFrame, or if it lacks a column that its sentences need.
+
+    Notes
+    -----
+    Every number is a number of the row that the sentence is about, with its sign. A difference is
+    called shown if the column ``shown`` is True. If this column is missing or NA, it is shown if
+    the interval excludes zero.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> drift = pd.DataFrame({"grader": ["new"], "reference": "old", "estimate": -0.12,
+    ...     "measure": "pass_rate_change", "ci_low": -0.19, "ci_high": -0.05})
+    >>> print(sentences(drift)[0])
+    new passes a smaller share of checks than old: −12 points [−19, −5].
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"report.sentences: expected a DataFrame, found {type(frame).__name__}.")
+    return [sentence.text for sentence in sentences_about(frame)]
+
+
+def sentences_about(frame: pd.DataFrame) -> Sentences:
+    """Yield the sentences of a frame, each with what it is about."""
+    if frame.empty:
+        return
+    try:
+        if "measure" in frame and not _ONLY_TOGETHER & set(frame):
+            yield from _sentences_on_rows(frame)
+        names = {*frame.columns, *frame.get("measure", ())}
+        for name, build in _SEVERAL.items():
+            if name in names:
+                yield from build(frame)
+    except KeyError as error:
+        raise FrameError(f"report.sentences: there is no column {error}.") from error
+
+
+def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
+    """Return rows by measure, those of a correction by estimator; the recommended one is "best"."""
+    rows = rows.reset_index(drop=True)
+    names = rows.get("measure", pd.Series("", rows.index)).astype("str")
+    if "estimator" in rows:
+        rates = names.str.startswith("rate").map({True: "_rate", False: ""})
+        names = names.mask(rows["estimator"].notna(), rows["estimator"].astype("str") + rates)
+        best = say.with_estimate(say.marked(rows))
+        names = pd.concat([names, "best" + rates[best.index]])
+        rows = pd.concat([rows, best])
+    for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
+        if column in rows:
+            names = names.where(rows[column].eq(plain), names + "_" + rows[column].astype("str"))
+    return {name: row for name, (_, row) in zip(names, rows.iterrows(), strict=True)}
+
+
+def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
+    for keys, part in say.parts_by(frame, *_KEYS):
+        row, rows = part.iloc[0], rows_by_name(part)
+        if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
+            rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
+        fields = say.fields_of(row, rows)
+        named = [str(row[key]) for key in say.columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
+        fields["subject"] = say.Field("".join(f"{called(name)}: " for name in named))
+        agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
+        if "grader" not in row and isinstance(row.get("grader_version"), str):
+            agent += f"{called(row['grader_version'])}: "
+        for name in {"gap", "gap_pooled"} & {*rows}:
+            fields[f"note_on_{name}"] = say.Field(rows[name].get("note") or None)
+        for what, phrases in PHRASES:
+            present = [name for name in phrases if name in rows]
+            texts = []
+            for name in present:
+                with suppress(LookupError):
+                    texts.append(say.filled(phrases[name], fields))
+            if present and not texts:
+                who = ", ".join(map(called, named))
+                why = say.reason(rows[present[0]])
+                texts = [f"{who or 'The data'}: {what} cannot be given ({why})"]
+            for text in texts[:1]:
+                start = text[:1].upper() if text.startswith(("with ", "the ")) else text[:1]
+                yield Sentence(f"{agent}{start}{text[1:]}.", keys[0] if keys else None)
+
+
+# What is said of several rows
+
+
+def _texts(build: Callable[[pd.DataFrame], Iterator[str]]) -> Callable[[pd.DataFrame], Sentences]:
+    return lambda frame: map(Sentence, build(frame))
+
+
+def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
+    """Name the graders that agree most and least with gold, and those not better than chance."""
+    raw = say.with_estimate(say.rows_of(agreement, "raw_agreement"), "ci_low")
+    raw = raw.sort_values("estimate", ascending=False, kind="stable")
+    of_rounds = agreement["measure"].eq("flip_rate").any()
+    if "labeller" in raw or of_rounds or raw["grader"].nunique() < 2:
+        return
+    best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
+    text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
+    text += f"{last['grader']} least"
+    if best["ci_low"] <= second["ci_high"]:
+        text += f"; the intervals of {best['grader']} and {second['grader']} overlap"
+    yield f"{text}."
+    if "prevalence" not in raw:
+        return
+    verb = "passes" if raw["prevalence"].median() >= 0.5 else "fails"
+    alike = raw["prevalence"] if verb == "passes" else 1 - raw["prevalence"]
+    text = f"By gold {say.count_range(100 * alike)} % of the items {verb[:-2]}, so a grader that "
+    text += f"{verb} every item agrees on as many and has kappa 0"
+    lower = [
+        f"{row['grader']} ({say.share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()
+    ]
+    others = f"not shown to agree more often than that: {say.listing(lower)}" if lower else ""
+    yield f"{text}; {others or 'every grader is shown to agree more often than that'}."
+    kappa = say.with_estimate(say.rows_of(agreement, "cohen_kappa"))
+    order = list(kappa.sort_values("estimate", ascending=False, kind="stable")["grader"])
+    if order and order != list(raw["grader"]):
+        yield f"Kappa gives another order: {say.listing(order)}."
+
+
+def _sorted_by_shown(rows: pd.DataFrame, what: str, label: Callable[[Row], str]) -> Iterator[str]:
+    """List the rows for which a difference is shown, only shown before adjustment, or not shown."""
+    texts: dict[str, list[str]] = {}
+    for _, row in rows.iterrows():
+        text, start = label(row), "not shown for"
+        if pd.isna(row["estimate"]):
+            start = "not known for"
+        elif row["ci_low"] > 0 or row["ci_high"] < 0:
+            start = "shown only without adjusting for"
+            start = say.direction(row, "shown for", "shown for", start)
+            text += f" ({_CHANGES.get(row['unit'], say.change)(row)})"
+        texts.setdefault(start, []).append(text)
+    if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
+        texts["not shown for"] = [f"{len(others)} others"]
+    parts = [f"{start} {say.listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
+    adjusted = f" (p adjusted for all {len(rows)})" if len(rows) > 1 else ""
+    if parts:
+        yield f"{what} is {'; '.join(parts)}{adjusted}."
+
+
+def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
+    """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
+    rows = say.rows_of(pairs, "agreement_difference")
+    pair = "{grader} against {reference}".format_map
+    yield from _sorted_by_shown(rows, "A difference in agreement", pair)
+    ranks = say.with_estimate(say.rows_of(pairs, "agreement_rank"))
+    places = [
+        f"{row['grader']} {say.count_range(row[['ci_low', 'ci_high']])}"
+        for _, row in ranks.iterrows()
+    ]
+    if places:
+        level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
+        yield f"Ranks that these pairs allow ({level}): {say.listing(places)}."
+
+
+def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
+    """Compare the agreement of graders with a labeller to the agreement between labellers."""
+    ceilings = say.rows_of(agreement[agreement["labeller"].isna()], "ceiling_gwet_ac1")
+    known = say.with_estimate(ceilings, "ci_low")
+    if known.empty:
+        why = say.reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
+        yield f"How closely a grader could agree is not known: {why}."
+        return
+    yield f"The labellers agree with each other by AC1 {say.coefficient_text(known.iloc[0])}."
+    rows = say.with_estimate(say.rows_of(agreement, "gwet_ac1"), "labeller")
+    for labeller, part in rows[rows["labeller"].ne(ADJUDICATED)].groupby("labeller", sort=False):
+        values = [f"{row['grader']} {say.coefficient_text(row)}" for _, row in part.iterrows()]
+        yield f"With {labeller}, the graders agree by AC1: {say.listing(values)}."
+
+
+def _shares_in_words(start: str, names: str) -> Callable[[pd.DataFrame], Sentences]:
+    """Return a function that lists the largest shares of each subject, named by a column."""
+
+    def list_shares(rates: pd.DataFrame) -> Sentences:
+        # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
+        rows = say.with_estimate(rates[~rates[names].eq("undecided_fail")])
+        for keys, part in say.parts_by(rows, "grader", "condition", "grader_version", "agent"):
+            order = part[part["estimate"].gt(0)].sort_values("estimate", ascending=False)
+            shares = [
+                f"{called(row[names])} {say.share(row)}" for _, row in order.head(_MOST).iterrows()
+            ]
+            who = ", ".join(map(called, keys))
+            yield Sentence(f"{start} ({who}): {say.listing(shares or ['none'])}.", keys[0])
+
+    return list_shares
+
+
+def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
+    """List the effects on graders and, by gold label, how lenient a grader is to a condition."""
+    effects = say.rows_of(audit, "effect_points")
+    for stratum in ("all", "gold pass", "gold fail"):
+        rows = effects[effects["stratum"].eq(stratum)]
+        if stratum != "all":
+            rows = rows[rows["bias"].eq("condition leniency")]
+        end = "" if stratum == "all" else f" on checks with {stratum}"
+        known = say.with_estimate(rows, "ci_low")
+        yield from _sorted_by_shown(known, f"An effect on a grader{end}", _effect_in_words)
+    unknown = effects[effects["estimate"].isna() & effects["stratum"].eq("all")]
+    bare = unknown["note"].str.contains("not recorded")
+    notes = unknown["note"].mask(bare, "the study does not record what they need")
+    for note, part in unknown.groupby(notes, sort=False):
+        names = [_effect_in_words(row, of_grader=False) for _, row in part.iterrows()]
+        yield f"Effects not known ({say.listing(dict.fromkeys(names))}): {note}."
+
+
+def _effect_in_words(row: Row, of_grader: bool = True) -> str:
+    """Name an effect, such as "verbosity in g2" or "condition leniency under skill"."""
+    text = str(row["bias"])
+    if isinstance(row.get("condition"), str):
+        text += f" under {called(row['condition'])}"
+    return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
+
+
+def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
+    """Summarise how far corrections move estimates, and which conclusions they change."""
+    moves, changes = list[float](), list[str]()
+    words = "a gain", "a loss", "no change shown"
+    for _, part in say.parts_by(corrected, *_KEYS):
+        raw, best = say.naive_and_best(part)
+        if raw is None or best is None or raw["unit"] == "rate":
+            continue
+        moves.append(100 * abs(best["estimate"] - raw["estimate"]))
+        before, after = say.direction(raw, *words), say.direction(best, *words)
+        if before != after:
+            subject = ", ".join(
+                called(raw[n]) for n in say.columns_of(raw, *_SUBJECTS, "condition")
+            )
+            changes.append(f"{subject} ({before} before, {after} after)")
+    if len(moves) > 1:
+        text = (
+            f"The correction moves {len(moves)} estimates by {say.count_range(pd.Series(moves))} "
+        )
+        what = f"the conclusion for {say.listing(changes)}" if changes else "no conclusion"
+        yield f"{text}points and changes {what}."
+
+
+def _dimensions_in_words(rows: pd.DataFrame) -> Sentences:
+    """Name the dimensions in which a change is shown, then the others."""
+    for (condition,), part in say.parts_by(say.with_estimate(rows), "condition"):
+        what = f"A change by {say.treatment(condition)}"
+        for text in _sorted_by_shown(part, what, "{comprehension_dimension}".format_map):
+            yield Sentence(text, condition)
+
+
+def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
+    """Describe the effects of the two factors of a factorial study, such as content and form."""
+    for keys, part in say.parts_by(effects, "agent", "grader", "grader_version"):
+        start = f"{', '.join(map(called, keys))}: " if keys else ""
+        of = {(row["effect"], row["at"]): row for _, row in part.iterrows()}
+        factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
+        if len(factors) != 2 or pd.isna(of[factors[0], ""]["estimate"]):
+            why = say.reason(part.iloc[0])
+            yield f"{start}What is content and what is form is not known: {why}."
+            continue
+        parts = [f"its {name} by {say.change(of[name, ''])}" for name in factors]
+        document = "The document changes the pass rate"
+        if say.has_estimate(total := of.get(("total", ""))):
+            parts.append(f"any document by {say.change(of['any document', ''])}")
+            document += f" by {say.change(total)}"
+        first, second = factors
+        yield f"{start}{document}: {say.listing(parts)}{say.on_cases(of[first, ''])}."
+        levels = [
+            f"where {first} is {at}, {second} changes it by {say.change(row)} of a room of "
+            f"{say.size(1.0 - row['reference_rate'])}"
+            for (name, at), row in of.items()
+            if name == second and at and pd.notna(row["estimate"])
+        ]
+        if levels:
+            yield f"{start}{'; '.join(levels).capitalize()}."
+
+
+def _controls_in_words(controls: pd.DataFrame) -> Sentences:
+    """Name the skills that did not fire when called, and those that fired when none should."""
+    for _, row in controls[controls["note"].ne("")].iterrows():
+        skill = called(row["offered"]) + (f" ({called(row['agent'])})" if "agent" in row else "")
+        text = f"It is not known whether an explicit call fires {skill}."
+        if pd.notna(row["dead"]) and row["dead"]:
+            text = f"The instrument is dead for {skill}: an explicit call did not fire it, so its "
+            text += "cases say nothing about it."
+        elif row["n_false_alarms"]:
+            text = f"{skill} fired at a prompt that no skill should answer."
+        yield Sentence(text, row["offered"])
+
+
+def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
+    """Describe the chosen n-gram threshold, the copies that it finds, and its false flags."""
+    for keys, part in say.parts_by(cut, "skill"):
+        start = "".join(f"{called(key)}: " for key in keys)
+        chosen = say.marked(part, "chosen")
+        if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+            why = say.reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
+            yield f"{start}No threshold can be chosen: {why}."
+            continue
+        yield f"{start}A text counts as a copy if it {copy_rule(chosen.iloc[0])}."
+        rows = part[part["rule"].eq(chosen["rule"].iloc[0]) & part["n"].eq(chosen["n"].iloc[0])]
+        for _, row in say.with_estimate(rows).iterrows():
+            kind = re.match(
+                r"(sensitivity|false_flags|flagged)_?(?!.*_at_answer_length)(.*)", row["measure"]
+            )
+            if kind:
+                fields = say.fields_of(row)
+                fields["texts"] = say.Field(kind[2] or "copied")
+                fields["kept"] = say.Field(_KEPT.get(row["keeps_limit"]))
+                yield f"{start}{say.filled(_FLAGS[kind[1]], fields)}."
+
+
+def copy_rule(chosen: Row) -> str:
+    """Describe the rule by which a text counts as a copy."""
+    n = int(chosen["n"])
+    if chosen["rule"] == "share":
+        return f"has {say.rate(chosen['cut'])} of its runs of {n} content tokens in its source"
+    return f"shares {n} content tokens in a row with its source"
+
+
+def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
+    """Describe how many cases a study needs for each change that it should show."""
+    rows = say.rows_of(needed, "cases_in_all")
+    by = "effect", "cluster", "size", "power", "n_skills"
+    for _, part in say.parts_by(rows, *_KEYS, *by):
+        row = part.iloc[0]
+        how = say.treatment(row["condition"])
+        what = f"a change of {say.size(row['size'])} by {how}"
+        if row["effect"] == "gap":
+            what = f"that {how} changes far cases by {say.size(row['size'])} "
+            what += "more than near cases" if row["size"] > 0 else "less than near cases"
+        what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
+        skills, general = say.counted(row["n_skills"], "skill"), row.get("cluster") == "skill"
+        what += " for skills in general" if general else f" over {skills}"
+        counts = [
+            say.filled([f"{{row:#case}} with {_REPEATS}"], say.fields_of(each))
+            for _, each in say.with_estimate(part).iterrows()
+        ]
+        reasons = [
+            f" With {_REPEATS.format_map(say.fields_of(each))}: {say.reason(each)}."
+            for _, each in part[part["estimate"].isna()].iterrows()
+        ]
+        text = f"To show {what} with {say.rate(row['power'])} power"
+        study = f"a study needs {say.listing(counts or [''])} of each condition"
+        study += f" from {skills}" if general else ""
+        yield f"{text}, {study if counts else 'no number of cases can be given'}.{''.join(reasons)}"
+
+
+def _repeats_in_words(repeats: pd.DataFrame) -> Iterator[str]:
+    """Describe the noise between repeats of the same comparison."""
+    rows = say.with_estimate(repeats, "se")
+    if len(rows) < 2:
+        yield "The noise between repeats is not known: fewer than two have a change."
+        return
+    low, high = (say.signed(rows["estimate"].agg(end)) for end in ("min", "max"))
+    least, most = (say.size(rows["se"].agg(end), 1) for end in ("min", "max"))
+    yield (
+        f"Taken alone, the {len(rows)} repeats give {say.bare(low)} to {high} (standard deviation "
+        f"{say.bare(say.size(rows['estimate'].std(), 1))}), each with a standard error of "
+        f"{say.bare(least)} to {most}."
+    )
+
+
+def _largest_change(compared: pd.DataFrame) -> Iterator[str]:
+    changes = say.rows_of(compared, "delta_exact")["estimate"].dropna().abs()
+    if len(changes) > 1:
+        yield f"The largest of these differences is {say.size(changes.max())}."
+
+
+# Frames of counts
+
+
+def _progress_in_words(progress: pd.DataFrame) -> Iterator[str]:
+    counts = ["n_wanted", "n_not_ok", "n_open"]
+    sums = progress.groupby(["stage", "name"], sort=False)[counts].sum().reset_index()
+    calls = {"run": "answers", "grade": "gradings", "compare": "comparisons"}
+    for stage, name, n, lost, left in sums.itertuples(index=False, name=None):
+        text = f"{name}: {n - left:,} of {n:,} {calls.get(stage, 'calls')} are recorded"
+        text += f" ({lost:,} without a result)" if lost else ""
+        yield f"{text}; the next call asks for {left or 'none'}."
+
+
+def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
+    words = str(agreement["gold_drawn"].iloc[0])
+    elsewhere = {"recommended", "labeller"} & {*agreement.columns}
+    if elsewhere or agreement["estimate"].isna().all():
+        return
+    weighted = ": the shares are weighted by the verdicts" if "verdict" in words else ""
+    verb = "are" if words.startswith("taken") else "were"
+    yield f"The gold labels {verb} {words.removeprefix('were ')}{weighted}."
+
+
+# a measure or column -> the function for frames that have it
+_SEVERAL: dict[str, Callable[[pd.DataFrame], Sentences]] = {
+    "verdict": verdict_sentences,
+    "raw_agreement": _texts(_order_of_graders),
+    "gold_drawn": _texts(_draw_of_gold),
+    "labeller": _texts(_agreement_of_labellers),
+    "agreement_difference": _texts(_pairs_of_graders),
+    "counted": _shares_in_words("Rules broken most often", "measure"),
+    "none_of_these": _shares_in_words("Failure modes of checks", "measure"),
+    "goal": _shares_in_words("Goals met", "goal"),
+    "bias": _texts(_biases_in_words),
+    "recommended": _texts(_corrections_in_words),
+    "comprehension_dimension": _dimensions_in_words,
+    "at": _texts(_factors_in_words),
+    "offered": _controls_in_words,
+    "keeps_limit": _texts(_thresholds_in_words),
+    "cases_in_all": _texts(_plans_in_words),
+    "repeat": _texts(_repeats_in_words),
+    "delta_exact": _texts(_largest_change),
+    "n_wanted": _texts(_progress_in_words),
+}

@@ -1,0 +1,77 @@
+"""The grader and the reference that a chapter takes by default."""
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from benchmarks import simulated
+from skillcomp.errors import StudyError
+from skillcomp.report.default_grader import best_grader
+
+
+def graded(**columns: object) -> pd.DataFrame:
+    frame = pd.DataFrame({"grader": ["z", "a"], "grader_version": [None, None], "passed": True})
+    return frame.assign(graded_at=pd.NaT).assign(**columns)
+
+
+def test_the_first_grader_is_that_of_the_earliest_time_or_name() -> None:
+    times = pd.to_datetime(["2026-01-01", "2026-02-01"])
+    assert sc.report.first_grader(graded(graded_at=times)) == "z"
+    assert sc.report.first_grader(graded()) == "a"
+    assert sc.report.first_grader(graded(), "z") == "z"
+    with pytest.raises(StudyError, match="no grader 'b'; there: a, z"):
+        sc.report.first_grader(graded(), "b")
+    with pytest.raises(StudyError, match="grade it with"):
+        sc.report.first_grader(graded().head(0))
+
+
+def test_versions_of_a_grader_have_names_and_a_plain_name_finds_its_style() -> None:
+    named = sc.report.grader_versions(graded(grader="g", grader_version=["1", "2"]))
+    assert named["grader"].tolist() == ["g (version 1)", "g (version 2)"]
+    styled = sc.report.grader_versions(graded(grader_version=["new@1a", "old@2b"]))
+    assert styled["grader"].tolist() == ["z (new)", "a (old)"]
+    assert sc.report.first_grader(styled, "z") == "z (new)"
+
+
+def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
+    names = ["b", "a", "c"]
+    agreement = pd.DataFrame({"measure": "raw_agreement", "grader": names})
+    assert best_grader(agreement.assign(estimate=[0.9, 0.9, 0.1]), names) == "a"
+    assert best_grader(agreement.assign(estimate=[0.8, 0.1, 0.9]), names) == "c"
+
+
+def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:
+    study = simulated.study(
+        n_skills=1,
+        n_cases=8,
+        agent_families=("north", "south"),
+        graders=[
+            simulated.Grader("judge", specificity=0.6, version="1"),
+            simulated.Grader("judge", specificity=0.99, version="2"),
+        ],
+        gold_fraction=1.0,
+    )
+    verdicts = sc.report.grader_versions(study.verdicts)
+    assert sc.report.default_grader(verdicts, gold=study.gold) == "judge (version 2)"
+    assert sc.report.default_grader(verdicts) == "judge (version 1)"
+
+
+def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None:
+    conditions = pd.DataFrame({"condition": ["skill", "previous"]})
+    assert sc.report.default_reference(conditions) == "previous"
+    assert sc.report.default_reference(conditions, "skill") == "skill"
+    with pytest.raises(StudyError, match="Choose one: with reference='v1'"):
+        sc.report.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
+    alone = conditions.iloc[1:]
+    assert sc.report.default_reference(alone, alone=True) == "previous"
+    with pytest.raises(StudyError, match=r"all answers are under previous\. A comparison needs"):
+        sc.report.default_reference(alone)
+    with pytest.raises(StudyError, match="none of 2 verdicts says pass or fail"):
+        sc.report.default_reference(conditions.assign(passed=pd.NA))
+
+
+def test_a_section_without_rows_says_what_is_lacking() -> None:
+    frame = pd.DataFrame({"a": [1]})
+    assert sc.report.section_rows(frame, "no row") is frame
+    with pytest.raises(StudyError, match="no row: ask again"):
+        sc.report.section_rows(frame.iloc[:0], "no row: ask again")
