@@ -203,12 +203,15 @@ def test_cases_of_one_name_under_several_skills_are_one_task_or_two_as_stated(
     sea = pd.DataFrame(ROWS)
     sky = sea.assign(skill="sky", passed=sea["passed"] | sea["case"].eq("c1"))
     file = tmp_path / "two.csv"
-    pd.concat([sea, sky]).to_csv(file, index=False)
-    unknown = run(file).output
+    pd.concat([sea, sky]).assign(human=True).to_csv(file, index=False)
+    gold = ("--column", "human=gold")
+    unknown = run(file, *gold).output
     assert "Not computed: effect of all skills" in unknown and "--own-cases" in unknown
+    assert "Not computed: agreement" in unknown and "no gold labels" not in unknown
+    assert "Without gold labels" not in unknown
     for option in ("--shared-cases", "--own-cases"):
-        stated = run(file, option).output
+        stated = run(file, option, *gold).output
         assert "Over all skills" in stated and "Not computed" not in stated, option
     with pytest.warns(sc.frames.FrameWarning):
-        frames = sc.read_results(file, shared_cases=True)
+        frames = sc.read_results(file, columns={"human": "gold"}, shared_cases=True)
     assert sc.deltas.paired(frames.outcomes)["n_clusters"].tolist() == [8]

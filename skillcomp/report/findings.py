@@ -137,7 +137,8 @@ def findings(
     tea harms by the grader alone: with the skill 20 % of the answers pass and without it 60 %,
     −40 points [−60, −10] on 14 cases.
     """
-    parts = [] if decided is None else list(_parts_on_skills(decided, frames, missing or {}))
+    missing = missing or {}
+    parts = [] if decided is None else list(_parts_on_skills(decided, frames, missing))
     if decided is not None:  # an effect of the placebo by distance or dimension is not of interest
         conditions = main_rows(decided)["condition"]
         for name in {"gap", "dimensions"} & {*frames}:
@@ -147,14 +148,14 @@ def findings(
     for topic, name in _TOPICS:
         if (frame := frames.get(name)) is not None:
             parts.append((topic, sentences_on(name, frame)))
-        elif decided is not None and name in _LACKING:
+        elif decided is not None and name in _LACKING and name not in missing:
             parts.append((topic, iter([Sentence(_LACKING[name])])))
     if decided is not None:
-        parts.append(("limits", _limit_sentences(main_rows(decided), frames)))
+        parts.append(("limits", _limit_sentences(main_rows(decided), frames, missing)))
     rows = [
         (topic, one.about, one.verdict, one.text, one.why) for topic, part in parts for one in part
     ]
-    for name, reason in (missing or {}).items():
+    for name, reason in missing.items():
         text = f"Not computed: {_ESTIMATES.get(name, name)} ({reason.rstrip('.')})."
         rows.append(("limits", None, None, text, None))
     return (
@@ -194,7 +195,9 @@ def _parts_on_skills(
     yield "placebo", row_sentences(others[of_placebo], unchecked)
 
 
-def _limit_sentences(main: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None]) -> Sentences:
+def _limit_sentences(
+    main: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
+) -> Sentences:
     """Name what would settle the open verdicts, and what the study cannot show."""
     by = say.columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
@@ -210,7 +213,7 @@ def _limit_sentences(main: pd.DataFrame, frames: Mapping[str, pd.DataFrame | Non
             "Without a placebo, it is unknown whether another text of the same length would have "
             "the same effect."
         )
-    if frames.get("agreement") is None:
+    if frames.get("agreement") is None and "agreement" not in missing:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
     text = f"{say.counted(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
