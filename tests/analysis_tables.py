@@ -325,7 +325,7 @@ GOLD: Mapping[str, Analysis] = {
         ),
     ),
     "planning.gold_needed": lambda s: sc.planning.gold_needed(
-        s.verdicts, s.gold, width=0.2, by=["grader"]
+        s.verdicts, s.gold, width=0.2, by=["grader"], cases=s.cases
     ),
 }
 PILOT: Mapping[str, Analysis] = {

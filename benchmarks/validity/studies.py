@@ -12,7 +12,7 @@ from benchmarks.simulated import Grader, Study, study
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp import correction, deltas, frames, reliability, transfer
-from skillcomp.stats import ppi_paired, sensitivity, specificity
+from skillcomp.stats import bounded_mean, ppi_paired
 
 DELTA, GAP = 0.2, 0.2
 SKILL_SD = 0.5  # sd between skills of effect and difficulty, for claims about skills
@@ -156,9 +156,11 @@ def _grader_error_rows(made: Study) -> Iterator[Result]:
     )
     for condition, part in both.groupby("condition"):
         judged, gold = (part[name].to_numpy(np.float64) for name in ("passed", "passed_gold"))
-        for measure, estimate in (("sensitivity", sensitivity), ("specificity", specificity)):
+        for measure, label_of_gold in (("sensitivity", 1.0), ("specificity", 0.0)):
             truth = made.true(measure, condition=str(condition), grader=LENIENT)
-            ci = estimate(judged, gold, clusters=part["case_id"].to_numpy())
+            chosen = gold == label_of_gold
+            right = (judged == gold)[chosen].astype(np.float64)
+            ci = bounded_mean(right, part["case_id"].to_numpy()[chosen])
             label = f"stats.{measure} against gold, {condition}"
             yield "grader error", label, CHECKED, truth, ci.estimate, ci.low, ci.high
 

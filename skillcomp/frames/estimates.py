@@ -558,7 +558,7 @@ def linked_clusters(
     unknown = frame.loc[tasks.isna(), [*dict.fromkeys([*names, "skill"])]].drop_duplicates()
     twins = unknown[unknown.duplicated(names, keep=False)]
     if len(twins):
-        first, second = twins.loc[twins["case_id"].eq(twins["case_id"].iloc[0]), "skill"].iloc[:2]
+        first, second = grouped(twins, names)["skill"].unique().iloc[0][:2]
         raise FrameError(
             f"skills {first!r} and {second!r} both have a case {twins['case_id'].iloc[0]!r}, and "
             "neither prompts nor tasks say whether it is the same task. State it: "

@@ -164,7 +164,7 @@ def clustered_verdicts(
     )
     n_values = len(group_codes(checked, together)[1])
     note = f"{n_values} {' and '.join(together)}s together: every check has the same weight"
-    cluster = linked_clusters(checked, cases, names)
+    cluster = linked_clusters(checked, cases, names) if agents else 0
     checked = checked.assign(verdict=known_verdict(checked), cluster=cluster)
     return checked, note if n_values > 1 else ""
 

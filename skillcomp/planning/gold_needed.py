@@ -164,6 +164,7 @@ def gold_needed(
     width: float | Sequence[float] = 0.2,
     n_cases: int | None = None,
     reference: str = "baseline",
+    cases: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Estimate how much gold an interval of a target width needs, from a pilot with gold.
 
@@ -192,6 +193,8 @@ def gold_needed(
         Number of cases of the planned study; by default the number of cases of the pilot.
     reference : str, default "baseline"
         Condition with which the others are compared.
+    cases : pandas.DataFrame, optional
+        A cases frame, whose tasks say which cases of several skills are the same task.
 
     Returns
     -------
@@ -262,11 +265,11 @@ def gold_needed(
     require_known("value: found", value, get_args(Value), StudyError)
     names = listed(by)
     if measure != "delta":
-        labels = _label_rows(verdicts, gold, measure, widths, names, ci_level)
+        labels = _label_rows(verdicts, gold, measure, widths, names, ci_level, cases)
         return estimates(list(labels), by=names, extra=_LABELS)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
-    parts, strays = case_differences(verdicts, gold, names, value, reference)
+    parts, strays = case_differences(verdicts, gold, names, value, reference, cases)
     rows = []
     for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
@@ -285,6 +288,7 @@ def _label_rows(
     widths: Sequence[float],
     by: list[str],
     ci_level: float,
+    cases: pd.DataFrame | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES[quality], "raw_agreement"
@@ -296,6 +300,7 @@ def _label_rows(
         by=by,
         ci_level=ci_level,
         n_resamples=_N_RESAMPLES,
+        cases=cases,
     )
     for values, part in groups(frame, by):
         intervals = {row["measure"]: interval_of(row) for _, row in part.iterrows()}
@@ -455,14 +460,19 @@ class _LabelledCases:
 
 
 def case_differences(
-    verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], value: Value, reference: str
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    names: list[str],
+    value: Value,
+    reference: str,
+    cases: pd.DataFrame | None = None,
 ) -> tuple[list[_LabelledCases], str]:
     """Return the cases' differences by group and condition, and a note on gold without an attempt.
 
     As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
     passes only if every check has a verdict and passed.
     """
-    joined = tables(verdicts, gold, by=names, value=value, cases=None, what="planning.gold_needed")
+    joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
     checks = {
         key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
         for values, part in groups(joined.items, names)
