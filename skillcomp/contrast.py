@@ -409,10 +409,10 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
     If the interval has no cases, its note is the text in ``nothing`` instead. The texts in ``more``
     are added only to an interval with an estimate.
     """
-    if not interval.n:
-        return replace(interval, note=nothing)
     if note == ONE_SKILL:
         return undefined("", note, ci_level=interval.ci_level, n=interval.n)
+    if not interval.n:
+        return replace(interval, note=nothing)
     return replace(interval, note=join_notes(interval.note, note, *more))
 
 
@@ -920,19 +920,17 @@ def _estimate(
 ) -> Estimate:
     counts, worst, lost = part.missing(contrast.sides)
     n_dropped = n_distinct(part.facts["case"]) - cases.n
-    if note is None:
-        return Estimate(interval, cases.levels(), n_dropped, counts, worst)
-    dropped = ""
-    if n_dropped and len(part.weights) > 1:
-        where = "two conditions" if len(part.weights) == 2 else "compared cells"
-        dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the {where}"
-    if note != ONE_SKILL:
-        note = join_notes(cases.note, note)
-    nothing = contrast.nothing
-    n_lost = sum(counts[::2])
-    if n_lost and len(part.weights) > 1:
-        nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
-    interval = claimed(interval, note, nothing, contrast.note, dropped, lost)
+    if note is not None:
+        dropped, nothing = "", contrast.nothing
+        if len(part.weights) > 1:
+            where = "two conditions" if len(part.weights) == 2 else "compared cells"
+            if n_dropped:
+                dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the {where}"
+            if n_lost := sum(counts[::2]):
+                nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
+        if note != ONE_SKILL:
+            note = join_notes(cases.note, note)
+        interval = claimed(interval, note, nothing, contrast.note, dropped, lost)
     return Estimate(interval, cases.levels(), n_dropped, counts, worst)
 
 

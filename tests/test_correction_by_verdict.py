@@ -249,6 +249,12 @@ def test_one_skill_supports_no_claim_about_skills() -> None:
     found = sc.correction.delta(verdicts, gold, cluster="skill")
     assert found["ci_low"].isna().all() and not found["recommended"].any()
     assert found["note"].str.startswith("one skill says nothing").all()
+    verdicts, gold = split(repeated(12))
+    no_gold = verdicts.loc[verdicts["condition"].eq("baseline"), "attempt_id"]
+    part = sc.correction.delta(
+        verdicts, gold[~gold["attempt_id"].isin(no_gold)], cluster="skill", estimator="auto"
+    )
+    assert part["ci_low"].isna().all()
 
 
 def test_the_page_names_how_gold_was_drawn() -> None:
@@ -264,7 +270,7 @@ def test_the_page_names_how_gold_was_drawn() -> None:
     assert f"by gold alone, by {100 * corrected:+.0f}" in text
     as_random = sc.report.answer(made, gold_drawn="random")
     text = " ".join(as_random.findings["sentence"])
-    assert "no correction is recommended (gold on" in text and "gold_drawn='verdict'" in text
+    assert "a corrected number cannot be given (gold on" in text and "gold_drawn='verdict'" in text
     with pytest.raises(FrameError, match="there is no grader 'h'; there: g"):
         sc.from_frame(rows, **named, gold_drawn="verdict", drawn_by="h")
 

@@ -217,3 +217,20 @@ def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(tm
         *("s/1, s/2", 2, 1, 1),
     ]
     assert table.loc["C2", "n_cases"] == 0 and table.loc["C1", "share"] == 1 / 3
+
+
+def test_checks_without_weight_give_no_share() -> None:
+    rows = pd.DataFrame(
+        {
+            "attempt_id": ["a", "a"],
+            "skill": "s",
+            "case_id": "c",
+            "condition": "skill",
+            "check_id": ["x", "y"],
+            "grader": "g",
+            "status": "ok",
+            "passed": [True, False],
+        }
+    )
+    assert sc.frames.outcomes(rows.assign(check_weight=0.0))["share_passed"].isna().all()
+    assert sc.frames.outcomes(rows.assign(check_weight=2.0))["share_passed"].tolist() == [0.5]

@@ -152,6 +152,9 @@ def test_cases_of_one_name_under_several_skills_need_a_statement(analysis: Any) 
         analysis(frame)
     assert shared["n_clusters"].max() == 20 and apart["n_clusters"].max() == 100
     assert analysis(frame, by=["skill"])["n_clusters"].eq(20).any()
+    half = frame.assign(task=frame["case_id"].where(frame["skill"].eq("a")))
+    with pytest.raises(FrameError, match="both have a case"):
+        analysis(half)
 
 
 def test_two_skills_with_identical_rows_are_refused() -> None:

@@ -165,7 +165,7 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     )
     lost = gap(NAN, NAN).assign(estimate=NAN, note="too few far cases")
     assert sentences_on(findings(decided(), gap=lost), "transfer") == (
-        "The data: the difference between near and far cases cannot be given (too few far cases)."
+        "The skill: the difference between near and far cases cannot be given (too few far cases)."
     )
 
 
@@ -311,6 +311,7 @@ def test_an_effect_over_skills_is_corrected_next_to_what_the_grader_says() -> No
     ]  # fmt: skip
     other[2]["passed"] = ~other[2]["passed"]
     whole = [pd.concat(pair, ignore_index=True) for pair in zip(frames, other, strict=True)]
+    whole[0]["task"] = whole[0]["skill"] + whole[0]["case_id"]
     names = ("cases", "attempts", "verdicts", "gold")
     made = dict(zip(names, whole, strict=True))
     outcomes = sc.frames.outcomes(made["verdicts"], made["cases"])
@@ -492,8 +493,8 @@ def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
         "Where content is full, form changes it by 0 points [−10, 15] of a room of 2 points; where "
         "content is gutted, form changes it by +20 points [10, 35] of a room of 70 points.",
         "The total structure score explains 1 % of the differences between 24 documents of 6 "
-        "skills in what passes (R squared; −3 % cross-validated). 6 skills show 83 % or more, four "
-        "times in five.",
+        "skills in what passes (R squared; −3 % cross-validated). With 6 skills, 83 % or more "
+        "would be detected in four of five studies.",
     ]
 
 
@@ -612,7 +613,8 @@ def test_failed_gradings_rounds_and_answers_that_address_the_grader_are_told(
     n = len(again)
     assert f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):" in text
     assert "of the checks are unknown, and none of them counts as failed." in text
-    assert "graded in 2 rounds; the results are those of round 2. The rounds disagree on" in text
+    assert "graded in 2 rounds, which disagree on" in text
+    assert "the results are those of round 2" in text
     assert f"of {n - 20} checks graded again" in text and "1 answer addresses the grader" in text
     assert not {"rounds", "addressing"} & set(small.frames)
     assert not small.findings["sentence"].str.contains("cannot be used").any()

@@ -114,6 +114,10 @@ CHANGES = rows(
             "By gold 70 % of the items pass, so a grader that passes every item agrees on as many "
             "and has kappa 0; not shown to agree more often than that: b (70 % [60, 80]).",
             "Kappa gives another order: a, c and b."]),
+        (pd.concat([AGREE, KAPPA]).assign(prevalence=0.3), [
+            "a agrees", "b agrees", "c agrees", "Of 3 graders",
+            "By gold 70 % of the items fail, so a grader that fails every item agrees on as many ",
+            "Kappa"]),
         (AGREE.head(1).assign(estimate=NAN, note="no label"), [
             "a: agreement with gold cannot be given (no label)."]),
         (pd.concat([CEILING, OWN.assign(labeller="Kim")]), [
@@ -124,18 +128,18 @@ CHANGES = rows(
             "new is not shown to agree with gold more or less often than old: −2 points [−5, 1]; "
             "of 100 checks 3 are right only by new and 5 only by old; more false passes (fails "
             "among gold fails −25 points [−34, −18]); fewer false fails (passes among gold passes "
-            "+20 points [10, 30]); not shown to be stricter or more lenient on the same checks."]),
+            "+20 points [10, 30])."]),
         (DRIFT.assign(agent="x").head(1), ["Answers by x: new is not shown"]),
         (RULES, ["Rules broken most often (a): quote empty 10 % [5, 20]."]),
         (pd.concat([RULES.assign(agent=agent) for agent in "xy"]), [
             f"Rules broken most often (a, {agent}): quote" for agent in "xy"]),
         (RULES.assign(estimate=0.0).head(1), ["Rules broken most often (a): none."]),
-        (MODES, ["Failure modes of checks (v2): none of these 70 % [50, 90] and near-far "
-         "failure 30 % [10, 50]."]),
-        (audit(), ["An effect on a grader is shown only without adjusting for "
-         "verbosity in a (+4 points [1, 6])."]),
+        (MODES, ["Failure modes of checks (v2): near-far failure 30 % [10, 50]."]),
+        (audit(), ["An effect on a grader is shown only before p is adjusted, for verbosity per "
+         "doubling of the words in a (+4 points [1, 6])."]),
         (audit(shown=True), [
-            "An effect on a grader is shown for verbosity in a (+4 points [1, 6])."]),
+            "An effect on a grader is shown for verbosity per doubling of the words in a (+4 "
+            "points [1, 6])."]),
         (audit(**LACKS), ["Effects not known (verbosity): not identified: one family."]),
         (pd.concat([audit(stratum="gold pass", shown=None, per=None, **LENIENT),
                     audit(stratum="gold fail", per=None, ci_low=-9.0, **LENIENT)]), [
@@ -147,13 +151,14 @@ CHANGES = rows(
          "−3 points [−5, −1], a shift to FAIL."]),
         (ORDERS, ["The grader makes the same choice in both orders in 90 % [80, 95] of 100 pairs; "
          "being shown first is worth +2 points [−1, 5]: no preference for a place is shown."]),
-        (ERRORS, ["a, the skill against the reference: passes among gold passes 0 points [−10, 10] "
+        (ERRORS, ["a, the skill against baseline: passes among gold passes 0 points [−10, 10] "
          "(no difference is shown), fails among gold fails −30 points [−50, −10] (more false "
          "passes)."]),
         (CORRECTIONS, [
             "a: the skill changes the share of checks that pass by +20 points [10, 30]; corrected "
             "for its errors, by +5 points [−10, 20].",
-            "b: the skill changes", "c: a corrected number cannot be given (too few labels).",
+            "b: the skill changes",
+            "c, the skill: a corrected number cannot be given (too few labels).",
             "The correction moves 2 estimates by 1 to 15 points and changes the conclusion for a, "
             "skill (a gain before, no change shown after)."]),
         (PAIRED, ["tea: with the skill 84 % of the checks pass and without it 48 %, +36 points "
@@ -187,8 +192,8 @@ def test_the_agreement_of_rounds_is_not_called_agreement_with_gold() -> None:
     both = pd.concat([frame, frame.assign(grader="b")])
     first, second = sentences(both)
     assert first == (
-        "a graded in 2 rounds; the results are those of round 1. The rounds disagree on 1 % "
-        "[0, 10] of 100 checks graded again and on 2 % [1, 10] of 100 attempts."
+        "a graded in 2 rounds, which disagree on 1 % [0, 10] of 100 checks graded again and on "
+        "2 % [1, 10] of 100 attempts; the results are those of round 1."
     )
     assert second.startswith("b graded in 2 rounds")
 
@@ -224,7 +229,9 @@ def test_every_number_of_a_sentence_is_a_number_of_its_rows() -> None:
         "n_lost": 32.0, "n_missing": 0.0,
     }  # fmt: skip
     names = {"row", "grader", "how", "without", "what", "subject", *columns, "n"}
-    names |= {"note_on_gap", "note_on_gap_pooled"}
+    words = {"subject": "", "rates": "", "under": "", "by": "", "against": "b", "corrected": "none"}
+    words |= {"note_on_gap": "no", "note_on_gap_pooled": "no"}
+    names |= {*words}
     for _, phrases in PHRASES:
         for name, phrase in phrases.items():
             fields = {f for part in phrase for f in re.findall(r"\{(\w+)", part)} - names
@@ -233,7 +240,7 @@ def test_every_number_of_a_sentence_is_a_number_of_its_rows() -> None:
             ]
             frame = rows(*values, **columns)
             own = fields_of(frame.iloc[0], {r["measure"]: r for _, r in frame.iterrows()})
-            text = filled(phrase, own | {"subject": Field("")})
+            text = filled(phrase, own | {name: Field(word) for name, word in words.items()})
             allowed = {*columns.values(), 100.0, 30.0, 0.3, 1.0, 0.01}
             allowed |= {abs(v) for row in values for v in row[1:]}
             allowed = {a for a in allowed if isinstance(a, float)} | {7.0}
@@ -384,7 +391,8 @@ def test_pairs_of_graders_that_cannot_be_distinguished_are_listed() -> None:
     pairs, ranks = sentences(sc.reliability.contrast_counts(counts))
     assert re.fullmatch(
         r"A difference in agreement is shown for [abc] against [abc] \([+−]\d+ points \[.*\]\) and "
-        r"[abc] against [abc] \(.*\); not shown for b against a \(p adjusted for all 3\)\.", pairs
+        r"[abc] against [abc] \(.*\); not shown for b against a \(p adjusted for all pairs\)\.",
+        pairs
     ), pairs  # fmt: skip
     assert ranks == (
         "Ranks that these pairs allow (95 % certain for all together): a 1 to 2, b 1 to 2 and c 3."

@@ -107,7 +107,7 @@ def win_rates(
     rows = [
         estimate | values
         for values, part in groups(judged, names)
-        for estimate in _win_rate_rows(part, reference, **how)
+        for estimate in _win_rate_rows(part, **how)
     ]
     return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
 
@@ -139,7 +139,7 @@ def _with_sides(
     return made[keep & first.ne(second)]
 
 
-def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Iterator[Any]:
+def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
     """Estimate the win rates of one group, with one row per pair of names."""
     for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
         decided = judged[judged["_result"].notna()]

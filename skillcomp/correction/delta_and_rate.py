@@ -615,6 +615,6 @@ def _group_of(
 def _as_claimed(intervals: dict[str, Interval], note: str) -> dict[str, Interval]:
     """Add the note of :func:`skillcomp.contrast.claim` to the interval of each estimator."""
     return {
-        name: claimed(interval, note, join_notes(note, interval.note))
+        name: claimed(interval, note, join_notes(interval.note, note))
         for name, interval in intervals.items()
     }

@@ -195,7 +195,6 @@ def tables(
     conditions.
     """
     require_known("value: found", value, get_args(Value))
-    require_known("checks: found", checks, get_args(Checks))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels = reference_labels(gold, what)

@@ -14,6 +14,7 @@ concat: several studies
 estimates: functions that all analyses use
     ``prepared``: check a frame for an analysis; refuse to pool graders or agents.
     ``groups``: the rows of each group.
+    ``clusters_of``: the cluster of each row, its case and the cases linked to it.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
 from_frame: a researcher's own table (with table_reader and words)

@@ -11,7 +11,7 @@ number of a grader version and round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -175,10 +175,10 @@ def check_sets(
     )
 
 
-def _count(rows: pd.DataFrame, keys: Sequence[str], of: pd.DataFrame) -> pd.Series:
+def _count(rows: pd.DataFrame, keys: list[str], of: pd.DataFrame) -> pd.Series:
     """Return, for each row of ``of``, the number of ``rows`` with the same values in ``keys``."""
-    counts = rows.groupby(list(keys)).size().rename("number")
-    return of[list(keys)].join(counts, on=list(keys))["number"].fillna(0).astype("int64")
+    counts = rows.groupby(keys).size().rename("number")
+    return of[keys].join(counts, on=keys)["number"].fillna(0).astype("int64")
 
 
 def _explained(each: pd.DataFrame, slots: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -554,9 +554,12 @@ def linked_clusters(
     ``task`` says whether they are the same: the clusters are then unknown.
     """
     names = list(dict.fromkeys([*by, "case_id"]))
-    tasks = frame["task"] if "task" in frame else pd.Series(None, frame.index, dtype="str")
-    unknown = frame.loc[tasks.isna(), [*dict.fromkeys([*names, "skill"])]].drop_duplicates()
-    twins = unknown[unknown.duplicated(names, keep=False)]
+    known = frame["task"].notna() if "task" in frame else False
+    places = frame[[*dict.fromkeys([*names, "skill"])]].assign(known=known)
+    places = places.drop_duplicates([*names, "skill"])
+    twins = places[places.duplicated(names, keep=False)]
+    if len(twins):
+        twins = twins[~grouped(twins, names)["known"].transform("all")]
     if len(twins):
         first, second = grouped(twins, names)["skill"].unique().iloc[0][:2]
         raise FrameError(

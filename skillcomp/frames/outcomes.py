@@ -181,7 +181,7 @@ def _weighted_shares(
     The result is empty if all weights are equal.
     """
     weights, n = _check_weights(rows), len(sets.n_checks)
-    if (weights == weights[0]).all():
+    if weights[0] > 0 and (weights == weights[0]).all():
         return {}
     n_rows, whole, total, met = (
         np.bincount(code, values, minlength=n)

@@ -160,7 +160,9 @@ def _assertions_of(result: JsonObject) -> list[JsonObject]:
 
 
 def _used_skill(result: JsonObject) -> bool | None:
-    """Return whether the skill was used; None if no assertion checked it."""
+    """Return whether the skill was used; None if no assertion checked it, or after an error."""
+    if result.get("failureReason") == _ERROR:
+        return None
     used = [row for row in _assertions_of(result) if _type_of(row) == _SKILL_USED]
     return as_truth(used[0].get("pass")) if used else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 
@@ -33,16 +34,15 @@ _KEPT = {True: "within", False: "not shown to be within"}
 _MOST_NAMES = 9  # A list of what is not shown has at most this number of names.
 _MOST = 3  # A list of the largest shares has at most this number.
 _GAP = (
-    "On near cases {how} changes the pass rate by {near_delta%s:change}, on far cases by "
-    "{far_delta%s:change}; {gap%s:far cases change more|far cases change less|no difference is "
+    "{subject:s}on near cases {how} changes the pass rate by {near_delta%s:change}, on far cases "
+    "by {far_delta%s:change}; {gap%s:far cases change more|far cases change less|no difference is "
     "shown}: far minus near {gap%s:change} (",
     "compared within {dimensions:names}, ",
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
 _CHANGES = {"percentage points": say.points}
-_SHOWN = ["shown for", "shown only without adjusting for", "not shown for"]
-_SHOWN += ["not known for"]
+_SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 # What is estimated, and its phrases by measure; the first measure with an estimate is said. The
 # first part of a phrase must be known; a further part is left out if a number in it is unknown.
 # A field is a column, a word of `fields_of`, or the row of another measure of the same subject. Its
@@ -56,14 +56,15 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "; it fails {false_fails:share} of what gold passes (false fails)",
     )}),
     ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), (
-        "{subject:s}" + RATES + ", {row:change}{row:cases}",
+        "{subject:s}{rates:s}{row:change}{row:cases}",
     ))),
     ("the rate of changed verdicts", {"flip_rate": (
-        "{grader} graded in {n_rounds:,.0f} rounds; the results are those of round {round}. The "
-        "rounds disagree on {flip_rate:of checks graded again}",
+        "{grader} graded in {n_rounds:,.0f} rounds, which disagree on "
+        "{flip_rate:of checks graded again}",
         " ({worst_low:rate} to {worst_high:rate}, whatever the {n_missing:#check} without a "
         "verdict in some round would have been)",
         " and on {attempt_flip_rate:of attempts}",
+        "; the results are those of round {round}",
     )}),
     ("the difference between the graders", {
         "agreement_change": (
@@ -76,25 +77,23 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
             "false passes} (fails among gold fails {specificity_change:change})",
             "; {sensitivity_change:fewer false fails|more false fails|no difference is shown in "
             "false fails} (passes among gold passes {sensitivity_change:change})",
-            "; {severity_shift:stricter|more lenient|not shown to be stricter or more lenient} on "
-            "the same checks",
+            "; checks passed {pass_rate_change:change}",
         ),
         "pass_rate_change": (
             "{grader} {pass_rate_change:passes a larger share of checks than|passes a smaller "
             "share of checks than|is not shown to pass another share of checks than} {reference}: ",
             "{rate:rate} against {reference_rate:rate}, ",
             "{pass_rate_change:change}",
+            " on {n:#check} that both decided",
         ),
     }),
     ("a corrected number", {"naive": (
-        "{subject:s}{how} changes the share of {what} that pass by {naive:change}; corrected for "
-        "its errors, by {best:change}",
+        "{subject:s}{how} changes the share of {what} that pass by {naive:change}; {corrected:s}",
     ), "naive_rate": (
-        "{subject:s}{naive_rate:share} of the {what} pass; corrected for its errors, "
-        "{best_rate:share}",
+        "{subject:s}{under:s}{naive_rate:share} of the {what} pass; {corrected:s}",
     )}),
     ("the difference in errors between conditions", {"delta_youden": (
-        "{grader}, {how} against the reference: passes among gold passes "
+        "{grader}, {how} against {against:s}: passes among gold passes "
         "{delta_sensitivity:change} ({delta_sensitivity:fewer false fails|more false fails|"
         f"{_NEITHER}}}), fails among gold fails {{delta_specificity:change}} "
         f"({{delta_specificity:fewer false passes|more false passes|{_NEITHER}}})",
@@ -109,7 +108,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "that is assumed to be random",
     )}),
     ("the win rate", {"win_rate": (
-        "{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
+        "{by:s}{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
     )}),
     ("the effect on verdicts", {"perturbation_points": (
         "On copies of the kind '{perturbation}', {grader} changed {n_to_pass:,.0f} of "
@@ -121,27 +120,33 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "gap": tuple(part.replace("%s", "") for part in _GAP),
         "gap_pooled": (
             *(_GAP[at].replace("%s", "_pooled") for at in (0, 2)),
-            ". Within dimensions: {note_on_gap}",
-            ". Here {note_on_gap_pooled}",
+            ". Within dimensions: {note_on_gap:s}",
+            ". Here {note_on_gap_pooled:s}",
         ),
     }),
     ("what the score explains", {"r_squared": (
         "The {feature} structure score explains {r_squared:share} of the differences between "
         "{n:#document} of {n_clusters:#skill} in what passes (R squared; "
         "{cross_validated_r_squared:rate} cross-validated)",
-        ". {n_clusters:#skill} show {detectable_r_squared:rate} or more, four times in five",
+        ". With {n_clusters:#skill}, {detectable_r_squared:rate} or more would be detected in four "
+        "of five studies",
     )}),
     ("triggering", {"exact": (
-        "Triggering ({condition}): just the right skills are invoked at {exact:share} of the "
-        "prompts",
+        "{subject:s}triggering ({condition}): just the right skills are invoked at {exact:share} "
+        "of the prompts",
         "; a skill that should fire does at {recall:share}",
         " (named {recall_explicit:rate}, only meant {recall_implicit:rate})",
         "; the skill tested stays silent at {specificity_negative:share} of its negative prompts",
         "; {exact:clusters} prompts",
+    ), "recall": (
+        "{subject:s}triggering ({condition}): a skill that should fire does at {recall:share}",
+        " (named {recall_explicit:rate}, only meant {recall_implicit:rate})",
+        "; the skill tested stays silent at {specificity_negative:share} of its negative prompts",
+        "; {recall:clusters} prompts",
     )}),
     ("the change of exact choices", {"delta_exact": (
-        "{condition} against {reference}: the share of prompts that invoke exactly the right "
-        "skills changes by {delta_exact:change}{delta_exact:||, which may be chance}",
+        "{subject:s}{condition} against {reference}: the share of prompts that invoke exactly the "
+        "right skills changes by {delta_exact:change}{delta_exact:||, which may be chance}",
     )}),
 )  # fmt: skip
 
@@ -226,27 +231,52 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         row, rows = part.iloc[0], rows_by_name(part)
         if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
             rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
-        fields = say.fields_of(row, rows)
         named = [str(row[key]) for key in say.columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
-        fields["subject"] = say.Field("".join(f"{called(name)}: " for name in named))
+        words = _words_of(row, rows)
+        words["subject"] = "".join(f"{called(name)}: " for name in named)
         agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
         if "grader" not in row and isinstance(row.get("grader_version"), str):
             agent += f"{called(row['grader_version'])}: "
-        for name in {"gap", "gap_pooled"} & {*rows}:
-            fields[f"note_on_{name}"] = say.Field(rows[name].get("note") or None)
         for what, phrases in PHRASES:
             present = [name for name in phrases if name in rows]
             texts = []
             for name in present:
+                fields = say.fields_of(rows[name], rows)
+                fields |= {key: say.Field(word) for key, word in words.items()}
                 with suppress(LookupError):
                     texts.append(say.filled(phrases[name], fields))
             if present and not texts:
-                who = ", ".join(map(called, named))
+                about = say.columns_of(row, "perturbation")
+                who = ", ".join([*map(called, [*named, *row[about].dropna()]), *words["treated"]])
                 why = say.reason(rows[present[0]])
                 texts = [f"{who or 'The data'}: {what} cannot be given ({why})"]
             for text in texts[:1]:
-                start = text[:1].upper() if text.startswith(("with ", "the ")) else text[:1]
+                starts = text.startswith(("with ", "the ", "on ", "triggering "))
+                start = text[:1].upper() if starts else text[:1]
                 yield Sentence(f"{agent}{start}{text[1:]}.", keys[0] if keys else None)
+
+
+def _words_of(row: Row, rows: dict[str, Row]) -> dict[str, Any]:
+    """Return words on a row and its estimates; None for words that are unknown."""
+    condition, fields = row.get("condition"), say.fields_of(row, rows)
+    treated = [say.treatment(condition)] if isinstance(condition, str) else []
+    words: dict[str, Any] = {"treated": treated, "corrected": None}
+    words["under"] = f"under {called(condition)}, " if treated else ""
+    words["against"] = called(row.get("reference", "baseline"))
+    words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
+    words["rates"] = "{how} changes the share of {what} that pass by ".format_map(fields)
+    with suppress(LookupError):
+        words["rates"] = RATES.format_map(fields) + ", "
+    for name, form, verb in (("best", say.change, "by "), ("best_rate", say.share, "")):
+        if (best := rows.get(name)) is not None:
+            words["corrected"] = f"not corrected: {say.reason(best)}"
+            if best["estimator"] != "naive":
+                how = " by gold alone" if best["estimator"] == "gold_only" else ""
+                words["corrected"] = f"corrected for its errors{how}, {verb}{form(best)}"
+    notes = {name: rows[name].get("note") or None for name in ("gap", "gap_pooled") if name in rows}
+    if "dimension=" in str(notes.get("gap")):  # no case has a dimension
+        notes = {}
+    return words | {f"note_on_{n}": notes.get(n) for n in ("gap", "gap_pooled")}
 
 
 # What is said of several rows
@@ -271,9 +301,10 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"{text}."
     if "prevalence" not in raw:
         return
-    verb = "passes" if raw["prevalence"].median() >= 0.5 else "fails"
-    alike = raw["prevalence"] if verb == "passes" else 1 - raw["prevalence"]
-    text = f"By gold {say.count_range(100 * alike)} % of the items {verb[:-2]}, so a grader that "
+    many, verb, alike = "pass", "passes", raw["prevalence"]
+    if alike.median() < 0.5:
+        many, verb, alike = "fail", "fails", 1 - alike
+    text = f"By gold {say.count_range(100 * alike)} % of the items {many}, so a grader that "
     text += f"{verb} every item agrees on as many and has kappa 0"
     lower = [
         f"{row['grader']} ({say.share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()
@@ -286,7 +317,9 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
         yield f"Kappa gives another order: {say.listing(order)}."
 
 
-def _sorted_by_shown(rows: pd.DataFrame, what: str, label: Callable[[Row], str]) -> Iterator[str]:
+def _sorted_by_shown(
+    rows: pd.DataFrame, what: str, family: str, label: Callable[[Row], str]
+) -> Iterator[str]:
     """List the rows for which a difference is shown, only shown before adjustment, or not shown."""
     texts: dict[str, list[str]] = {}
     for _, row in rows.iterrows():
@@ -294,14 +327,15 @@ def _sorted_by_shown(rows: pd.DataFrame, what: str, label: Callable[[Row], str])
         if pd.isna(row["estimate"]):
             start = "not known for"
         elif row["ci_low"] > 0 or row["ci_high"] < 0:
-            start = "shown only without adjusting for"
+            start = _SHOWN[1]
             start = say.direction(row, "shown for", "shown for", start)
             text += f" ({_CHANGES.get(row['unit'], say.change)(row)})"
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
         texts["not shown for"] = [f"{len(others)} others"]
     parts = [f"{start} {say.listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
-    adjusted = f" (p adjusted for all {len(rows)})" if len(rows) > 1 else ""
+    is_adjusted = "p_adjusted" in rows and rows["p_adjusted"].notna().any()
+    adjusted = f" (p adjusted for {family})" if is_adjusted else ""
     if parts:
         yield f"{what} is {'; '.join(parts)}{adjusted}."
 
@@ -310,7 +344,7 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
     rows = say.rows_of(pairs, "agreement_difference")
     pair = "{grader} against {reference}".format_map
-    yield from _sorted_by_shown(rows, "A difference in agreement", pair)
+    yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
     ranks = say.with_estimate(say.rows_of(pairs, "agreement_rank"))
     places = [
         f"{row['grader']} {say.count_range(row[['ci_low', 'ci_high']])}"
@@ -341,12 +375,13 @@ def _shares_in_words(start: str, names: str) -> Callable[[pd.DataFrame], Sentenc
 
     def list_shares(rates: pd.DataFrame) -> Sentences:
         # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
-        rows = say.with_estimate(rates[~rates[names].eq("undecided_fail")])
+        left_out = ["undecided_fail", "none_of_these"]
+        rows = say.with_estimate(rates[~rates[names].isin(left_out)])
         for keys, part in say.parts_by(rows, "grader", "condition", "grader_version", "agent"):
-            order = part[part["estimate"].gt(0)].sort_values("estimate", ascending=False)
-            shares = [
-                f"{called(row[names])} {say.share(row)}" for _, row in order.head(_MOST).iterrows()
-            ]
+            order = part.sort_values("estimate", ascending=False, kind="stable")
+            if names != "goal":
+                order = order[order["estimate"].gt(0)].head(_MOST)
+            shares = [f"{called(row[names])} {say.share(row)}" for _, row in order.iterrows()]
             who = ", ".join(map(called, keys))
             yield Sentence(f"{start} ({who}): {say.listing(shares or ['none'])}.", keys[0])
 
@@ -362,7 +397,8 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
             rows = rows[rows["bias"].eq("condition leniency")]
         end = "" if stratum == "all" else f" on checks with {stratum}"
         known = say.with_estimate(rows, "ci_low")
-        yield from _sorted_by_shown(known, f"An effect on a grader{end}", _effect_in_words)
+        what, family = f"An effect on a grader{end}", "the effects on each grader"
+        yield from _sorted_by_shown(known, what, family, _effect_in_words)
     unknown = effects[effects["estimate"].isna() & effects["stratum"].eq("all")]
     bare = unknown["note"].str.contains("not recorded")
     notes = unknown["note"].mask(bare, "the study does not record what they need")
@@ -376,7 +412,11 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
     text = str(row["bias"])
     if isinstance(row.get("condition"), str):
         text += f" under {called(row['condition'])}"
-    return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
+    if not of_grader:
+        return text
+    if isinstance(row.get("per"), str) and row["per"]:
+        text += f" per {row['per']}"
+    return f"{text} in {row.get('grader', 'the grader')}"
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
@@ -406,7 +446,8 @@ def _dimensions_in_words(rows: pd.DataFrame) -> Sentences:
     """Name the dimensions in which a change is shown, then the others."""
     for (condition,), part in say.parts_by(say.with_estimate(rows), "condition"):
         what = f"A change by {say.treatment(condition)}"
-        for text in _sorted_by_shown(part, what, "{comprehension_dimension}".format_map):
+        label = "{comprehension_dimension}".format_map
+        for text in _sorted_by_shown(part, what, "all dimensions", label):
             yield Sentence(text, condition)
 
 
@@ -434,7 +475,8 @@ def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
             if name == second and at and pd.notna(row["estimate"])
         ]
         if levels:
-            yield f"{start}{'; '.join(levels).capitalize()}."
+            text = "; ".join(levels)
+            yield f"{start}{text[:1].upper()}{text[1:]}."
 
 
 def _controls_in_words(controls: pd.DataFrame) -> Sentences:
@@ -493,7 +535,8 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
             what += "more than near cases" if row["size"] > 0 else "less than near cases"
         what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
         skills, general = say.counted(row["n_skills"], "skill"), row.get("cluster") == "skill"
-        what += " for skills in general" if general else f" over {skills}"
+        over = "" if "skill" in row else f" over {skills}"
+        what += " for skills in general" if general else over
         counts = [
             say.filled([f"{{row:#case}} with {_REPEATS}"], say.fields_of(each))
             for _, each in say.with_estimate(part).iterrows()

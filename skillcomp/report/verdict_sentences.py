@@ -123,8 +123,10 @@ def overall_sentences(
             if corrected is not None:
                 best = say.marked(corrected[corrected["condition"].eq(condition)])
                 best = say.with_estimate(best, "ci_low")
-                text += "; not corrected" if best.empty else "; corrected for the grader's errors, "
-                text += "" if best.empty else say.change(best.iloc[0])
+                if best.empty or not _is_corrected(best.iloc[0]):
+                    text += "; not corrected"
+                else:
+                    text += f"; corrected for the grader's errors, {say.change(best.iloc[0])}"
             text += "."
         yield Sentence(text + _losses_in_words(main[main["condition"].eq(condition)]), condition)
 

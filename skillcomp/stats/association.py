@@ -159,7 +159,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, code: Codes, ci_level: float) 
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
         return replace(bare, note=few)
-    kept = [code != cluster for cluster in range(count)]
+    kept = (code != cluster for cluster in range(count))
     left = np.array([_correlation(a[keep], b[keep]) for keep in kept])
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
         return replace(bare, note="no limits: the fit is perfect or rests on one cluster")
