@@ -60,6 +60,8 @@ def default_grader(
         return grader_named(grader, names)
     if len(names) == 1 or gold is None or gold.empty:
         return names[0]
+    # only the estimates are read, so it does not matter which cases of several skills are one task
+    verdicts = verdicts.assign(task=verdicts["case_id"])
     try:
         agreement = reliability.agreement(
             verdicts,
@@ -67,7 +69,7 @@ def default_grader(
             by=["grader", "grader_version"],
             quantities="raw_agreement",
             average=["agent"],
-            n_resamples=1,  # only the estimates are read
+            n_resamples=1,
         )
     except SkillcompError:  # the labels are unusable; the report gives the reason elsewhere
         return names[0]
