@@ -137,7 +137,8 @@ def test_what_a_study_lacks_is_a_sentence(study: Any) -> None:
     for tab, words in (("graders", "has no gold labels"), ("cost", "cost_usd=")):
         assert "Not shown: The study" in shown(study.show(tab)) and words in shown(study)
     answers = table().query("condition == 'skill'")
-    graders = sc.from_frame(answers, condition=None, grader="grader", gold="label")
+    named = {"condition": None, "grader": "grader", "gold": "label"}
+    graders = sc.from_frame(answers, shared_cases=False, **named)
     explorer = sc.explore.study(graders)
     assert "g1 agrees with gold" in shown(explorer.show("answer"))
     for tab in ("forest", "cases", "cost"):

@@ -126,7 +126,7 @@ def test_a_skill_is_its_whole_folder(tmp_path: Path) -> None:
     read = {"tea": sc.read_skill(skills / "tea")}
     assert sc.overlap.spans(texts, skills=read, **how).empty
     assert sc.overlap.spans(texts, skills=read, ngram=1)["file"].unique().tolist() == ["SKILL.md"]
-    made = sc.overlap.positives(skills, sentences=[1])
+    made = sc.overlap.positives(skills)
     assert made["text"].str.contains("Soft water").any()
     (tmp_path / "outside.md").write_text("Private words of another file.")
     (skills / "tea" / "link.md").symlink_to(tmp_path / "outside.md")

@@ -88,6 +88,6 @@ def test_figure_table_and_answer_show_the_names(store: sc.RunStore, outcomes) ->
         in sc.table(sc.deltas.paired(outcomes, by=["comprehension_dimension"])).markdown()
     )
     said = sc.report.answer(store)
-    assert said.findings["sentence"].str.contains("Compared within").any()
+    assert said.findings["sentence"].str.contains("compared within").any()
     near = said.findings.loc[said.findings["topic"].eq("transfer"), "sentence"].str.cat()
     assert any(name in near for name in NAMES) and "C1" not in near

@@ -475,7 +475,7 @@ def test_a_table_reaches_the_chapters_through_a_store_with_paths_made_absolute(
         new_code_cell("DATA = ''\nOUT = ''\nSTORE = ''", metadata={"tags": ["parameters"]}),
         new_code_cell(
             "import skillcomp as sc\ncases = sc.frames.cases(sc.RunStore(DATA))\n"
-            "print('cases', len(cases), STORE)\nsc.table(cases, csv=f'{OUT}/01-cases.csv')"
+            "print('cases', len(cases), STORE)\nsc.table(cases).linked(f'{OUT}/01-cases.csv')"
         ),
     )
     monkeypatch.chdir(tmp_path)

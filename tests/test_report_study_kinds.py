@@ -222,7 +222,7 @@ def test_pairs_of_systems_have_win_rates_and_a_judge_without_verdicts_no_headlin
     screen = result.screens[0]
     assert screen.headline.startswith("g prefers the answer shown first in 62 % ")
     (wins,) = screen.texts["wins"]
-    assert wins.startswith("x against y: 62 % [") and " of 40 cases won" in wins
+    assert wins.startswith("By g, x against y: 62 % [") and " of 40 cases won" in wins
     assert wins.count("tie") == 1
 
 
