@@ -10,7 +10,7 @@ a contrast with one arm, a delta has two arms, and an interaction has four.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -19,12 +19,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, suggest
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE
 from skillcomp.frames.estimates import (
+    GRADER,
+    SOME_STOPPED,
     By,
+    clusters_of,
     group_codes,
     grouped,
-    linked_clusters,
     listed,
     n_distinct,
     ordered,
@@ -33,6 +37,7 @@ from skillcomp.frames.estimates import (
     refuse_ids_as_repeats,
     require_columns,
     require_reference,
+    with_case_facts,
 )
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -148,7 +153,7 @@ def case_table(
         n_shares=n_shares,
         **bounds,
     )
-    return with_weights(table, outcomes, weight)
+    return _with_weights(table, outcomes, weight)
 
 
 def level_table(
@@ -196,8 +201,8 @@ def attempt_cells(
     """Return a table with one row per cell, and the cell of each row of the frame.
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
-    the table. Columns: ``by``, skill, case_id, cluster (see :func:`linked_clusters`), condition,
-    size and absent.
+    the table. Columns: ``by``, skill, case_id, cluster (see :func:`skillcomp.frames.clusters_of`),
+    condition, size and absent.
 
     ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
     are missing. A repeat counts as planned for all cases of a skill under a condition if at least
@@ -209,7 +214,7 @@ def attempt_cells(
     must have the same skill and the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
-    linked = linked_clusters(frame, None, by, cluster)
+    linked = clusters_of(frame, by=by, column=check_cluster(cluster, frame))
     keyed = frame.assign(cluster=linked)[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
@@ -254,7 +259,55 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
     return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
 
 
-def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+def verdict_table(
+    verdicts: pd.DataFrame,
+    cases: pd.DataFrame | None,
+    *,
+    by: Sequence[str],
+    checks: Checks,
+    cluster: str,
+    weight: str | None,
+    what: str,
+    compares: bool = True,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keep the verdicts on checks that count, and add columns of the case table to each.
+
+    The columns are cluster, n_checks (number of checks of the attempt) and, if cases are weighted,
+    ``case_weight``. ``verdicts`` has a column ``verdict``: 1, 0 or NaN. With ``compares``,
+    different checks under several conditions are refused. The second result is a frame with notes
+    on the attempts, for :func:`skillcomp.frames.estimates`.
+    """
+    rows = with_case_facts(verdicts, cases, [weight, cluster])
+    rows["cluster"] = clusters_of(rows, cases, by=by, column=check_cluster(cluster, rows))
+    inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
+    graded = list(dict.fromkeys([*GRADER, *inside]))
+    attempt = [*CASE, "condition", "attempt_id"]
+    code, first = group_codes(rows, list(dict.fromkeys([*attempt, *graded])))
+    keys = rows.take(first).reset_index(drop=True)
+    sets = check_sets(
+        rows,
+        code,
+        keys,
+        group_codes(keys, graded)[0],
+        failed=rows["verdict"].eq(0).to_numpy(),
+        n_listed=np.zeros(len(keys)),
+        checks=checks,
+        what=what,
+    )
+    outcomes = keys.assign(checks_differ=sets.differ, note=sets.note)
+    if compares:
+        refuse_different_checks(outcomes, what)
+    if sets.stopped.mean() > SOME_STOPPED:
+        raise FrameError(
+            f"{what}: the grader stopped at the first fail in "
+            f"{plural(int(sets.stopped.sum()), 'attempt')}, so that gold on their other checks is "
+            "unknown and a correction would rest on a selection. Grade every check."
+        )
+    rows = _with_weights(rows.assign(n_checks=sets.n_checks[code]), rows, weight)
+    return (rows if sets.counted.all() else rows[sets.counted].reset_index(drop=True)), outcomes
+
+
+def _with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
     """Add the case weights to a case table; ``weight`` is the name of their column in outcomes."""
     if weight is None:
         return table
@@ -315,6 +368,18 @@ def missing_note(
     unequal = max(shares) - min(shares) >= UNEQUAL_LOSS - 1e-9
     warning = "their shares differ: if they are unlike the others, the delta is biased"
     return f"{what}: {', '.join(texts)}", warning if unequal else ""
+
+
+def lost_attempts(
+    sides: Iterable[pd.DataFrame], names: Sequence[str] = ("the condition", "the reference")
+) -> str:
+    """Return a note on the attempts without a value, for one or two conditions.
+
+    Each table has the columns size (number of attempts) and n (number of those with a value).
+    """
+    both = [table[["size", "n"]].sum() for table in sides]
+    counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
+    return join_notes(*missing_note(counts, names[: len(both)]))
 
 
 def case_labels(table: pd.DataFrame) -> pd.Series:
@@ -966,6 +1031,7 @@ def between(
     *,
     strata: Sequence[str] = (),
     least: int = 1,
+    shared: bool = True,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Gap:
@@ -986,6 +1052,10 @@ def between(
         Without names, all units are one stratum.
     least : int
         With fewer cases than this in one of the groups, the intervals are NaN.
+    shared : bool
+        Whether clusters are shared by the groups. Otherwise the groups count as independent, and
+        the limits of the difference are those of both means by square-and-add (MOVER); without
+        strata only.
     ci_level, interval
         Level and rule of the intervals.
 
@@ -1012,12 +1082,17 @@ def between(
         cases = cases.rows(groups.transform("nunique").eq(2).to_numpy())
     second = cases.facts[column] == values[1]
     sizes = [int((~second).sum()), int(second.sum())]
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how["quantity"] = _quantity(_span(part.weights), is_share=units.is_share)
+    if not shared:
+        sides = [cases.rows(side) for side in (~second, second)]
+        samples = [s.sample(s.facts["cluster"], is_share=units.is_share) for s in sides]
+        first, other = bounded_means(samples, **how)
+        return Gap([first, other, other.minus(first)], sizes, cases, part, n_dropped)
     if min(sizes) < least:
         counts = (*sizes, sum(sizes))
         nothing = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
         return Gap(nothing, sizes, cases, part, n_dropped)
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-    how["quantity"] = _quantity(_span(part.weights), is_share=units.is_share)
     sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
     how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
     stratum = cases.facts["stratum"]

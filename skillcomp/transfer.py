@@ -29,9 +29,9 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
+    clusters_of,
     estimates,
     grouped,
-    linked_clusters,
     listed,
     n_distinct,
     ordered,
@@ -340,7 +340,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 
     ``passed_of`` is the outcome of the case that ``contrast_of`` names.
     """
-    outcomes = outcomes.assign(cluster=linked_clusters(outcomes, None, names))
+    outcomes = outcomes.assign(cluster=clusters_of(outcomes, by=names))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)

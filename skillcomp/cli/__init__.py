@@ -367,7 +367,6 @@ def deltas(
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import frames, skillverdicts
     from skillcomp.deltas.paired_deltas import paired
-    from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
     from skillcomp.lint.lint_path import store_problems
     from skillcomp.reliability.consistency import round_flips
@@ -380,7 +379,7 @@ def deltas(
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
     cases = frames.cases(store)
-    attempts = with_planned(frames.attempts(store), store)
+    attempts = frames.attempts(store, asked="plan")
     how: dict[str, Any] = {"attempts": attempts, "checks": checks}
     every = frames.verdicts(store, round="all")
     verdicts = every[every["round"].fillna(1).eq(round)].reset_index(drop=True)

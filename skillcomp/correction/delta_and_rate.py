@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.contrast import Value, claim, claimed, few_skills, missing_note
+from skillcomp.contrast import Value, claim, claimed, few_skills, lost_attempts
 from skillcomp.correction.estimators import (
     ESTIMATORS,
     Draw,
@@ -403,15 +403,6 @@ def _estimated_rows(
         reference=reference,
     )
     return with_method(result, made.cluster, made.weight)
-
-
-def lost_attempts(
-    sides: Iterable[pd.DataFrame], names: Sequence[str] = ("the condition", "the reference")
-) -> str:
-    """Return a note on the attempts without a verdict, for a condition and its reference."""
-    both = [cases[["size", "n"]].sum() for cases in sides]
-    counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
-    return join_notes(*missing_note(counts, names[: len(both)]))
 
 
 def estimators_of(estimator: str) -> tuple[str, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Value
-from skillcomp.correction.delta_and_rate import labelled_groups, lost_attempts
+from skillcomp.contrast import Contrast, Units, Value, between, lost_attempts
+from skillcomp.correction.delta_and_rate import labelled_groups
 from skillcomp.correction.estimators import Errors, differential_tests, tables
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
@@ -20,7 +22,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Interval, join_notes
 from skillcomp.stats.significance import holm
 
 _RATES = ("sensitivity", "specificity")
@@ -103,7 +105,9 @@ def differential(
             made_rows = [row(name, getattr(own, name)) for name in (*_RATES, "youden")]
             if condition != reference and reference in errors:
                 tests = differential_tests(units[condition], units[reference])
-                made_rows += _difference_rows(own, errors[reference], tests)
+                items = pd.concat([units[condition], units[reference]])
+                changes = _changes_by_gold(items, (reference, condition), ci_level)
+                made_rows += _difference_rows(own, errors[reference], tests, changes)
             compared = dict.fromkeys([condition, reference])
             lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
             for each in made_rows:
@@ -113,13 +117,17 @@ def differential(
 
 
 def _difference_rows(
-    own: Errors, reference: Errors, tests: DifferentialTests
+    own: Errors,
+    reference: Errors,
+    tests: DifferentialTests,
+    changes: Mapping[float, Interval],
 ) -> list[dict[str, Any]]:
     rows = []
     by_rate = [getattr(tests, name) for name in _RATES]
     adjusted = holm([test.p_value for test in by_rate])
-    for name, test, p_adjusted in zip(_RATES, by_rate, adjusted, strict=True):
-        change = getattr(own, name).minus(getattr(reference, name))
+    for truth, name, test, p_adjusted in zip((1.0, 0.0), _RATES, by_rate, adjusted, strict=True):
+        # without gold of this kind under both conditions, the rates say why there is no change
+        change = changes.get(truth) or getattr(own, name).minus(getattr(reference, name))
         change = replace(
             change,
             method=f"{change.method}; p by {test.method}; Holm over two",
@@ -128,3 +136,20 @@ def _difference_rows(
         )
         rows.append(row(f"delta_{name}", change) | {"p_adjusted": float(p_adjusted)})
     return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]
+
+
+def _changes_by_gold(
+    items: pd.DataFrame, compared: tuple[str, str], ci_level: float
+) -> dict[float, Interval]:
+    """Return the change of the share of right verdicts between two conditions, by gold label."""
+    right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
+    items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
+    units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
+    units = replace(units, is_share=False)
+    how: dict[str, Any] = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
+    changes = {}
+    for group, about in enumerate(units.groups):
+        gap = between(units, Contrast(about, group, {(): 1.0}), "condition", compared, **how)
+        if all(gap.sizes):
+            changes[about["gold"]] = gap.intervals[2]
+    return changes

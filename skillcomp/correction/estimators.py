@@ -14,20 +14,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from skillcomp.contrast import WEIGHT, Value, arms_of, with_weights
-from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check_sets import Checks, check_sets
+from skillcomp.contrast import WEIGHT, Value, arms_of, verdict_table
+from skillcomp.errors import plural, require_known
+from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
-    GRADER,
-    SOME_STOPPED,
-    group_codes,
     grouped,
     groups,
-    linked_clusters,
     prepared,
-    refuse_different_checks,
-    with_case_facts,
 )
 from skillcomp.frames.reference_labels import (
     NAME_DRAWN_BY,
@@ -200,54 +194,18 @@ def tables(
     labels = reference_labels(gold, what)
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
-    joined = with_case_facts(joined, cases, [weight, cluster])
-    joined["cluster"] = linked_clusters(joined, cases, by, cluster)
-    joined, notes = _with_check_sets(joined, by, checks, what, compares)
+    how: dict[str, Any] = {"cluster": cluster, "weight": weight, "checks": checks, "what": what}
+    joined, notes = verdict_table(joined, cases, by=by, compares=compares, **how)
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
-    keys += ["n_checks", *(name for name in ("stratum",) if name in joined)]
+    keys += ["n_checks", *(name for name in ("stratum", WEIGHT) if name in joined)]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
-    items, attempts, means = (with_weights(t, joined, weight) for t in (items, attempts, means))
     strays = strays_of(checked, labels)
     about = strays, notes, cluster, weight, gold_drawn, drawn_by
     return Tables(items, attempts, means, list(by), value, *about)
-
-
-def _with_check_sets(
-    rows: pd.DataFrame, by: Sequence[str], checks: Checks, what: str, compares: bool
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Keep the rows of checks that count, and add the number of checks of each attempt.
-
-    The second result is a frame with notes on the attempts, for :func:`skillcomp.frames.estimates`.
-    """
-    inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
-    graded = list(dict.fromkeys([*GRADER, *inside]))
-    code, first = group_codes(rows, list(dict.fromkeys([*_PLACE, *graded])))
-    keys = rows.take(first).reset_index(drop=True)
-    sets = check_sets(
-        rows,
-        code,
-        keys,
-        group_codes(keys, graded)[0],
-        failed=rows["verdict"].eq(0).to_numpy(),
-        n_listed=np.zeros(len(keys)),
-        checks=checks,
-        what=what,
-    )
-    outcomes = keys.assign(checks_differ=sets.differ, note=sets.note)
-    if compares:
-        refuse_different_checks(outcomes, what)
-    if sets.stopped.mean() > SOME_STOPPED:
-        raise FrameError(
-            f"{what}: the grader stopped at the first fail in "
-            f"{plural(int(sets.stopped.sum()), 'attempt')}, so that gold on their other checks is "
-            "unknown and a correction would rest on a selection. Grade every check."
-        )
-    rows = rows.assign(n_checks=sets.n_checks[code])
-    return (rows if sets.counted.all() else rows[sets.counted].reset_index(drop=True)), outcomes
 
 
 def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
@@ -262,7 +220,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         "_both_met": has & met,
     }
     of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
-    facts = ["cluster", "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
+    facts = ["cluster", "chance", "n_checks", *(n for n in ("stratum", WEIGHT) if n in items)]
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -293,7 +251,8 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         _unknown=labelled & attempts["chance"].isna(),
         seen=attempts["seen"].where(labelled),
     )
-    of_case = grouped(frame, [*by, *CASE, "cluster", "condition"])
+    weight = [name for name in (WEIGHT,) if name in frame]
+    of_case = grouped(frame, [*by, *CASE, *weight, "cluster", "condition"])
     table: pd.DataFrame = of_case.agg(
         verdict=("verdict", "mean"),
         gold=("gold", "mean"),

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
-from skillcomp.frames.check import as_list, check, check_cluster, require_frame, show
+from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
@@ -471,6 +471,7 @@ def clusters_of(
     frame: pd.DataFrame,
     cases: pd.DataFrame | None = None,
     *,
+    by: By | None = None,
     column: str | None = None,
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
@@ -490,6 +491,10 @@ def clusters_of(
         any, ``contrast_of`` and ``task``.
     cases : pandas.DataFrame, optional
         A cases frame; its links between cases are used, too.
+    by : str or sequence of str, optional
+        The columns that group the rows of an analysis. Cases of equal names under several skills
+        of a group are then refused if no ``task`` says whether they are the same, because their
+        clusters are unknown.
     column : str, optional
         A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
         repository that the case comes from. A missing value links a case to no other case.
@@ -498,6 +503,11 @@ def clusters_of(
     -------
     pandas.Series
         Cluster numbers from 0, with the index of ``frame``.
+
+    Raises
+    ------
+    FrameError
+        See ``by``.
 
     Examples
     --------
@@ -510,6 +520,8 @@ def clusters_of(
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    if by is not None:
+        _refuse_equal_names(frame, listed(by))
     n, names = len(frame), list(dict.fromkeys(["task", column or "task"]))
     rows = _case_links(frame, names)
     if cases is not None:
@@ -545,14 +557,7 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
 
 
-def linked_clusters(
-    frame: pd.DataFrame, cases: pd.DataFrame | None, by: Sequence[str], cluster: str = "case"
-) -> pd.Series:
-    """Return the clusters of the rows, see :func:`clusters_of`; ``cluster`` may be a column.
-
-    Raise FrameError if a group of ``by`` has cases of equal names under several skills and no
-    ``task`` says whether they are the same: the clusters are then unknown.
-    """
+def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
     names = list(dict.fromkeys([*by, "case_id"]))
     known = frame["task"].notna() if "task" in frame else False
     places = frame[[*dict.fromkeys([*names, "skill"])]].assign(known=known)
@@ -569,7 +574,6 @@ def linked_clusters(
             "read_results, --shared-cases or --own-cases in commands, or a column 'task' of the "
             "cases, which analyses of verdicts read from cases=. Or add 'skill' to by=."
         )
-    return clusters_of(frame, cases, column=check_cluster(cluster, frame))
 
 
 def with_case_facts(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
+from skillcomp.frames.missing_attempts import with_asked
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.frames.save_frames import Frames
 from skillcomp.grading_rules import normalise_quote
@@ -217,17 +218,26 @@ def checks(store: RunStore) -> pd.DataFrame:
     return check(pd.DataFrame(rows), "checks") if rows else empty("checks")
 
 
-def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+def attempts(
+    store: RunStore | Frames,
+    *,
+    perturbation: str | Sequence[str] | None = None,
+    asked: pd.DataFrame | Literal["plan"] | None = None,
+) -> pd.DataFrame:
     """Return the recorded answers, one row per attempt.
 
     Parameters
     ----------
-    store : RunStore
-        The recorded study.
+    store : RunStore or Frames
+        The recorded study, or its frames, whose attempts are returned whole.
     perturbation : str or sequence of str, optional
         None (default) selects the unperturbed attempts, ``"all"`` selects all attempts, and one or
         several names (such as ``"pad"``) select the copies with these perturbations. In a
         sequence, ``"none"`` means the unperturbed attempts.
+    asked : pandas.DataFrame or "plan", optional
+        The planned attempts, as in :func:`skillcomp.from_frame`; ``"plan"`` means the plan that
+        the store has recorded, if any. A planned attempt that was never made gets a row with the
+        status ``error``.
 
     Returns
     -------
@@ -242,12 +252,19 @@ def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None
         If the store has no such perturbation, or holds only a trial run with
         mock answers (``skillcomp evaluate --mock``).
     """
-    _require_measured(store)
-    frame = _stored_frame(store.table("attempts"), "attempts")
-    frame["n_words"] = n_words(frame["answer"])
-    frame = check(frame[_has_perturbation(frame["perturbation"], perturbation)], "attempts")
-    saved = _saved_cases(store)
-    return frame if saved is None else with_facts_of_cases(frame, saved)
+    if isinstance(store, Frames):
+        frame, plan = store.attempts, []
+    else:
+        _require_measured(store)
+        frame = _stored_frame(store.table("attempts"), "attempts")
+        frame["n_words"] = n_words(frame["answer"])
+        frame = check(frame[_has_perturbation(frame["perturbation"], perturbation)], "attempts")
+        plan = list(store.records("plan"))
+        if (saved := _saved_cases(store)) is not None:
+            frame = with_facts_of_cases(frame, saved)
+    if isinstance(asked, str):
+        asked = pd.DataFrame(plan) if plan else None
+    return with_asked(frame, asked, "attempts")
 
 
 def _require_measured(store: RunStore) -> None:

@@ -11,7 +11,6 @@ from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS
 from skillcomp.frames.estimates import is_among, require_columns
 from skillcomp.frames.reference_labels import RESULTS
-from skillcomp.io.store import RunStore
 
 UNANSWERED = ("error", "paused")  # an attempt with one of these statuses is missing
 _ENDED = {"error": "ended in an error", "timeout": "ran out of time", "truncated": "were cut off"}
@@ -67,12 +66,6 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
     start = missing["case_id"] + "/" + missing["condition"] + "/unanswered/"
     missing["attempt_id"] = start + missing["attempt_id"]
     return pd.concat([attempts, missing], ignore_index=True)
-
-
-def with_planned(attempts: pd.DataFrame, store: RunStore) -> pd.DataFrame:
-    """Add the attempts that the plan of a store lists and that were never made."""
-    plan = pd.DataFrame(list(store.records("plan")))
-    return attempts if plan.empty else with_asked(attempts, plan, "plan")
 
 
 def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:

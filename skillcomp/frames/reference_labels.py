@@ -16,9 +16,9 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
+    clusters_of,
     group_codes,
     grouped,
-    linked_clusters,
     listed,
     prepared,
     refuse_averaged,
@@ -149,7 +149,7 @@ def clustered_verdicts(
     """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
 
     ``verdict`` is 1, 0 or NaN. ``cluster`` is that of
-    :func:`skillcomp.frames.estimates.linked_clusters`. With ``agents``, several agents are
+    :func:`skillcomp.frames.clusters_of`. With ``agents``, several agents are
     refused unless ``by`` or ``average`` names them. The arguments ``pooled`` are passed to
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
@@ -164,7 +164,7 @@ def clustered_verdicts(
     )
     n_values = len(group_codes(checked, together)[1])
     note = f"{n_values} {' and '.join(together)}s together: every check has the same weight"
-    cluster = linked_clusters(checked, cases, names) if agents else 0
+    cluster = clusters_of(checked, cases, by=names) if agents else 0
     checked = checked.assign(verdict=known_verdict(checked), cluster=cluster)
     return checked, note if n_values > 1 else ""
 

@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.contrast import MISSING_ATTEMPTS, Value, compared_outcomes, missing_note
+from skillcomp.contrast import MISSING_ATTEMPTS, Value, compared_outcomes, lost_attempts
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
@@ -144,19 +144,15 @@ def variance_components(
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-                lost = _note_on_outcomes(part, value, (condition, reference))
+                sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
+                counts = [side.assign(size=1, n=side[value].notna()) for side in sides]
+                lost = lost_attempts(counts, (condition, reference))
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     noted = intervals[measure].with_note(lost)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
-
-
-def _note_on_outcomes(part: pd.DataFrame, value: str, names: tuple[str, str]) -> str:
-    """Return a note that counts the attempts without an outcome under each condition."""
-    sides = [part.loc[part["condition"].eq(name), value].isna() for name in names]
-    return missing_note([count for side in sides for count in (side.sum(), len(side))], names)[0]
 
 
 @dataclass(frozen=True, slots=True)

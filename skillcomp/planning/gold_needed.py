@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from skillcomp.contrast import Value, missing_note
+from skillcomp.contrast import Value, lost_attempts
 from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
@@ -493,8 +493,7 @@ def case_differences(
             difference = difference.loc[difference["grader"].notna()]
             about = {**values, "condition": condition}
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
-            counts = [int(n) for p in sides for n in ((p["size"] - p["n"]).sum(), p["size"].sum())]
-            lost, _ = missing_note(counts, (condition, reference))
+            lost = lost_attempts(sides, (condition, reference))
             n_checks = checks[key_of(values, names)]
             labelled.append(_LabelledCases(about, difference, n_checks, lost))
     return labelled, joined.strays

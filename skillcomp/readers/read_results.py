@@ -20,7 +20,6 @@ from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import ROLES, from_frame
 from skillcomp.frames.from_pairs import from_pairs
 from skillcomp.frames.from_passages import from_passages
-from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
@@ -388,7 +387,7 @@ _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
 def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)
-    cases, attempts = from_store.cases(store), with_planned(from_store.attempts(store), store)
+    cases, attempts = from_store.cases(store), from_store.attempts(store, asked="plan")
     verdicts = from_store.verdicts(store)
     return Frames(
         cases=cases,

@@ -14,9 +14,9 @@ from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
+    clusters_of,
     estimates,
     groups,
-    linked_clusters,
     listed,
     refuse_pooling,
     require_columns,
@@ -367,4 +367,4 @@ def verdicts_with(
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
     verdicts = with_case_facts(verdicts, cases, [])
     refuse_pooling(verdicts, by, what, agents=True)
-    return verdicts.assign(cluster=linked_clusters(verdicts, cases, by))
+    return verdicts.assign(cluster=clusters_of(verdicts, cases, by=by))

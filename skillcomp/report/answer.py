@@ -30,7 +30,7 @@ from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
-from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
+from skillcomp.frames.missing_attempts import UNANSWERED
 from skillcomp.frames.reference_labels import RESULTS, Drawn
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
@@ -236,11 +236,7 @@ def answer(
     study = opened(study)
     data = replace(study_data(study, round), tokenizer=tokenizer)
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
-    if asked is None and isinstance(study, RunStore):
-        attempts = with_planned(data.attempts, study)
-    else:
-        asked = _with_conditions_named(asked, data.attempts)
-        attempts = with_asked(data.attempts, asked, "report")
+    attempts = frames.attempts(study, asked=_with_conditions_named(asked, data.attempts))
     estimates = StudyEstimates()
     if len(data.facts.get("problems", ())):
         estimates.frames["problems"] = data.facts["problems"]
@@ -400,10 +396,10 @@ def _answer_on_screens(
     return Answer(sentences, estimates.frames, {}, grader, data.sizes(), screens)
 
 
-def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
+def _with_conditions_named(asked: Any, attempts: pd.DataFrame) -> Any:
     """Rename conditions in `asked` as `from_frame` does; refuse a condition without attempts."""
     if not isinstance(asked, pd.DataFrame) or "condition" not in asked.columns:
-        return asked
+        return "plan" if asked is None else asked
     present = ordered(attempts["condition"])
     words = distinct_words(asked["condition"])
     names = {w: w if w in present else name for w, name in condition_names(words).items()}
