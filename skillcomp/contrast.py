@@ -304,7 +304,7 @@ def verdict_table(
             "unknown and a correction would rest on a selection. Grade every check."
         )
     rows = _with_weights(rows.assign(n_checks=sets.n_checks[code]), rows, weight)
-    return (rows if sets.counted.all() else rows[sets.counted].reset_index(drop=True)), outcomes
+    return rows[sets.counted].reset_index(drop=True), outcomes
 
 
 def _with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:

@@ -28,7 +28,6 @@ import pandas as pd
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, require_known
 from skillcomp.io.files import replace_file
@@ -36,8 +35,12 @@ from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # Widths in inches.
-LABEL_SIZE = 8.0  # Size of labels in points.
-TICK_SIZE = 7.0  # Size of tick labels in points.
+# typed as Any, because matplotlib's stubs give each key of rcParams its own type
+_STYLE: Any = mpl.rc_params_from_file(
+    Path(__file__).with_name("skillcomp.mplstyle"), use_default_template=False
+)
+LABEL_SIZE = _STYLE["axes.labelsize"]  # Size of labels in points.
+TICK_SIZE = _STYLE["xtick.labelsize"]  # Size of tick labels in points.
 MAX_HUES = 6
 GREY = "#767676"
 INK = "#262626"
@@ -76,9 +79,7 @@ VERDICT_LOOKS: Mapping[str, Look] = {
 }
 VERDICT_SIGNS = dict(zip(VERDICT_LOOKS, "▲+●=−▼?", strict=True))
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
-# the six-colour set of Petroff 2021 (arXiv 2107.02270)
-_PETROFF = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
-CATEGORIES: tuple[Look, ...] = tuple(map(Look, _PETROFF, "os^DvP"))
+CATEGORIES = tuple(Look(**look) for look in _STYLE["axes.prop_cycle"])
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
@@ -109,8 +110,6 @@ _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was a
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # artist -> its title in the svg
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
-_LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
-_TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
 # This font comes with matplotlib, so figures are the same on every machine.
 _FONT = "DejaVu Sans"
 # Fonts with Chinese, Japanese, Korean and other scripts. If `_FONT` lacks a character, matplotlib
@@ -126,35 +125,9 @@ _RESET = re.compile(
     r"(axes|errorbar|font|grid|hatch|image|legend|lines|markers|mathtext|patch|path|scatter|text"
     r"|xaxis|xtick|yaxis|ytick|figure\.subplot)\.|figure\.(autolayout|frameon)$"
 )
-# typed as Any, because matplotlib's stubs give each key of rcParams its own type
 _RC: Any = {
     **{key: value for key, value in mpl.rcParamsDefault.items() if _RESET.match(key)},
-    **dict.fromkeys(("figure.edgecolor", "savefig.edgecolor"), "white"),
-    "savefig.transparent": False,
-    **dict.fromkeys(_LABEL_KEYS, LABEL_SIZE),
-    **dict.fromkeys(_TICK_KEYS, TICK_SIZE),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
-    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
-    **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), "white"),
-    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),
-    "legend.handlelength": 1.6,
-    "legend.columnspacing": 1.4,
-    "axes.prop_cycle": cycler(color=[look.color for look in CATEGORIES])
-    + cycler(marker=[look.marker for look in CATEGORIES]),
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.0,
-    "hatch.linewidth": 0.5,
-    "image.cmap": RATES,
-    "figure.dpi": 150.0,
-    "figure.constrained_layout.use": True,
-    "savefig.bbox": None,
-    "savefig.dpi": 300.0,
-    "pdf.compression": 6,
-    "svg.hashsalt": "skillcomp",
-    "text.usetex": False,
+    **_STYLE,
 }
 
 

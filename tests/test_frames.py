@@ -198,6 +198,28 @@ def test_a_mistyped_place_is_no_empty_study(tmp_path: Path, made: bool) -> None:
             getattr(sc.frames, kind)(store)
 
 
+def test_attempts_that_were_asked_for_and_never_made_end_in_an_error(pilot: sc.RunStore) -> None:
+    made = sc.frames.attempts(pilot)
+    asked = made[["skill", "case_id", "condition", "repeat"]]
+    later = asked.head(2).assign(repeat=9)
+    planned = sc.frames.attempts(pilot, asked=pd.concat([asked, later]))
+    assert planned["status"].tail(2).tolist() == ["error", "error"]
+    pd.testing.assert_frame_equal(planned.head(len(made)), made)
+    # the pilot has no plan, so nothing is added
+    pd.testing.assert_frame_equal(sc.frames.attempts(pilot, asked="plan"), made)
+    study = sc.from_frame(
+        pd.DataFrame(
+            {
+                "skill": "s",
+                "case": ["a", "b"] * 2,
+                "condition": ["skill"] * 2 + ["baseline"] * 2,
+                "passed": [1, 0, 1, 1],
+            }
+        )
+    )
+    assert len(sc.frames.attempts(study, asked="plan")) == 4
+
+
 def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(tmp_path):
     facts = [("C1", "near", "conceptual"), ("C7", "near", None), ("C7", "far", "lore")]
     keys = ("comprehension_dimension", "transfer", "knowledge")

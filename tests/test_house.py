@@ -188,33 +188,39 @@ def test_a_paired_delta_comes_about_in_at_most_6_files(forced: pd.DataFrame) -> 
 # functions that compute missing attempts, check sets, weights, averages and clusters, with the
 # files outside the door and the engine that use them: corrections, and pairs of cases or of graders
 POLICIES = {
-    "attempt_bounds": set(),
-    "attempt_cells": set(),
-    "average_note": set(),
-    "check_cluster": set(),
-    "check_sets": {"correction/estimators.py"},
-    "linked_clusters": {"correction/estimators.py", "reliability/integrity.py", "transfer.py"},
-    "unanswered_outcomes": set(),
-    "with_asked": {"report/answer.py"},
-    "with_planned": {"cli/__init__.py", "report/answer.py"},
-    "with_weights": {"correction/estimators.py"},
-    "without_unanswered": set(),
+    *("attempt_bounds", "attempt_cells", "average_note", "check_cluster", "check_sets"),
+    *("unanswered_outcomes", "with_asked", "without_unanswered"),
 }
 
 
 def test_missing_attempts_check_sets_weights_averages_and_clusters_have_one_home() -> None:
-    users: dict[str, set[str]] = {name: set() for name in POLICIES}
     homes = {"contrast.py", "frames", "readers"}
+    defined, users = set(), set()
     for path, tree in sources():
         of_home = path in homes or path.split("/")[0] in homes
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and not of_home:
+            if isinstance(node, ast.FunctionDef) and of_home:
+                defined.add(node.name)
+            elif isinstance(node, ast.FunctionDef):
                 assert node.name not in {*POLICIES, "_missing_attempts"}, f"{path}: {node.name}"
             if isinstance(node, ast.ImportFrom) and not of_home:
-                for one in node.names:
-                    if one.name in users:
-                        users[one.name].add(path)
-    assert users == POLICIES
+                users |= {(path, one.name) for one in node.names if one.name in POLICIES}
+    assert defined >= POLICIES
+    assert not users
+
+
+def test_arms_pairs_and_groups_of_cases_are_compared_by_the_engine() -> None:
+    imported: dict[str, set[str]] = {}
+    for path, tree in sources():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        names = {
+            one.name for node in nodes if node.module == "skillcomp.contrast" for one in node.names
+        }
+        imported[path] = names
+    for path in ("transfer.py", "correction/differential.py"):
+        assert "between" in imported[path], path
+    for path in ("reliability/drift.py", "reliability/grader_contrast.py", "bias/perturb.py"):
+        assert imported[path] & {"within", "sample_of_checks"}, path
 
 
 def test_a_corrected_delta_comes_about_in_at_most_13_files(pilot: sc.RunStore) -> None:

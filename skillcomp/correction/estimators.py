@@ -194,8 +194,16 @@ def tables(
     labels = reference_labels(gold, what)
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
-    how: dict[str, Any] = {"cluster": cluster, "weight": weight, "checks": checks, "what": what}
-    joined, notes = verdict_table(joined, cases, by=by, compares=compares, **how)
+    joined, notes = verdict_table(
+        joined,
+        cases,
+        by=by,
+        checks=checks,
+        cluster=cluster,
+        weight=weight,
+        what=what,
+        compares=compares,
+    )
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]

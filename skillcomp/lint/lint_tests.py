@@ -15,34 +15,34 @@ from skillcomp.lint.lint_rules import RuleMessages
 from skillcomp.records import Suite
 
 _MAX_BYTES = 1 << 20
-_BUILTINS = frozenset(["exec", "eval", "__import__"])
 _FORKS = "fork forkpty execl execle execlp execlpe execv execve execvp execvpe posix_spawn"
 _SPAWNS = "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
 # module -> its functions that execute or load code in the process of the test, or start a process
 # that is not separated from the test
-_FUNCTIONS = {
-    "builtins": _BUILTINS,
-    "runpy": frozenset(["run_path", "run_module"]),
-    "importlib": frozenset(["import_module", "reload"]),
-    "importlib.util": frozenset(["spec_from_file_location", "module_from_spec"]),
-    "importlib.machinery": frozenset(["SourceFileLoader", "SourcelessFileLoader"]),
-    "code": frozenset(["InteractiveInterpreter", "InteractiveConsole", "interact"]),
-    "cProfile": frozenset(["run", "runctx"]),
-    "profile": frozenset(["run", "runctx"]),
-    "timeit": frozenset(["timeit", "repeat", "Timer"]),
-    "doctest": frozenset(["testfile", "testmod"]),
-    "pkgutil": frozenset(["resolve_name"]),
-    "types": frozenset(["FunctionType", "CodeType"]),
-    "pickle": frozenset(["load", "loads", "Unpickler"]),
-    "marshal": frozenset(["load", "loads"]),
-    "shelve": frozenset(["open"]),
-    "zipimport": frozenset(["zipimporter"]),
-    "ctypes": frozenset(["CDLL", "PyDLL", "cdll"]),
-    "os": frozenset([*_FORKS.split(), *_SPAWNS.split()]),
-    "pty": frozenset(["fork", "spawn"]),
-    "multiprocessing": frozenset(["Process", "Pool", "get_context"]),
-    "concurrent.futures": frozenset(["ProcessPoolExecutor"]),
+_NAMES = {
+    "builtins": "exec eval __import__",
+    "runpy": "run_path run_module",
+    "importlib": "import_module reload",
+    "importlib.util": "spec_from_file_location module_from_spec",
+    "importlib.machinery": "SourceFileLoader SourcelessFileLoader",
+    "code": "InteractiveInterpreter InteractiveConsole interact",
+    "cProfile": "run runctx",
+    "profile": "run runctx",
+    "timeit": "timeit repeat Timer",
+    "doctest": "testfile testmod",
+    "pkgutil": "resolve_name",
+    "types": "FunctionType CodeType",
+    "pickle": "load loads Unpickler",
+    "marshal": "load loads",
+    "shelve": "open",
+    "zipimport": "zipimporter",
+    "ctypes": "CDLL PyDLL cdll",
+    "os": f"{_FORKS} {_SPAWNS}",
+    "pty": "fork spawn",
+    "multiprocessing": "Process Pool get_context",
+    "concurrent.futures": "ProcessPoolExecutor",
 }
+_FUNCTIONS = {module: frozenset(names.split()) for module, names in _NAMES.items()}
 
 
 def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
@@ -136,7 +136,7 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
     A function is found where it is called and where it is only named, as in ``run = exec``.
     """
     modules = {name: name for name in _FUNCTIONS}
-    functions = {name: name for name in _BUILTINS}
+    functions = {name: name for name in _FUNCTIONS["builtins"]}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {a.asname: a.name for a in node.names if a.asname and a.name in _FUNCTIONS}
