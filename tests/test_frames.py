@@ -207,17 +207,8 @@ def test_attempts_that_were_asked_for_and_never_made_end_in_an_error(pilot: sc.R
     pd.testing.assert_frame_equal(planned.head(len(made)), made)
     # the pilot has no plan, so nothing is added
     pd.testing.assert_frame_equal(sc.frames.attempts(pilot, asked="plan"), made)
-    study = sc.from_frame(
-        pd.DataFrame(
-            {
-                "skill": "s",
-                "case": ["a", "b"] * 2,
-                "condition": ["skill"] * 2 + ["baseline"] * 2,
-                "passed": [1, 0, 1, 1],
-            }
-        )
-    )
-    assert len(sc.frames.attempts(study, asked="plan")) == 4
+    frames = sc.read_results(pilot.path)
+    pd.testing.assert_frame_equal(sc.frames.attempts(frames, asked="plan"), frames.attempts)
 
 
 def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(tmp_path):
