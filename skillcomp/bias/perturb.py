@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
+from skillcomp.contrast import Contrast, Units, within
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -18,12 +19,12 @@ from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
+    grouped,
     groups,
     listed,
     refuse_pooling,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.results import undefined
 from skillcomp.stats.significance import mcnemar_midp
 
@@ -353,8 +354,8 @@ def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -
 def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs.dropna(subset=["before", "after"])
-    decided = decided.assign(moved=decided["after"] - decided["before"])
-    to_pass, to_fail = (int(decided["moved"].eq(step).sum()) for step in (1.0, -1.0))
+    steps = decided["after"] - decided["before"]
+    to_pass, to_fail = (int(steps.eq(step).sum()) for step in (1.0, -1.0))
     columns: dict[str, Any] = {"n_pairs": len(decided), "n_to_pass": to_pass, "n_to_fail": to_fail}
     columns["n_dropped"] = len(pairs) - len(decided)
     change = undefined(
@@ -362,7 +363,10 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     )
     if len(decided):
         columns["p_mcnemar"] = mcnemar_midp(to_pass, to_fail).p_value
-        cases = decided.groupby(CASE, sort=False).agg({"moved": "mean", "cluster": "first"})
-        how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
-        change = in_points(bounded_mean(cases["moved"], cases["cluster"], **how))
+        sides = decided.melt([*CASE, "cluster"], ["after", "before"], "side", "_level")
+        means = grouped(sides, [*CASE, "cluster", "side"])["_level"].mean().reset_index()
+        units = Units.of(means, [], arm=["side"], value="level")
+        moved = Contrast({}, 0, {("after",): 1.0, ("before",): -1.0})
+        how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
+        change = in_points(within(units, [moved], **how)[0].interval)
     return row("perturbation_points", change, **columns)
