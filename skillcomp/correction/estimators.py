@@ -19,6 +19,7 @@ from skillcomp.errors import plural, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    columns_of,
     grouped,
     groups,
     prepared,
@@ -141,7 +142,7 @@ class Tables:
             size = grouped(rows, [*keys, "attempt_id"])["attempt_id"].transform("size")
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
-        names += [name for name in (WEIGHT, "stratum", "size") if name in rows]
+        names += columns_of(rows, WEIGHT, "stratum", "size")
         small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
@@ -207,7 +208,7 @@ def tables(
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
-    keys += ["n_checks", *(name for name in ("stratum", WEIGHT) if name in joined)]
+    keys += ["n_checks", *columns_of(joined, "stratum", WEIGHT)]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
@@ -228,7 +229,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         "_both_met": has & met,
     }
     of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
-    facts = ["cluster", "chance", "n_checks", *(n for n in ("stratum", WEIGHT) if n in items)]
+    facts = ["cluster", "chance", "n_checks", *columns_of(items, "stratum", WEIGHT)]
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -259,8 +260,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         _unknown=labelled & attempts["chance"].isna(),
         seen=attempts["seen"].where(labelled),
     )
-    weight = [name for name in (WEIGHT,) if name in frame]
-    of_case = grouped(frame, [*by, *CASE, *weight, "cluster", "condition"])
+    of_case = grouped(frame, [*by, *CASE, *columns_of(frame, WEIGHT), "cluster", "condition"])
     table: pd.DataFrame = of_case.agg(
         verdict=("verdict", "mean"),
         gold=("gold", "mean"),
@@ -462,7 +462,7 @@ def paired_cases(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     names = ("verdict", "gold", "seen")
     columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
-    facts = [name for name in ("cluster", "skill", WEIGHT) if name in first]
+    facts = columns_of(first, "cluster", "skill", WEIGHT)
     columns |= {name: first[name].to_numpy() for name in facts}
     return pd.DataFrame(columns)
 

@@ -16,7 +16,7 @@ from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_
 from skillcomp.explore import explorer as ui
 from skillcomp.frames import Frames
 from skillcomp.frames.contracts import AMOUNTS
-from skillcomp.frames.estimates import ordered, rows_of_group
+from skillcomp.frames.estimates import columns_of, ordered, rows_of_group
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
@@ -346,7 +346,7 @@ class StudyExplorer(ui.Explorer):
         if self._row is None:
             return None
         row = rows.iloc[self._row]
-        by = [name for name in ("skill", "agent") if name in rows]
+        by = columns_of(rows, "skill", "agent")
         outcomes = rows_of_group(self._outcomes(), {name: row[name] for name in by})
         cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
         return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
@@ -421,7 +421,7 @@ def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
 
 def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:
     """Format those of the columns that the rows have."""
-    return table(rows[[name for name in columns if name in rows]])
+    return table(rows[columns_of(rows, *columns)])
 
 
 def _html_paragraph(text: str) -> Markup:

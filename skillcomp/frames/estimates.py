@@ -550,7 +550,7 @@ def clusters_of(
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return skill, case_id, contrast_of and the columns ``names``; absent columns are NA."""
-    present = [name for name in ("contrast_of", *names) if name in frame.columns]
+    present = columns_of(frame, "contrast_of", *names)
     columns = list(dict.fromkeys([*CASE, *present]))
     links = frame[columns].astype("str")
     absent = {name: pd.Series(pd.NA, frame.index, dtype="str") for name in ("contrast_of", *names)}
@@ -585,6 +585,11 @@ def with_case_facts(
     checked = check(cases, "cases")
     facts = [n for n in dict.fromkeys(["task", *columns]) if n in checked and n not in frame]
     return frame.merge(checked[[*CASE, *facts]], on=CASE, how="left", validate="m:1")
+
+
+def columns_of(frame: Any, *names: str) -> list[str]:
+    """Return those of ``names`` that a frame or row has."""
+    return [name for name in names if name in frame]
 
 
 def n_distinct(values: Any) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import listed, require_columns
+from skillcomp.frames.estimates import columns_of, listed, require_columns
 from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.io.skills import FILE_NAME, skill_folders, skill_texts
 from skillcomp.ngrams import (
@@ -508,7 +508,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
     passed = checked["passed"]
     rules = _chosen_rules(cut)
-    on = [name for name in ("n", "skill") if name in rules.columns]
+    on = columns_of(rules, "n", "skill")
     columns = ["attempt_id", *on, "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.flag: shared")
     common_tokenizer({"shared": shared, "cut": cut}, what="overlap.flag")

@@ -14,6 +14,7 @@ from skillcomp.errors import FrameError, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
 from skillcomp.frames.from_pairs import with_winners
 from skillcomp.frames.save_frames import Frames
@@ -121,7 +122,7 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
 
 def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with one prompt per case; report cases with different prompts or files."""
-    for name in [n for n in ("prompt", "files") if n in table]:
+    for name in columns_of(table, "prompt", "files"):
         of_case = table.groupby(CASE, dropna=False)[name]
         of_arm = table.groupby([*CASE, "condition"], dropna=False)[name]
         several = of_arm.transform("nunique").gt(1)
@@ -208,7 +209,7 @@ def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     without = table["check"].isna()
     if not without.any():
         return table
-    facts = [name for name in _OF_CHECK if name in table.columns]
+    facts = columns_of(table, *_OF_CHECK)
     pairs = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
     rows = table[without].drop(columns=facts).merge(pairs, on=CASE, how="left")
     rows["check"] = rows["check"].fillna("passed")
@@ -237,7 +238,7 @@ def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column ``repeat``; rows with the same keys are repeats."""
     if "repeat" in table.columns:
         return table
-    keys = [name for name in (*_CELL, "check", "grader") if name in table.columns]
+    keys = columns_of(table, *_CELL, "check", "grader")
     return table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
 
 
@@ -272,7 +273,7 @@ def frames_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
         made = frames_of_columns(reader, carried=carried, shared_cases=shared_cases)
-    facts = [name for name in _OF_CASES if name in table]
+    facts = columns_of(table, *_OF_CASES)
     of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
     cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=["skill", "case_id"])
     return replace(made, cases=reader.checked({"cases": cases})["cases"])
@@ -310,9 +311,7 @@ def pairwise_of(
     if "order" not in pairs:
         place = ["skill", "case_id", "grader", "first", "second"]
         pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
-    return checked_frame(
-        pairs[[name for name in CONTRACTS["pairwise"].columns if name in pairs]], "pairwise"
-    )
+    return checked_frame(pairs[columns_of(pairs, *CONTRACTS["pairwise"].columns)], "pairwise")
 
 
 _MEANINGS = "baseline, skill, placebo, previous or a name of your own"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS
-from skillcomp.frames.estimates import require_columns
+from skillcomp.frames.estimates import columns_of, require_columns
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Sentence, Sentences
@@ -199,7 +199,7 @@ def _limit_sentences(
     main: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
 ) -> Sentences:
     """Name what would settle the open verdicts, and what the study cannot show."""
-    by = say.columns_of(main, "skill", "agent")
+    by = columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
     overturned = undecided.apply(is_overturned, axis=1).astype(bool)

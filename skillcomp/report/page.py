@@ -33,6 +33,7 @@ from skillcomp import plots, style
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested_reasons
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
@@ -616,7 +617,7 @@ def _price_table(price: pd.DataFrame) -> str:
     rows[["amount_of", "per"]] = rows["measure"].str.split("_per_", expand=True)
     once = rows[rows["per"].eq("pass")]
     rows = pd.concat([once.assign(per="attempt", estimate=once["amount"]), rows])
-    keys = [*say.columns_of(rows, "agent"), "condition"]
+    keys = [*columns_of(rows, "agent"), "condition"]
     wide = rows.pivot(index=keys, columns=["amount_of", "per"], values="estimate")
     heads = [head for head in product(_AMOUNTS, _PER) if head in wide]
     factor = {"minutes": 60}

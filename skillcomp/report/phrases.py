@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
 
+from skillcomp.frames.estimates import columns_of
 from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
@@ -31,11 +32,6 @@ Sentences: TypeAlias = Iterator[Sentence]
 def has_estimate(row: Row | None) -> TypeGuard[Row]:
     """Return whether there is a row and its estimate is a number."""
     return row is not None and bool(pd.notna(row["estimate"]))
-
-
-def columns_of(frame: Any, *names: str) -> list[str]:
-    """Return those of `names` that a frame or row has."""
-    return [name for name in names if name in frame]
 
 
 def parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
@@ -231,7 +232,7 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         row, rows = part.iloc[0], rows_by_name(part)
         if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
             rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
-        named = [str(row[key]) for key in say.columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
+        named = [str(row[key]) for key in columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
         words = _words_of(row, rows)
         words["subject"] = "".join(f"{called(name)}: " for name in named)
         agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
@@ -246,7 +247,7 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
                 with suppress(LookupError):
                     texts.append(say.filled(phrases[name], fields))
             if present and not texts:
-                about = say.columns_of(row, "perturbation")
+                about = columns_of(row, "perturbation")
                 who = ", ".join([*map(called, [*named, *row[about].dropna()]), *words["treated"]])
                 why = say.reason(rows[present[0]])
                 texts = [f"{who or 'The data'}: {what} cannot be given ({why})"]
@@ -430,9 +431,7 @@ def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
         moves.append(100 * abs(best["estimate"] - raw["estimate"]))
         before, after = say.direction(raw, *words), say.direction(best, *words)
         if before != after:
-            subject = ", ".join(
-                called(raw[n]) for n in say.columns_of(raw, *_SUBJECTS, "condition")
-            )
+            subject = ", ".join(called(raw[n]) for n in columns_of(raw, *_SUBJECTS, "condition"))
             changes.append(f"{subject} ({before} before, {after} after)")
     if len(moves) > 1:
         text = (

@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 
+from skillcomp.frames.estimates import columns_of
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Field, Row, Sentence, Sentences
 from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
@@ -66,7 +67,7 @@ def verdict_sentences(decided: pd.DataFrame) -> Sentences:
 def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     """Count the verdicts; ``unchecked`` means that the study has no gold."""
     n, rows = len(main), say.unit_of_rows(main)
-    if n > len(main.drop_duplicates(say.columns_of(main, "skill", "agent"))):
+    if n > len(main.drop_duplicates(columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
     parts = _counts_in_words(main["verdict"])
     if not parts:
@@ -358,7 +359,7 @@ def _rows_needed(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
     """Return the rows of `needed` for one skill that have a number of cases."""
     if needed is None or needed.empty:
         return pd.DataFrame()
-    keys = say.columns_of(row, "skill", "agent", "condition")
+    keys = columns_of(row, "skill", "agent", "condition")
     rows = needed[needed[keys].eq(row[keys]).all(axis=1)]
     return rows[rows["estimate"].notna() | rows["note"].str.startswith("more than ")]
 
