@@ -48,7 +48,7 @@ N_VOTES, MAX_VOTES = 50_000, 20.0
 N_STUDIES, CASES_PER_STUDY = 4_000, [14] * 6
 MAX_GIB, MAX_SECONDS, MAX_CONTRAST = 2.0, 1.0, 5.0
 # the bare way checks no frame and its limits are too narrow: it is a lower bound of the cost
-MAX_OVER_BARE = 3.0
+MAX_OVER_BARE = 2.5
 # over a loop; with one attempt per case many studies share a table, which saves more
 MIN_RATIO = {1: 50.0, 3: 10.0}
 TOLERANCE = 1e-10

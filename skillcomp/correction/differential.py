@@ -123,7 +123,7 @@ def _difference_rows(
     changes: Mapping[float, Interval],
 ) -> list[dict[str, Any]]:
     rows = []
-    by_rate = [getattr(tests, name) for name in _RATES]
+    by_rate = [tests.sensitivity, tests.specificity]
     adjusted = holm([test.p_value for test in by_rate])
     for truth, name, test, p_adjusted in zip((1.0, 0.0), _RATES, by_rate, adjusted, strict=True):
         # without gold of this kind under both conditions, the rates say why there is no change

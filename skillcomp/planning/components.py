@@ -144,9 +144,8 @@ def variance_components(
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-                sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
-                counts = [side.assign(size=1, n=side[value].notna()) for side in sides]
-                lost = lost_attempts(counts, (condition, reference))
+                counted, sides = part.assign(size=1, n=part[value].notna()), (condition, reference)
+                lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     noted = intervals[measure].with_note(lost)
