@@ -9,7 +9,6 @@ a contrast with one arm, a delta has two arms, and an interaction has four.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -19,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, suggest
-from skillcomp.frames.contracts import AMOUNTS, CASE
+from skillcomp.frames.contracts import AMOUNTS, CASE, PLANNED
 from skillcomp.frames.estimates import (
     By,
     group_codes,
@@ -67,10 +66,6 @@ MISSING = [
 UNEQUAL_LOSS = 0.05
 
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-
-# A repeat counts as planned for all cases if it occurs in at least this number and this share of
-# the cases.
-_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
 
 _NAMED = 3  # A note names at most this many cases.
 
@@ -197,16 +192,18 @@ def attempt_cells(
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
     the table. Columns: ``by``, skill, case_id, cluster (see :func:`linked_clusters`), condition,
-    size and absent.
+    size, absent and alone.
 
-    ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
-    are missing. A repeat counts as planned for all cases of a skill under a condition if at least
-    two of these cases, and at least a tenth of them, have it.
+    ``size`` is the number of expected attempts: those in the frame, and those that are missing. If
+    the attempts have a plan (column ``PLANNED``), nothing else was expected. Otherwise the plan of
+    a skill is the one that explains the numbers with the fewest losses (:func:`missing_attempts`).
 
-    ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
-    baseline and skill, and other cases have rows under the other condition. Normally the other
-    cases may be of any skill. If a column of ``by``, except the agent, differs within a case, they
-    must have the same skill and the same values in ``by``.
+    ``alone`` is True in rows of cases without a plan that have rows under only one of baseline and
+    skill. ``absent`` is True in rows that were added for the other condition. They are added unless
+    most cases are alone: then the arms have different cases, or the study is unfinished. Other
+    cases must have rows under this condition. Normally these may be of any skill. If a column of
+    ``by``, except the agent, differs within a case, they must have the same skill and the same
+    values.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     linked = linked_clusters(frame, None, by, cluster)
@@ -214,44 +211,99 @@ def attempt_cells(
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
-    n_lacking = _absent_repeats(table, by, code, frame["repeat"])
-    table = table.assign(size=np.bincount(code) + n_lacking, absent=False)
-    sides = table[table["condition"].isin(list(_OTHER_SIDE))]
-    alone = sides[~sides.duplicated([*by, *CASE], keep=False)]
-    if alone.empty:
-        return table, code
-    absent = alone.drop(columns="size").assign(
-        condition=alone["condition"].map(_OTHER_SIDE).astype("str"), absent=True
-    )
-    keys = list(dict.fromkeys([*by, "skill", "condition"]))
-    planned = grouped(sides, keys)["size"].agg(_planned_size).reset_index()
-    absent = absent.merge(planned, on=keys, how="left")
-    facts = [name for name in by if name not in ("skill", "agent")]
-    if not facts or grouped(table, CASE)[facts].nunique(dropna=False).le(1).all(axis=None):
-        anywhere = grouped(sides, ["condition"])["size"].agg(_planned_size)
-        absent["size"] = absent["size"].fillna(absent["condition"].map(anywhere))
-    absent = absent[absent["size"].notna()].astype({"size": table["size"].dtype})
-    return pd.concat([table, absent], ignore_index=True), code
+    table = table.assign(size=np.bincount(code), absent=False, alone=False)
+    guessed = np.ones(len(table), dtype=bool)
+    if PLANNED in frame.columns:
+        guessed = ~frame[PLANNED].eq(True).to_numpy(dtype=bool, na_value=False)[first]
+    # a fact of the case does not divide its plan
+    n_cases = len(group_codes(table, CASE)[1])
+    plan = [
+        name
+        for name in dict.fromkeys(by)
+        if name not in (*CASE, "condition") and len(group_codes(table, [*CASE, name])[1]) > n_cases
+    ]
+    unit = group_codes(table, [*plan, *CASE])[0]
+    is_side = table["condition"].isin(list(_OTHER_SIDE)).to_numpy() & guessed
+    n_sides = np.bincount(unit, is_side)[unit]
+    table["alone"] = is_side & (n_sides == 1)
+    if table["alone"].any():
+        absent = _absent_cells(table, plan, is_side, n_sides)
+        table = pd.concat([table, absent], ignore_index=True)
+        guessed = np.append(guessed, np.ones(len(absent), dtype=bool))
+    if guessed.any():
+        table.loc[guessed, "size"] += _lacking_attempts(table[guessed], plan)
+    return table, code
 
 
-def _planned_size(sizes: pd.Series) -> int:
-    least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
-    return int(np.sort(sizes.to_numpy())[-min(least, len(sizes))])
+def _absent_cells(
+    table: pd.DataFrame, plan: Sequence[str], is_side: NDArray[np.bool_], n_sides: Floats
+) -> pd.DataFrame:
+    """Return the missing cells of cases with rows under only one of baseline and skill."""
+    alone = table["alone"].to_numpy()
+    same = [*plan, "skill"] if set(plan) - {"agent"} else []
+    place = group_codes(table, same)[0]
+    other = table["condition"].map(_OTHER_SIDE)
+    n_units = np.bincount(place, np.where(is_side, 1.0 / np.maximum(n_sides, 1.0), 0.0))
+    is_most = 2 * np.bincount(place, alone) > n_units + 1e-9
+    present = pd.MultiIndex.from_arrays([place, table["condition"]])
+    expected = pd.MultiIndex.from_arrays([place, other]).isin(present)
+    absent = table[alone & expected & ~is_most[place]]
+    conditions = absent["condition"].map(_OTHER_SIDE).astype("str")
+    return absent.assign(condition=conditions, size=0, absent=True, alone=False)
 
 
-def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
-    group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
-    number, numbers = pd.factorize(repeat)
-    numbered, k = number >= 0, max(len(numbers), 1)
-    own = pd.unique(code[numbered] * k + number[numbered])
-    every, n_cases = np.unique(group[own // k] * k + own % k, return_counts=True)
-    n_groups = int(group.max(initial=-1)) + 1
-    # if only few cases have a repeat, it was not planned for all: these few were tried more often
-    least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
-    planned = every[n_cases >= least[every // k] - 1e-9]
-    n_planned = np.bincount(planned // k, minlength=n_groups)[group]
-    made = own[np.isin(group[own // k] * k + own % k, planned)]
-    return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
+def _lacking_attempts(cells: pd.DataFrame, plan: Sequence[str]) -> Ints:
+    """Return the number of missing attempts of each cell; each skill has a plan of its own."""
+    unit, first = group_codes(cells, [*plan, *CASE])
+    condition, first_of_condition = group_codes(cells, ["condition"])
+    made = np.full((len(first), len(first_of_condition)), -1)
+    made[unit, condition] = cells["size"]
+    group, first_of_group = group_codes(cells.take(first), [*plan, "skill"])
+    lacking = np.zeros_like(made)
+    # where all cells have equal numbers, nothing is missing: most skills of most studies
+    usual = made.max(axis=1)[first_of_group][group]
+    is_equal = ((made == usual[:, None]) | (made < 0)).all(axis=1)
+    for number in np.unique(group[~is_equal]):
+        rows = np.flatnonzero(group == number)
+        used = np.flatnonzero((made[rows] >= 0).any(axis=0))
+        lacking[np.ix_(rows, used)] = missing_attempts(made[np.ix_(rows, used)])
+    return lacking[unit, condition]
+
+
+def missing_attempts(made: Ints) -> Ints:
+    """Return how many attempts each case lacks under each condition (STATISTICS, H6).
+
+    The plan is the one that explains the numbers with the fewest losses. It gives each case a whole
+    number of rounds. A round has one attempt under each condition or, if this explains the numbers
+    much better, a pattern of attempts that a case shows. Cases with few rounds under all conditions
+    were planned so, unless losses by chance would leave as many of them.
+
+    ``made`` has one row per case and one column per condition; -1 where nothing was asked.
+    """
+    rows, of_case, n_cases = np.unique(made, axis=0, return_inverse=True, return_counts=True)
+    asked, n = rows >= 0, np.maximum(rows, 0)
+    ones = np.ones(n.shape[1], dtype=np.int64)
+
+    def lost(pattern: Ints) -> int:
+        rounds = np.ceil(n / pattern).max(axis=1, keepdims=True)
+        return int(n_cases @ ((rounds * pattern - n) * asked).sum(axis=1))
+
+    patterns = np.vstack([n, n.max(axis=0)])
+    patterns = patterns[(patterns > 0).all(axis=1)]
+    patterns = np.unique(patterns // np.gcd.reduce(patterns, axis=1)[:, None], axis=0)
+    pattern = min(patterns, key=lost, default=ones)
+    if lost(pattern) >= 0.7 * lost(ones):
+        pattern = ones
+    rounds = np.ceil(n / pattern).max(axis=1).astype(np.int64)
+    lacks = (rounds[:, None] * pattern > n) & asked
+    usual = np.bincount(rounds, n_cases).argmax()
+    is_uneven = lacks.any(axis=1)
+    is_few = ~is_uneven & (rounds < usual)
+    by_chance = n_cases.sum() * ((n_cases @ lacks) / (n_cases @ asked)).prod()
+    if n_cases @ is_few <= 3 * by_chance:
+        rounds = np.where(is_few | is_uneven, np.maximum(rounds, usual), rounds)
+    lacking: Ints = np.where(asked, rounds[:, None] * pattern - n, 0)
+    return lacking[of_case]
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
@@ -591,7 +643,7 @@ class Units:
             )
         rows = table.take(first_of_unit)
         about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
-        for name in ("cluster", WEIGHT, *facts):
+        for name in ("cluster", WEIGHT, "alone", *facts):
             if name in rows:
                 about[name] = rows[name].to_numpy()
         for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
