@@ -69,6 +69,10 @@ _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 
 _NAMED = 3  # A note names at most this many cases.
 
+# Attempts were retries if at least this number of cases has several, and this share stopped at the
+# first pass (at most 1.4 % of random studies look so).
+_RETRIED_CASES, _RETRIED_SHARE = 3, 0.9
+
 
 def compared_outcomes(
     outcomes: pd.DataFrame,
@@ -113,9 +117,11 @@ def case_table(
     of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
     number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
-    shares of the attempts without a share.
+    shares of the attempts without a share. ``retried``, ``first_passed`` and ``first_share`` are
+    those of :func:`_with_retries`.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
+    table = _with_retries(table, code, outcomes)
 
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
@@ -144,6 +150,44 @@ def case_table(
         **bounds,
     )
     return with_weights(table, outcomes, weight)
+
+
+def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Recognise attempts that were repeated until one passed, and keep the first attempts.
+
+    Under a condition, attempts were retries if at least three cases have more than one attempt and
+    in nine of ten of these the last attempt passes and all before it fail. Attempts are in the
+    order of their repeats or, without these, of their rows. ``retried`` is True for a case that
+    stopped at its first pass under such a condition. ``first_passed`` and ``first_share`` are the
+    values of the first attempts, under all conditions; they are NaN in a study without retries.
+    Nothing was planned beyond the attempts of such a study, so none is missing.
+    """
+    passed = outcomes["passed"].to_numpy(dtype=np.float64, na_value=np.nan)
+    n_rows = np.bincount(code, minlength=len(table))
+    n_passed = np.bincount(code, np.nan_to_num(passed), minlength=len(table))
+    stopped = (n_passed == 1) & (np.bincount(code, np.isnan(passed), minlength=len(table)) == 0)
+    condition = pd.factorize(table["condition"])[0]
+    n_several = np.bincount(condition, n_rows > 1)
+
+    def is_retried() -> NDArray[np.bool_]:
+        n_stopped = np.bincount(condition, stopped & (n_rows > 1))
+        return (n_several >= _RETRIED_CASES) & (n_stopped >= _RETRIED_SHARE * n_several - 1e-9)
+
+    table = table.assign(retried=False, first_passed=np.nan, first_share=np.nan)
+    if not is_retried().any():
+        return table
+    repeat = outcomes["repeat"].to_numpy(dtype=np.float64, na_value=np.nan)
+    order = np.lexsort((np.arange(len(code)), np.nan_to_num(repeat), code))
+    cells, start = np.unique(code[order], return_index=True)
+    first, last = order[start], order[np.append(start[1:], len(order)) - 1]
+    stopped[cells] &= passed[last] == 1
+    retried = is_retried()
+    if not retried.any():
+        return table
+    table["retried"] = stopped & retried[condition]
+    table.loc[cells, "first_passed"] = passed[first]
+    table.loc[cells, "first_share"] = outcomes["share_passed"].to_numpy(dtype=np.float64)[first]
+    return table.assign(size=np.where(table["absent"], table["size"], n_rows))
 
 
 def level_table(
@@ -495,10 +539,14 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # Numbers of a unit in an arm: mean value; how mixed the outcomes are; smallest number of attempts
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
-# the row in the table.
-_NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row")
+# the row in the table; 1 if the attempts stopped at the first pass; value of the first attempt in a
+# study of such attempts.
+_NUMBERS = (
+    *("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row"),
+    *("retried", "first"),
+)
 # In a table their names begin with an underscore, because a column of `by` may be called level.
-_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high"), ("_n", "_size")
+_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high", "_retried", "_first"), ("_n", "_size")
 _LEAST = ("_fewest", "_n_checks")
 
 
@@ -733,7 +781,8 @@ def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     else:
         n, level, name = table["n_shares"], table["share"], "share"
         total = level.fillna(0.0) * n
-    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent")}
+    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent", "retried")}
+    own["_first"] = table[f"first_{name}"]
     return table.assign(
         **own,
         _level=level,
@@ -848,6 +897,23 @@ class _Part(_Rows):
             f"in the worst case the {noun} is {worst[0]:{sign}.2f} or {worst[1]:{sign}.2f}"
         )
         return counts, worst, join_notes(*parts, biased)
+
+    def retries(self, sides: Sequence[str]) -> str:
+        """Return a note if the attempts were repeated until one passed; otherwise ""."""
+        complete = self.rows(~np.isnan(self.numbers["level"]).any(axis=1))
+        first, retried = complete.numbers["first"], complete.numbers["retried"] > 0
+        if not retried.any():
+            return ""
+        known = ~np.isnan(first).any(axis=1)
+        heavy = _weights_of_units(_rows_of(complete.facts, known))
+        rates = np.average(first[known], axis=0, weights=heavy)
+        where = [f" under {side}" if side else "" for side in sides]
+        texts = [f"{rate:.2f}{at}" for rate, at in zip(rates, where, strict=False)]
+        n = int(retried.any(axis=1).sum())
+        return (
+            f"attempts were repeated until one passed ({plural(n, 'case')}), so pass rates are "
+            f"biased; the rate of first attempts is {', '.join(texts)}"
+        )
 
 
 def _weights_of_units(facts: Facts) -> Floats | None:
@@ -982,7 +1048,9 @@ def _estimate(
                 nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
         if note != ONE_SKILL:
             note = join_notes(cases.note, note)
-        interval = claimed(interval, note, nothing, contrast.note, dropped, lost)
+        interval = claimed(
+            interval, note, nothing, contrast.note, dropped, lost, part.retries(contrast.sides)
+        )
     return Estimate(interval, cases.levels(), n_dropped, counts, worst)
 
 
