@@ -9,7 +9,6 @@ a contrast with one arm, a delta has two arms, and an interaction has four.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, literal, plural, suggest
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
-from skillcomp.frames.contracts import AMOUNTS, CASE
+from skillcomp.frames.contracts import AMOUNTS, CASE, PLANNED
 from skillcomp.frames.estimates import (
     GRADER,
     SOME_STOPPED,
@@ -73,11 +72,11 @@ UNEQUAL_LOSS = 0.05
 
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 
-# A repeat counts as planned for all cases if it occurs in at least this number and this share of
-# the cases.
-_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
-
 _NAMED = 3  # A note names at most this many cases.
+
+# Attempts were retries if at least this number of cases has several, and this share stopped at the
+# first pass (at most 1.4 % of random studies look so).
+_RETRIED_CASES, _RETRIED_SHARE = 3, 0.9
 
 
 def compared_outcomes(
@@ -123,9 +122,11 @@ def case_table(
     of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
     number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
-    shares of the attempts without a share.
+    shares of the attempts without a share. ``retried``, ``first_passed`` and ``first_share`` are
+    those of :func:`_with_retries`.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
+    table = _with_retries(table, code, outcomes)
 
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
@@ -154,6 +155,44 @@ def case_table(
         **bounds,
     )
     return _with_weights(table, outcomes, weight)
+
+
+def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Recognise attempts that were repeated until one passed, and keep the first attempts.
+
+    Under a condition, attempts were retries if at least three cases have more than one attempt and
+    in nine of ten of these the last attempt passes and all before it fail. Attempts are in the
+    order of their repeats or, without these, of their rows. ``retried`` is True for a case that
+    stopped at its first pass under such a condition. ``first_passed`` and ``first_share`` are the
+    values of the first attempts, under all conditions; they are NaN in a study without retries.
+    Nothing was planned beyond the attempts of such a study, so none is missing.
+    """
+    passed = outcomes["passed"].to_numpy(dtype=np.float64, na_value=np.nan)
+    n_rows = np.bincount(code, minlength=len(table))
+    n_passed = np.bincount(code, np.nan_to_num(passed), minlength=len(table))
+    stopped = (n_passed == 1) & (np.bincount(code, np.isnan(passed), minlength=len(table)) == 0)
+    condition = pd.factorize(table["condition"])[0]
+    n_several = np.bincount(condition, n_rows > 1)
+
+    def is_retried() -> NDArray[np.bool_]:
+        n_stopped = np.bincount(condition, stopped & (n_rows > 1))
+        return (n_several >= _RETRIED_CASES) & (n_stopped >= _RETRIED_SHARE * n_several - 1e-9)
+
+    table = table.assign(retried=False, first_passed=np.nan, first_share=np.nan)
+    if not is_retried().any():
+        return table
+    repeat = outcomes["repeat"].to_numpy(dtype=np.float64, na_value=np.nan)
+    order = np.lexsort((np.arange(len(code)), np.nan_to_num(repeat), code))
+    cells, start = np.unique(code[order], return_index=True)
+    first, last = order[start], order[np.append(start[1:], len(order)) - 1]
+    stopped[cells] &= passed[last] == 1
+    retried = is_retried()
+    if not retried.any():
+        return table
+    table["retried"] = stopped & retried[condition]
+    table.loc[cells, "first_passed"] = passed[first]
+    table.loc[cells, "first_share"] = outcomes["share_passed"].to_numpy(dtype=np.float64)[first]
+    return table.assign(size=np.where(table["absent"], table["size"], n_rows))
 
 
 def level_table(
@@ -202,16 +241,18 @@ def attempt_cells(
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
     the table. Columns: ``by``, skill, case_id, cluster (see :func:`skillcomp.frames.clusters_of`),
-    condition, size and absent.
+    condition, size, absent and alone.
 
-    ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
-    are missing. A repeat counts as planned for all cases of a skill under a condition if at least
-    two of these cases, and at least a tenth of them, have it.
+    ``size`` is the number of expected attempts: those in the frame, and those that are missing. If
+    the attempts have a plan (column ``PLANNED``), nothing else was expected. Otherwise the plan of
+    a skill is the one that explains the numbers with the fewest losses (:func:`missing_attempts`).
 
-    ``absent`` is True in rows that were added. A row is added if a case has rows under only one of
-    baseline and skill, and other cases have rows under the other condition. Normally the other
-    cases may be of any skill. If a column of ``by``, except the agent, differs within a case, they
-    must have the same skill and the same values in ``by``.
+    ``alone`` is True in rows of cases without a plan that have rows under only one of baseline and
+    skill. ``absent`` is True in rows that were added for the other condition. They are added unless
+    most cases are alone: then the arms have different cases, or the study is unfinished. Other
+    cases must have rows under this condition. Normally these may be of any skill. If a column of
+    ``by``, except the agent, differs within a case, they must have the same skill and the same
+    values.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     linked = clusters_of(frame, by=by, column=check_cluster(cluster, frame))
@@ -219,44 +260,99 @@ def attempt_cells(
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
-    n_lacking = _absent_repeats(table, by, code, frame["repeat"])
-    table = table.assign(size=np.bincount(code) + n_lacking, absent=False)
-    sides = table[table["condition"].isin(list(_OTHER_SIDE))]
-    alone = sides[~sides.duplicated([*by, *CASE], keep=False)]
-    if alone.empty:
-        return table, code
-    absent = alone.drop(columns="size").assign(
-        condition=alone["condition"].map(_OTHER_SIDE).astype("str"), absent=True
-    )
-    keys = list(dict.fromkeys([*by, "skill", "condition"]))
-    planned = grouped(sides, keys)["size"].agg(_planned_size).reset_index()
-    absent = absent.merge(planned, on=keys, how="left")
-    facts = [name for name in by if name not in ("skill", "agent")]
-    if not facts or grouped(table, CASE)[facts].nunique(dropna=False).le(1).all(axis=None):
-        anywhere = grouped(sides, ["condition"])["size"].agg(_planned_size)
-        absent["size"] = absent["size"].fillna(absent["condition"].map(anywhere))
-    absent = absent[absent["size"].notna()].astype({"size": table["size"].dtype})
-    return pd.concat([table, absent], ignore_index=True), code
+    table = table.assign(size=np.bincount(code), absent=False, alone=False)
+    guessed = np.ones(len(table), dtype=bool)
+    if PLANNED in frame.columns:
+        guessed = ~frame[PLANNED].eq(True).to_numpy(dtype=bool, na_value=False)[first]
+    # a fact of the case does not divide its plan
+    n_cases = len(group_codes(table, CASE)[1])
+    plan = [
+        name
+        for name in dict.fromkeys(by)
+        if name not in (*CASE, "condition") and len(group_codes(table, [*CASE, name])[1]) > n_cases
+    ]
+    unit = group_codes(table, [*plan, *CASE])[0]
+    is_side = table["condition"].isin(list(_OTHER_SIDE)).to_numpy() & guessed
+    n_sides = np.bincount(unit, is_side)[unit]
+    table["alone"] = is_side & (n_sides == 1)
+    if table["alone"].any():
+        absent = _absent_cells(table, plan, is_side, n_sides)
+        table = pd.concat([table, absent], ignore_index=True)
+        guessed = np.append(guessed, np.ones(len(absent), dtype=bool))
+    if guessed.any():
+        table.loc[guessed, "size"] += _lacking_attempts(table[guessed], plan)
+    return table, code
 
 
-def _planned_size(sizes: pd.Series) -> int:
-    least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
-    return int(np.sort(sizes.to_numpy())[-min(least, len(sizes))])
+def _absent_cells(
+    table: pd.DataFrame, plan: Sequence[str], is_side: NDArray[np.bool_], n_sides: Floats
+) -> pd.DataFrame:
+    """Return the missing cells of cases with rows under only one of baseline and skill."""
+    alone = table["alone"].to_numpy()
+    same = [*plan, "skill"] if set(plan) - {"agent"} else []
+    place = group_codes(table, same)[0]
+    other = table["condition"].map(_OTHER_SIDE)
+    n_units = np.bincount(place, np.where(is_side, 1.0 / np.maximum(n_sides, 1.0), 0.0))
+    is_most = 2 * np.bincount(place, alone) > n_units + 1e-9
+    present = pd.MultiIndex.from_arrays([place, table["condition"]])
+    expected = pd.MultiIndex.from_arrays([place, other]).isin(present)
+    absent = table[alone & expected & ~is_most[place]]
+    conditions = absent["condition"].map(_OTHER_SIDE).astype("str")
+    return absent.assign(condition=conditions, size=0, absent=True, alone=False)
 
 
-def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
-    group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
-    number, numbers = pd.factorize(repeat)
-    numbered, k = number >= 0, max(len(numbers), 1)
-    own = pd.unique(code[numbered] * k + number[numbered])
-    every, n_cases = np.unique(group[own // k] * k + own % k, return_counts=True)
-    n_groups = int(group.max(initial=-1)) + 1
-    # if only few cases have a repeat, it was not planned for all: these few were tried more often
-    least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
-    planned = every[n_cases >= least[every // k] - 1e-9]
-    n_planned = np.bincount(planned // k, minlength=n_groups)[group]
-    made = own[np.isin(group[own // k] * k + own % k, planned)]
-    return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
+def _lacking_attempts(cells: pd.DataFrame, plan: Sequence[str]) -> Ints:
+    """Return the number of missing attempts of each cell; each skill has a plan of its own."""
+    unit, first = group_codes(cells, [*plan, *CASE])
+    condition, first_of_condition = group_codes(cells, ["condition"])
+    made = np.full((len(first), len(first_of_condition)), -1)
+    made[unit, condition] = cells["size"]
+    group, first_of_group = group_codes(cells.take(first), [*plan, "skill"])
+    lacking = np.zeros_like(made)
+    # where all cells have equal numbers, nothing is missing: most skills of most studies
+    usual = made.max(axis=1)[first_of_group][group]
+    is_equal = ((made == usual[:, None]) | (made < 0)).all(axis=1)
+    for number in np.unique(group[~is_equal]):
+        rows = np.flatnonzero(group == number)
+        used = np.flatnonzero((made[rows] >= 0).any(axis=0))
+        lacking[np.ix_(rows, used)] = missing_attempts(made[np.ix_(rows, used)])
+    return lacking[unit, condition]
+
+
+def missing_attempts(made: Ints) -> Ints:
+    """Return how many attempts each case lacks under each condition (STATISTICS, H6).
+
+    The plan is the one that explains the numbers with the fewest losses. It gives each case a whole
+    number of rounds. A round has one attempt under each condition or, if this explains the numbers
+    much better, a pattern of attempts that a case shows. Cases with few rounds under all conditions
+    were planned so, unless losses by chance would leave as many of them.
+
+    ``made`` has one row per case and one column per condition; -1 where nothing was asked.
+    """
+    rows, of_case, n_cases = np.unique(made, axis=0, return_inverse=True, return_counts=True)
+    asked, n = rows >= 0, np.maximum(rows, 0)
+    ones = np.ones(n.shape[1], dtype=np.int64)
+
+    def lost(pattern: Ints) -> int:
+        rounds = np.ceil(n / pattern).max(axis=1, keepdims=True)
+        return int(n_cases @ ((rounds * pattern - n) * asked).sum(axis=1))
+
+    patterns = np.vstack([n, n.max(axis=0)])
+    patterns = patterns[(patterns > 0).all(axis=1)]
+    patterns = np.unique(patterns // np.gcd.reduce(patterns, axis=1)[:, None], axis=0)
+    pattern = min(patterns, key=lost, default=ones)
+    if lost(pattern) >= 0.7 * lost(ones):
+        pattern = ones
+    rounds = np.ceil(n / pattern).max(axis=1).astype(np.int64)
+    lacks = (rounds[:, None] * pattern > n) & asked
+    usual = np.bincount(rounds, n_cases).argmax()
+    is_uneven = lacks.any(axis=1)
+    is_few = ~is_uneven & (rounds < usual)
+    by_chance = n_cases.sum() * ((n_cases @ lacks) / (n_cases @ asked)).prod()
+    if n_cases @ is_few <= 3 * by_chance:
+        rounds = np.where(is_few | is_uneven, np.maximum(rounds, usual), rounds)
+    lacking: Ints = np.where(asked, rounds[:, None] * pattern - n, 0)
+    return lacking[of_case]
 
 
 def verdict_table(
@@ -508,10 +604,14 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # Numbers of a unit in an arm: mean value; how mixed the outcomes are; smallest number of attempts
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
-# the row in the table.
-_NUMBERS = ("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row")
+# the row in the table; 1 if the attempts stopped at the first pass; value of the first attempt in a
+# study of such attempts.
+_NUMBERS = (
+    *("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row"),
+    *("retried", "first"),
+)
 # In a table their names begin with an underscore, because a column of `by` may be called level.
-_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high"), ("_n", "_size")
+_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high", "_retried", "_first"), ("_n", "_size")
 _LEAST = ("_fewest", "_n_checks")
 
 
@@ -656,7 +756,7 @@ class Units:
             )
         rows = table.take(first_of_unit)
         about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
-        for name in ("cluster", WEIGHT, *facts):
+        for name in ("cluster", WEIGHT, "alone", *facts):
             if name in rows:
                 about[name] = rows[name].to_numpy()
         for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
@@ -746,7 +846,8 @@ def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     else:
         n, level, name = table["n_shares"], table["share"], "share"
         total = level.fillna(0.0) * n
-    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent")}
+    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent", "retried")}
+    own["_first"] = table[f"first_{name}"]
     return table.assign(
         **own,
         _level=level,
@@ -861,6 +962,23 @@ class _Part(_Rows):
             f"in the worst case the {noun} is {worst[0]:{sign}.2f} or {worst[1]:{sign}.2f}"
         )
         return counts, worst, join_notes(*parts, biased)
+
+    def retries(self, sides: Sequence[str]) -> str:
+        """Return a note if the attempts were repeated until one passed; otherwise ""."""
+        complete = self.rows(~np.isnan(self.numbers["level"]).any(axis=1))
+        first, retried = complete.numbers["first"], complete.numbers["retried"] > 0
+        if not retried.any():
+            return ""
+        known = ~np.isnan(first).any(axis=1)
+        heavy = _weights_of_units(_rows_of(complete.facts, known))
+        rates = np.average(first[known], axis=0, weights=heavy)
+        where = [f" under {side}" if side else "" for side in sides]
+        texts = [f"{rate:.2f}{at}" for rate, at in zip(rates, where, strict=False)]
+        n = int(retried.any(axis=1).sum())
+        return (
+            f"attempts were repeated until one passed ({plural(n, 'case')}), so pass rates are "
+            f"biased; the rate of first attempts is {', '.join(texts)}"
+        )
 
 
 def _weights_of_units(facts: Facts) -> Floats | None:
@@ -995,7 +1113,9 @@ def _estimate(
                 nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
         if note != ONE_SKILL:
             note = join_notes(cases.note, note)
-        interval = claimed(interval, note, nothing, contrast.note, dropped, lost)
+        interval = claimed(
+            interval, note, nothing, contrast.note, dropped, lost, part.retries(contrast.sides)
+        )
     return Estimate(interval, cases.levels(), n_dropped, counts, worst)
 
 

@@ -510,11 +510,11 @@ def test_a_case_without_rows_is_missing_under_baseline_and_skill_only() -> None:
     whole = outcomes([[False, False]] * 6, [[True, True]] * 6)
     placebo = whole[whole["condition"].eq("skill")].assign(condition="placebo")
     frame = pd.concat([whole, placebo.assign(attempt_id="p" + placebo["attempt_id"])])
-    few = frame[frame["condition"].eq("baseline") | frame["case_id"].isin(["s/0", "s/1"])]
+    few = frame[frame["condition"].eq("baseline") | frame["case_id"].isin(["s/0", "s/1", "s/2"])]
     rows = sc.deltas.paired(few).set_index("condition")
-    assert rows["n_missing"].to_dict() == {"skill": 8, "placebo": 0}
-    assert rows.loc["skill", "worst_low"] == pytest.approx(2 / 6)
-    assert rows.loc["placebo", "n_dropped"] == 4
+    assert rows["n_missing"].to_dict() == {"skill": 6, "placebo": 0}
+    assert rows.loc["skill", "worst_low"] == pytest.approx(3 / 6)
+    assert rows.loc["placebo", "n_dropped"] == 3
     # a repeat that no case has under a condition was not planned there
     once = frame[frame["condition"].eq("baseline") | frame["repeat"].eq(1)]
     assert sc.deltas.paired(once)[["n_missing", "n_missing_reference"]].sum().sum() == 0
@@ -646,3 +646,46 @@ def test_groups_of_an_amount_may_mix_text_and_numbers() -> None:
     assert rows["tag"].tolist()[1:] == [1, 2, "one"]
     with pytest.raises(FrameError, match="_level"):
         sc.deltas.rates(frame.assign(_level="x"), by="_level")
+
+
+def retried(tries: dict[str, list[int]], most: int = 6) -> pd.DataFrame:
+    """Outcomes of attempts that were repeated until one passed, or up to ``most`` times."""
+    rows = [
+        {"skill": "s", "case_id": f"s/{case}", "condition": condition, "repeat": repeat}
+        | {"passed": repeat == n}
+        for condition, cases in tries.items()
+        for case, n in enumerate(cases)
+        for repeat in range(1, min(n, most) + 1)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_attempts_that_were_repeated_until_one_passed_are_recognised() -> None:
+    tries = {"baseline": [3, 2, 2, 1, 4, 3, 2, 2, 3, 2], "skill": [1, 2, 1, 1, 2, 2, 1, 1, 2, 1]}
+    frame = retried(tries)
+    rates = sc.deltas.rates(frame).set_index("condition")
+    assert "pass rates are biased; the rate of first attempts is 0.10" in rates["note"]["baseline"]
+    assert "pass rates are biased; the rate of first attempts is 0.60" in rates["note"]["skill"]
+    assert not rates["n_missing"].any()  # their numbers were not planned
+    delta = sc.deltas.paired(frame.sample(frac=1, random_state=1)).iloc[0]
+    assert "first attempts is 0.60 under skill, 0.10 under baseline" in delta["note"]
+    decided = sc.skillverdicts.decide(frame).iloc[0]
+    assert "first attempts" in decided["note"] and decided["n_missing"] == 0
+    # two cases with several attempts, or cases with a second pass, are ordinary repeats
+    for other in (retried({"baseline": [2, 2, 1], "skill": [1, 1, 1]}), frame.assign(passed=True)):
+        assert not sc.deltas.rates(other)["note"].str.contains("first attempts").any()
+
+
+def test_a_case_that_stopped_at_its_first_pass_passes_at_k_if_k_is_at_least_its_attempts() -> None:
+    # one case of the baseline fails four times
+    frame = retried({"baseline": [1, 2, 3, 4] * 3 + [9], "skill": [1, 2] * 6 + [2]}, most=4)
+    for k, share in ((1, 3 / 13), (2, 6 / 13), (3, 9 / 13), (4, 12 / 13)):
+        rows = sc.deltas.pass_at_k(frame, k=k).set_index("condition")
+        low, high = rows.loc["baseline", ["worst_low", "worst_high"]]
+        assert rows.loc["baseline", "estimate"] == low == high == pytest.approx(share)
+        assert not rows["n_short"].any() and not rows["n_missing"].any()
+        assert "each counts as 1 if k is at least" in rows.loc["baseline", "note"]
+    assert rows.loc["skill", "estimate"] == 1
+    change = sc.deltas.pass_at_k(frame, k=2, reference="baseline").iloc[0]
+    assert (change["rate"], change["n"]) == (1.0, 13)
+    assert change["reference_rate"] == pytest.approx(6 / 13)

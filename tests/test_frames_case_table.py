@@ -1,4 +1,4 @@
-"""Clusters of cases, columns that repeat a case, and cases that several skills share."""
+"""Clusters, columns that repeat a case, cases that skills share, and missing attempts."""
 
 from functools import partial
 from typing import Any
@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from skillcomp.contrast import missing_attempts
 from skillcomp.errors import FrameError
 from skillcomp.report import answer
 from skillcomp.stats.clusters import cr2_mean
+from tests.oracles.planned_attempts import lacking
 from tests.reference_map import ENTRIES
 
 LIMITS = ["estimate", "ci_low", "ci_high", "p_value", "n", "n_clusters"]
@@ -215,11 +217,94 @@ def test_an_agent_or_a_skill_without_any_rows_under_a_condition_is_missing_there
 @pytest.mark.parametrize("side", ["baseline", "skill"])
 def test_a_case_tried_more_often_makes_no_attempts_missing_in_the_others(side: str) -> None:
     frame = study([0] * 30, [13] * 30, repeats=13)
-    often = frame["case_id"].eq("0") & frame["condition"].eq(side)
-    row = sc.deltas.paired(frame[often | (frame["repeat"] <= 3)]).iloc[0]
-    assert (row["n_missing"], row["n_missing_reference"]) == (0, 0)
-    planned = frame["repeat"].le(4) & ~(frame["repeat"].eq(4) & ~frame["case_id"].isin(list("012")))
-    assert sc.deltas.paired(frame[planned])["n_missing"].tolist() == [27]
-    gone = frame["condition"].eq("skill") & frame["case_id"].eq("1")
-    row = sc.deltas.paired(frame[(often | (frame["repeat"] <= 3)) & ~gone]).iloc[0]
-    assert (row["n_missing"], row["n_attempts"]) == (3, 100 if side == "skill" else 90)
+    often = frame["case_id"].eq("0") & (frame["condition"].eq(side) | (frame["repeat"] <= 7))
+    few = frame["repeat"] <= 3
+    row = sc.deltas.paired(frame[often | few]).iloc[0]
+    # only the case itself lacks the six attempts that it has under one condition
+    assert sorted(row[["n_missing", "n_missing_reference"]]) == [0, 6]
+    even = frame[few | frame["case_id"].eq("0")]
+    assert not sc.deltas.paired(even)[["n_missing", "n_missing_reference"]].any(axis=None)
+    gone = frame["condition"].eq(side) & frame["case_id"].eq("1")
+    row = sc.deltas.paired(frame[few & ~gone]).iloc[0]
+    assert sorted(row[["n_missing", "n_missing_reference"]]) == [0, 3]
+    assert (row["n_attempts"], row["n_attempts_reference"]) == (90, 90)
+
+
+def made(table: np.ndarray, conditions: tuple[str, ...] = ("baseline", "skill")) -> pd.DataFrame:
+    """Outcomes with as many attempts at each case (row) under each condition as the table says."""
+    case, condition = np.nonzero(table)
+    times = table[case, condition]
+    rows = {"skill": "s", "case_id": case.repeat(times), "passed": True}
+    frame = pd.DataFrame(rows | {"condition": np.array(conditions)[condition].repeat(times)})
+    repeat = frame.groupby(["case_id", "condition"]).cumcount() + 1
+    return frame.assign(case_id=frame["case_id"].astype("str"), repeat=repeat)
+
+
+def n_missing(frame: pd.DataFrame, **how: Any) -> list[int]:
+    counts = sc.deltas.paired(frame, **how)[["n_missing", "n_missing_reference"]]
+    return counts.sum().tolist()
+
+
+def test_the_missing_attempts_are_those_of_the_plan_with_the_fewest_losses() -> None:
+    rng = np.random.default_rng(6)
+    for number in range(300):
+        n_cases, n_conditions = rng.integers(1, 20), rng.integers(1, 4)
+        shapes = [(n_cases, 1), (1, n_conditions), (1, 1)]
+        plan = rng.integers(1, 6, shapes[number % 3])
+        losses = rng.choice([0.0, 0.05, 0.2, 0.5])
+        table = rng.binomial(np.broadcast_to(plan, (n_cases, n_conditions)), 1 - losses)
+        table = table[table.sum(axis=1) > 0]
+        if len(table):
+            assert missing_attempts(table).tolist() == lacking(table.tolist())
+
+
+def test_nothing_is_missing_that_was_not_planned() -> None:
+    uneven = np.repeat([[3, 3], [5, 5], [1, 1]], [15, 3, 2], axis=0)
+    assert n_missing(made(uneven)) == [0, 0]
+    by_arm = np.repeat([[3, 1], [6, 2]], [12, 4], axis=0)
+    assert n_missing(made(by_arm)) == [0, 0]
+    # one skill may have another plan than the next
+    other = made(np.full((6, 2), 2)).assign(skill="t", case_id=lambda rows: "t" + rows["case_id"])
+    assert n_missing(pd.concat([made(uneven), other])) == [0, 0]
+
+
+def test_lost_attempts_and_a_half_finished_arm_are_seen() -> None:
+    one_arm = np.full((20, 2), 3)
+    one_arm[:4, 1] = 2
+    assert n_missing(made(one_arm)) == [4, 0]
+    half = np.full((20, 2), 3)
+    half[8:, 1] = 1
+    assert n_missing(made(half)) == [24, 0]
+    # the groups of `by` are facts of the case and do not change the plan
+    frame = made(half).assign(
+        transfer=lambda rows: np.where(rows["case_id"].eq("0"), "far", "near")
+    )
+    assert n_missing(frame, by=["transfer"]) == [24, 0]
+    assert n_missing(frame.assign(own=frame["case_id"]), by=["own"]) == [24, 0]
+    # conditions without an attempt at a case, other than baseline and skill, were not planned
+    three = np.column_stack([half, np.where(np.arange(20) < 5, 3, 0)])
+    frame = made(three, ("baseline", "skill", "placebo"))
+    counts = sc.deltas.paired(frame).set_index("condition")[["n_missing", "n_missing_reference"]]
+    assert counts.loc["skill"].tolist() == [24, 0] and not counts.loc["placebo"].any()
+
+
+def test_a_plan_decides_what_is_missing() -> None:
+    half = np.full((20, 2), 3)
+    half[8:, 1] = 1
+    half[0, 0] = 0
+    own = made(half)
+    cells = own[["skill", "case_id", "condition", "repeat"]]
+    read = partial(sc.from_frame, own, case="case_id", passed="passed", repeat="repeat")
+    assert n_missing(read().outcomes) == [24, 3]
+    # with exactly the recorded rows planned, nothing is missing
+    recorded = read(asked=cells)
+    assert n_missing(recorded.outcomes) == [0, 0]
+    assert sc.skillverdicts.decide(recorded.outcomes)["n_missing"].tolist() == [0]
+    amounts = recorded.attempts.assign(seconds=1.0)
+    assert n_missing(amounts, value="seconds") == [0, 0]
+    page = answer(read(), asked=cells).frames["decided"]
+    assert page["n_missing"].tolist() == [0]
+    # of the other attempts, exactly the planned ones are
+    more = cells[cells["case_id"].eq("9")].assign(condition="skill").iloc[:2]
+    asked = pd.concat([cells, more]).drop_duplicates()
+    assert n_missing(read(asked=asked).outcomes) == [1, 0]

@@ -160,17 +160,21 @@ def paired(
     without any outcome under a condition is dropped and counted. ``se`` and ``df`` (CR2) serve to
     combine results. They are NaN if there is no spread; results are then combined by their limits.
 
-    An attempt is missing if its row has no outcome, or if it has no row although other cases of the
-    skill have that repeat under the condition. A case with rows under only one of baseline and
-    skill lacks all attempts under the other; under any other condition, a case without rows was not
-    asked. Averages over the remaining attempts are unbiased only if the missing attempts
-    are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
-    is the delta if every missing attempt of the condition had failed and every missing attempt of
-    the reference had passed (a missing attempt with a failed check cannot pass); ``worst_high`` is
-    the reverse. Both are computed over all cases asked under both conditions. Without missing
-    attempts, the delta of these cases would be between the two bounds; sampling error comes on top.
-    The note counts the missing attempts, and warns if their shares under the two conditions differ
-    by five points or more.
+    An attempt is missing if its row has no outcome, or if it was planned and has no row. Give the
+    plan by ``asked=`` of :func:`skillcomp.from_frame`; then no other attempt is missing. Without
+    it, the plan of each skill is the one that explains the numbers of attempts with the fewest
+    losses: equal numbers under all conditions, or a pattern that the numbers show, in whole rounds
+    per case. Cases with fewer rounds under all conditions were planned so, unless there are no more
+    of them than losses by chance would leave. A case with rows under only one of baseline and skill
+    lacks all attempts under the other, unless most cases do; under any other condition, a case
+    without rows was not asked. Averages over the remaining attempts are unbiased only if the
+    missing attempts are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume
+    this. ``worst_low`` is the delta if every missing attempt of the condition had failed and every
+    missing attempt of the reference had passed (a missing attempt with a failed check cannot pass);
+    ``worst_high`` is the reverse. Both are computed over all cases asked under both conditions.
+    Without missing attempts, the delta of these cases would be between the two bounds; sampling
+    error comes on top. The note counts the missing attempts, and warns if their shares under the
+    two conditions differ by five points or more.
 
     Amounts without a ``limit`` have no bound and therefore a different interval. They have two
     rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval

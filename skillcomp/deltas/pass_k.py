@@ -12,6 +12,7 @@ import pandas as pd
 from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
 from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
+from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes
@@ -58,7 +59,11 @@ def pass_at_k(
 
     Notes
     -----
-    The estimate of a case is unbiased for any number of attempts that is at least ``k``. The mean
+    The estimate of a case is unbiased for any number of attempts that is at least ``k``. If the
+    attempts were repeated until one passed, a case that stopped at its first pass counts as 1 if
+    ``k`` is at least its number of attempts, and otherwise as 0; ``note`` gives their number. The
+    attempts were repeated if, under a condition, at least three cases have several attempts and in
+    nine of ten of these only the last attempt passes. The mean
     over cases, and the mean of the differences on the same cases, have the ``"bounded"`` interval
     of :func:`skillcomp.stats.bounded.bounded_mean`, which assumes nothing about unseen cases.
 
@@ -113,7 +118,12 @@ def _pass_k(
             what=what,
         )
         name, extra = f"delta_{measure}", DELTA_COLUMNS
-    at_k = _units_at_k(units, k, of_case, is_paired=reference is not None)
+    numbers = units.numbers
+    retried = (numbers["retried"] > 0) & (measure == "pass_at_k")
+    at_k = _units_at_k(units, k, of_case, retried, is_paired=reference is not None)
+    # the attempts at a case that stopped at its first pass are enough for any k
+    n_at_k = np.where(retried, np.maximum(numbers["n"], k), numbers["n"])
+    units = replace(units, numbers=numbers | {"n": n_at_k})
     # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
     rows = contrast_rows(name, at_k, contrasts, ci_level=ci_level, interval="bounded")
     for each, contrast in zip(rows, contrasts, strict=True):
@@ -121,15 +131,21 @@ def _pass_k(
         n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
         note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
         each |= {"k": k, "n_short": int(n.lt(k).sum())}
-        each["note"] = join_notes(note, _short_cases(n, label, k))
+        each["note"] = join_notes(note, _short_cases(n, label, k), _retried_cases(part, measure))
         each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
     columns = [*extra, "k", "n_short"]
     keys = [*names, "condition"]
     return estimates(rows, by=keys, extra=columns, outcomes=outcomes, reference=reference)
 
 
-def _units_at_k(units: Units, k: int, of_case: Callable[..., Any], *, is_paired: bool) -> Units:
-    """Replace the rates of the units, and the bounds of the rates, by pass@k or pass^k."""
+def _units_at_k(
+    units: Units, k: int, of_case: Callable[..., Any], retried: Any, *, is_paired: bool
+) -> Units:
+    """Replace the rates of the units, and the bounds of the rates, by pass@k or pass^k.
+
+    Whether a case that stopped at its first pass would pass within k attempts is known: 1 if k is
+    at least its number of attempts, otherwise 0.
+    """
     numbers = dict(units.numbers)
     for name, count in (("level", "n"), ("low", "size"), ("high", "size")):
         n = units.numbers[count]
@@ -137,9 +153,23 @@ def _units_at_k(units: Units, k: int, of_case: Callable[..., Any], *, is_paired:
         passes = np.rint(units.numbers[name][enough] * n[enough])
         numbers[name] = np.full(n.shape, np.nan)
         numbers[name][enough] = of_case(n[enough], passes, k)
+        numbers[name][retried] = n[retried] <= k
+    enough |= retried
+    numbers["retried"] = np.zeros(n.shape)
     if is_paired:  # pairs with fewer than k expected attempts lack no attempts
         numbers["size"] = np.where(enough, numbers["size"], np.nan)
     return replace(units, numbers=numbers)
+
+
+def _retried_cases(part: Any, measure: str) -> str:
+    """Return a note on cases with attempts that stopped at the first pass."""
+    n = int((part.numbers["retried"] > 0).any(axis=1).sum())
+    if not n:
+        return ""
+    effect = "pass^k is biased"
+    if measure == "pass_at_k":
+        effect = "each counts as 1 if k is at least its number of attempts, otherwise as 0"
+    return f"attempts were repeated until one passed: {plural(n, 'case')}; {effect}"
 
 
 def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:

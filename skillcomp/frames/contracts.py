@@ -51,6 +51,8 @@ Amount = Literal[
 ]
 AMOUNTS = get_args(Amount)
 CASE = ["skill", "case_id"]  # The key of a case: two suites may use the same case ids.
+# A column of attempts and outcomes: True if the planned attempts are known and all have a row.
+PLANNED = "in_plan"
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
 # dtypes of the columns that are not text; a column has the same dtype in every frame

@@ -24,8 +24,9 @@ RESERVED = frozenset(
     [
         *CONTRACTS["estimates"].columns,
         *("cluster", "n_passed", "share", "rate", "reference_rate"),
-        *("size", "absent", "n_shares", "case", "gold", "n_gold", "settled_by"),
+        *("size", "absent", "alone", "n_shares", "case", "gold", "n_gold", "settled_by"),
         *("_level", "_mixed", "_fewest", "_n_checks", "_n", "_size", "_low", "_high", "_absent"),
+        *("retried", "first_passed", "first_share", "_retried", "_first"),
         *("_row", "_member", "_n_members", "_answered", "_weight", "_order"),
     ]
 )

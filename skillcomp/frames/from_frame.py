@@ -10,7 +10,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.contracts import CASE, CONTRACTS, PLANNED
 from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
@@ -180,7 +180,9 @@ def from_frame(
     asked : pandas.DataFrame, optional
         The attempts that were planned, with the columns skill, case_id and condition and, if
         present, agent and repeat. The columns have these names or those of the table. A planned
-        attempt without an answer is added with the status ``error``.
+        attempt without an answer is added with the status ``error``, and no other attempt is
+        missing. Without a plan, the numbers of attempts show what was planned (see
+        :func:`skillcomp.deltas.paired`).
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
@@ -341,6 +343,10 @@ def frames_of_columns(
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
+    if asked is not None:
+        # a store keeps columns of cases
+        made["cases"][PLANNED] = True
+        del made["attempts"][PLANNED]
     made["attempts"]["n_words"] = n_words(made["attempts"]["answer"])
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], reader.place)

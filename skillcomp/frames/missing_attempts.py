@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS, PLANNED
 from skillcomp.frames.estimates import is_among, require_columns
 from skillcomp.frames.reference_labels import RESULTS
 
@@ -34,7 +34,8 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
     Returns
     -------
     pandas.DataFrame
-        The attempts, then the added ones.
+        The attempts, then the added ones. The column ``in_plan`` is True: no other attempt was
+        planned.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
         missing["repeat"] = numbers
     start = missing["case_id"] + "/" + missing["condition"] + "/unanswered/"
     missing["attempt_id"] = start + missing["attempt_id"]
-    return pd.concat([attempts, missing], ignore_index=True)
+    return pd.concat([attempts, missing], ignore_index=True).assign(**{PLANNED: True})
 
 
 def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:

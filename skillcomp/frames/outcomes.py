@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import as_list, check, empty, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS, PLANNED
 from skillcomp.frames.estimates import group_codes, require_rows
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
@@ -47,7 +47,9 @@ def outcomes(
     attempts : pandas.DataFrame, optional
         An attempts frame. It adds the attempts that ended without an answer and have no verdict.
         Their ``passed`` is NA after an error or a pause. It is False if the agent reached its time
-        limit, if its answer was cut off or if it refused.
+        limit, if its answer was cut off or if it refused. If the attempts were planned (``asked=``
+        of :func:`skillcomp.from_frame`), a column ``in_plan`` states it, and no other attempt is
+        missing.
 
     Returns
     -------
@@ -167,6 +169,9 @@ def outcomes(
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
         table = pd.concat([table, more], ignore_index=True) if len(more) else table
+        if PLANNED in attempts.columns:
+            planned = attempts.loc[attempts[PLANNED].eq(True).fillna(False), "attempt_id"]
+            table[PLANNED] = table["attempt_id"].isin(planned)
     if grader is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
