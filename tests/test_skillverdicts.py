@@ -225,7 +225,7 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     assert rows["p_adjusted"].tolist() == pytest.approx([3 * p[0], 3 * p[0], p[2]])
     assert rows["method"].str.endswith("; p adjusted by Holm over 3 rows").all()
     assert (
-        "is above 0, but reaches into the margin of 10 points (adjusted p = .01 among 3 rows"
+        "is above 0, but reaches into the margin of 10 points (adjusted p = .02 among 3 rows"
         in (rows["why"][0])
     )
     weak = several((10, 17), *[(20, 20)] * 9)

@@ -21,7 +21,6 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.results import join_notes
-from skillcomp.stats.significance import holm
 
 _RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
@@ -65,7 +64,7 @@ def differential(
         is 0 if the grader guesses. Every condition other than the reference has three more rows
         with the differences (condition minus reference): ``delta_sensitivity``,
         ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
-        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity
+        ``p_adjusted`` by Holm over the rows of the measure. ``n`` counts labels. The sensitivity
         is NaN with a note if gold has no passes, the specificity if gold has no fails.
 
     Raises
@@ -117,14 +116,13 @@ def _difference_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     by_rate = [getattr(tests, name) for name in _RATES]
-    adjusted = holm([test.p_value for test in by_rate])
-    for name, test, p_adjusted in zip(_RATES, by_rate, adjusted, strict=True):
+    for name, test in zip(_RATES, by_rate, strict=True):
         change = getattr(own, name).minus(getattr(reference, name))
         change = replace(
             change,
-            method=f"{change.method}; p by {test.method}; Holm over two",
+            method=f"{change.method}; p by {test.method}",
             note=join_notes(change.note, test.note, NO_POWER),
             p_value=test.p_value,
         )
-        rows.append(row(f"delta_{name}", change) | {"p_adjusted": float(p_adjusted)})
+        rows.append(row(f"delta_{name}", change))
     return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]

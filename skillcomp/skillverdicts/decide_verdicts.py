@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import false_discovery_control
 
 from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import (
-    paired_units,
-    unadjusted_deltas,
-)
+from skillcomp.deltas.paired_deltas import deltas_of_groups, paired_units
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    PLACEBO,
     By,
     grouped,
     is_among,
@@ -25,8 +25,8 @@ from skillcomp.frames.estimates import (
     with_adjusted_p,
 )
 from skillcomp.skillverdicts.corrected_deltas import (
-    FAMILY,
     LIMITS,
+    MARGIN_P,
     MOVED,
     NAIVE,
     reasons_of_verdict,
@@ -36,9 +36,7 @@ from skillcomp.skillverdicts.corrected_deltas import (
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
-from skillcomp.stats.significance import holm
-
-PLACEBO = "placebo"
+from skillcomp.stats.significance import one_sided
 
 
 def decide(
@@ -184,19 +182,24 @@ def decide(
     units, contrasts = paired_units(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level}
+    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "notes": False}
     how |= {"ci_level": ci_level, "interval": interval}
-    deltas = unadjusted_deltas(outcomes, **how, reference=reference)
+    deltas = deltas_of_groups(outcomes, **how, reference=reference)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
+    deltas = deltas.assign(
+        **_p_of_margins(units, contrasts, deltas, rules | {"interval": interval})
+    )
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
 
     def judge(deltas: pd.DataFrame) -> pd.DataFrame:
         """Add the verdict, and whether missing attempts overturn it."""
-        deltas = _with_adjusted_p_values(deltas)
-        deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
+        deltas = with_adjusted_p(deltas)
+        deltas = deltas.assign(
+            verdict=_verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
+        )
         missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
         return _with_reasons(
             with_missing_attempts(deltas, units, contrasts, assume_missing, **missing)
@@ -209,13 +212,13 @@ def decide(
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
-        deltas = deltas.assign(**alone, **judged[FAMILY])
+        deltas = deltas.assign(**alone, n_family=judged["n_family"])
         judged = judge(
             with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
         )
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    inner = [*MOVED, "n_family", "correction_reason", "p_adjusted_uncorrected"]
+    inner = [*MOVED, *MARGIN_P, "n_family", "correction_reason", "p_adjusted_uncorrected"]
     return judged.drop(columns=inner, errors="ignore")
 
 
@@ -236,19 +239,62 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
 
 
-def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
-    """Return the verdict of each row from its interval, without regard to missing attempts."""
-    significant = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
+def _verdicts_of_rows(deltas: pd.DataFrame) -> Any:
+    """Return the verdict of each row, without regard to missing attempts."""
+    shown, error_rate = deltas["shown"].fillna(False).astype(bool), 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
+    p_within = np.fmax(deltas["p_no_loss"], deltas["p_no_gain"])
+    p_passing = np.fmax(deltas["p_no_loss"], deltas["p_passing"])
     verdicts = {
-        "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
-        "ineffective": (low > -margin) & (high < margin),
-        "teaching": low > margin,
-        "harmful": high < -margin,
-        "helps": significant & (low > 0),
-        "hurts": significant & (high < 0),
+        "redundant": (
+            (deltas["reference_low"] >= 1.0 - margin)
+            & (low > -margin)
+            & (_false_discovery_p(deltas, p_passing) < error_rate)
+        ),
+        "ineffective": (
+            (low > -margin) & (high < margin) & (_false_discovery_p(deltas, p_within) < error_rate)
+        ),
+        "teaching": shown & (low > margin),
+        "harmful": shown & (high < -margin),
+        "helps": shown & (low > 0),
+        "hurts": shown & (high < 0),
     }
     return first_that_holds(verdicts, "undetermined")
+
+
+def _false_discovery_p(deltas: pd.DataFrame, p_values: pd.Series) -> pd.Series:
+    """Adjust p-values by Benjamini and Hochberg over the rows that have a p-value.
+
+    Those of a placebo are not adjusted, as in :func:`with_adjusted_p`.
+    """
+    claims = deltas["condition"].ne(PLACEBO) & p_values.notna()
+    adjusted = p_values.copy()
+    adjusted[claims] = false_discovery_control(p_values[claims])
+    return adjusted
+
+
+def _p_of_margins(
+    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: dict[str, Any]
+) -> dict[str, Any]:
+    """Return one-sided p-values against a change beyond the margin and a reference that fails.
+
+    The p-values invert the intervals. They are small if the row excludes a loss of the margin
+    (``p_no_loss``), a gain of the margin (``p_no_gain``), and a pass rate under the reference of 1
+    minus the margin (``p_passing``).
+    """
+    if deltas.empty:
+        return dict.fromkeys(MARGIN_P, np.nan)
+    margin = float(deltas["margin"].iloc[0])
+    bases = [
+        replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
+    ]
+    p_values = []
+    for rows, null in ((contrasts, -margin), (contrasts, margin), (bases, 1.0 - margin)):
+        means = [each.interval for each in within(units, rows, **how, null=null)]
+        above = np.array([mean.estimate > null for mean in means])
+        as_claimed = ~above if null == margin else above
+        p_values.append(one_sided([mean.p_value for mean in means], as_claimed))
+    return dict(zip(MARGIN_P, p_values, strict=True))
 
 
 def _verdicts_by_other_rules(
@@ -258,7 +304,7 @@ def _verdicts_by_other_rules(
 
     ``reference_low``, which decides on ``redundant``, remains the limit by the adaptive rule.
     """
-    verdict = _verdicts_of_limits(_with_adjusted_p_values(deltas))
+    verdict = _verdicts_of_rows(with_adjusted_p(deltas))
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
@@ -266,27 +312,13 @@ def _verdicts_by_other_rules(
             ci_low=[mean.low for mean in means],
             ci_high=[mean.high for mean in means],
             p_value=[mean.p_value for mean in means],
+            **_p_of_margins(units, contrasts, deltas, how | {"interval": rule}),
         )
-        other = _verdicts_of_limits(_with_adjusted_p_values(other))
+        other = _verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
             remark = f"{other[at]} by the {rule} interval"
             remarks[at] = join_notes(remarks[at], remark)
     return remarks
-
-
-def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Adjust the p-values by Holm over the rows that are not placebos; `method` states how many."""
-    claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
-    p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
-    bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
-    others = [np.sort(np.delete(p_values, place)) for place in range(size)]
-    steps = [int(np.cumprod(p < bounds[:-1]).sum()) for p in others]
-    adjusted, limits = np.full((2, len(deltas)), np.nan)
-    adjusted[claims], limits[claims] = holm(p_values), bounds[steps] if size else bounds
-    family = np.where(claims, f"; p adjusted by Holm over {plural(size, 'row')}", "")
-    method = deltas["method"].astype("str") + pd.Series(family, deltas.index, dtype="str")
-    deltas = with_adjusted_p(deltas, adjusted)
-    return deltas.assign(p_limit=limits, n_family=size, method=method)
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
@@ -313,7 +345,7 @@ def _over_placebo(
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
-    over = unadjusted_deltas(outcomes, reference=PLACEBO, **how)
+    over = deltas_of_groups(outcomes, reference=PLACEBO, **how)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
