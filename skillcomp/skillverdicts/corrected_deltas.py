@@ -223,10 +223,8 @@ def _p_of_corrected(chosen: pd.Series, base: pd.Series | None, margin: float) ->
     """Return the p-values of a corrected delta, from its limits and those of the corrected rate."""
 
     def p_value(row: pd.Series, null: float) -> float:
-        df = row.get("df", math.nan)
-        if pd.isna(df):
-            df = row[["n_clusters", "n"]].dropna().iloc[0] - 1.0
-        return float(p_from_limits(*row[LIMITS], null=null, df=df, ci_level=row["ci_level"]))
+        how = {"df": row["n"] - 1.0, "ci_level": row["ci_level"]}
+        return float(p_from_limits(*row[LIMITS], null=null, **how))
 
     estimate, p_of_zero = chosen["estimate"], chosen.get("p_value", math.nan)
     p_passing = math.nan
