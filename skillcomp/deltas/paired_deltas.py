@@ -74,7 +74,8 @@ def paired(
         from the outcomes.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``. With
-        ``comprehension_dimension``, p-values are also adjusted for the number of dimensions.
+        ``comprehension_dimension``, cases without a dimension are left out, and the dimensions of
+        each group are sorted.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
@@ -125,15 +126,13 @@ def paired(
         One row per ``by`` and condition other than the reference. The estimates columns hold the
         delta. ``measure`` is ``delta_passed``, ``delta_share_passed`` or
         ``delta_passed_own_words``. ``estimate`` is in rate units, from -1 to 1. ``n`` counts the
-        cases with an outcome under both conditions.
-        ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
-        ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
-        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_attempts`` and
+        cases with an outcome under both conditions. Notes explain ``p_value``, ``p_adjusted`` and
+        ``shown``. Further columns: ``reference`` is the reference condition. ``rate`` and
+        ``reference_rate`` are the rates of the two conditions over these cases. ``n_dropped``
+        counts the cases with an outcome under only one of the two. ``n_attempts`` and
         ``n_attempts_reference`` count the attempts at cases asked under both conditions,
         ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
         ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
-        With ``by=["comprehension_dimension"]`` there is also ``p_adjusted``, and cases without a
-        dimension are left out.
 
     Raises
     ------
@@ -182,10 +181,10 @@ def paired(
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.
 
-    ``p_adjusted`` is adjusted by Holm within each of the other groups, condition and measure, for
-    all of C1 to C9, even if the data have fewer dimensions, so that the data do not choose the
-    number. If a study has its own dimensions, p-values are adjusted for all dimensions of its
-    cases. A dimension without paired cases has no p-value but counts towards this number.
+    ``p_value`` is that of :func:`skillcomp.stats.significance.p_of_rows`, a t test with a variance
+    that the rows of the call share; without spread in a row, it inverts the interval. For amounts
+    it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have
+    the same measure, except those of a placebo.
 
     Examples
     --------

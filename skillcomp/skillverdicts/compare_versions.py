@@ -111,11 +111,10 @@ def compare(
     Savings are those of the attempts with the amount; ``note`` counts the attempts without it. If
     the failed answers have no amount, the savings are biased.
 
-    The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
-    the default level, a version with the same quality is called "worse" or "better" in at most
-    about 5 % of the rows. With several rows, one such verdict is more likely: in 7 of 25
-    simulated studies of ten skills without a change, at least one row had it. To keep this
-    to at most 5 % of such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
+    "Worse" and "better" need a difference that is shown, as in
+    :func:`skillcomp.skillverdicts.decide`: the p-value, adjusted for all rows of the call, and the
+    interval. "As good" rests on the interval of its row alone: a loss of exactly the margin is
+    called "as good" in nominally 2.5 % of rows.
 
     Without a limit no method can bound a total: a sample without a loop does not show how often an
     agent loops. In a simulation with 30 cases, a version costs 0.6 times as much in a typical

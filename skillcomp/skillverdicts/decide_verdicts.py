@@ -98,27 +98,30 @@ def decide(
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
-            interval of the delta excludes a loss beyond the margin.
+            interval of the delta excludes a loss beyond the margin; its adjusted p-value, as for
+            ``ineffective``, is below ``1 - ci_level``.
         ``ineffective``
             No change: the whole interval is inside ``(-margin, margin)``, whether or not it
-            excludes zero.
+            excludes zero, and the p-value of a change of the margin, adjusted over the rows of the
+            call by Benjamini and Hochberg, is below ``1 - ci_level``.
         ``teaching``, ``harmful``
-            The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
+            A gain or a loss is shown, and the whole interval is above ``margin`` (teaching) or
+            below ``-margin`` (harmful).
         ``helps``, ``hurts``
-            A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin:
-            ``p_adjusted`` is below ``1 - ci_level``.
+            A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin.
         ``undetermined``
             Anything else: the data do not decide. A note states if the interval of the row alone
             excludes zero, but ``p_adjusted`` is not below ``1 - ci_level``.
 
-        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills x agents x
-        conditions) except those of a placebo; ``method`` names the number of rows. ``p_limit`` is
-        the value below which ``p_value`` shows a gain or loss, given the p-values of the other
-        rows. Both are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
+        A gain or loss is ``shown`` if ``p_adjusted`` is below ``1 - ci_level`` and the interval
+        excludes 0. ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills
+        x agents x conditions) except those of a placebo; ``method`` names the number of rows. It is
+        NaN for a placebo, whose verdict is never one of these four; that of no change is by its
+        interval alone.
 
-        With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
-        of ``over_placebo`` is not above zero. Any other text of the same length might then have the
-        same effect.
+        With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but it is not
+        shown, in the same way, that ``over_placebo`` is above zero. Any other text of the same
+        length might then have the same effect.
 
         ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` names the source
         of ``verdict`` and of the estimates columns: ``naive`` for the grader alone, otherwise the
@@ -142,16 +145,21 @@ def decide(
 
     Notes
     -----
-    ``helps`` and ``hurts`` state that the delta is not zero. Of ten skills without an effect, one
-    or more would have such a verdict in up to 40 % of studies (1 - 0.95^10); the adjustment of
-    p-values keeps this to at most 5 %. The adjustment is over the rows of one call. If you split
-    the call into several, such as one for each skill, the adjusted p-values and these two verdicts
-    change, and the protection is lost. Decide in advance which rows belong to one call.
-    ``teaching`` and ``harmful`` rest on the margin and are not adjusted. Among ten skills without
-    an effect, one or more had such a verdict in at most 6 % of simulated studies at a margin of 10
-    points, but in up to 14 % at 5 points and 26 % at 2 points; among fifty, in up to 17 % at 10
-    points. With smaller margins or more rows, require ``p_adjusted`` below ``1 - ci_level`` as
-    well. With ``corrected``, the p-values are those of the recommended intervals.
+    Of ten skills without an effect, one or more intervals would exclude zero in up to 40 % of
+    studies (1 - 0.95^10). So each claim needs its p-value, adjusted for all rows of the call, and
+    its interval; the stronger word never has the weaker control. In simulated studies of six to
+    thirty rows without an effect, at most FALSE_CLAIM had a false claim, and AGENTS where six
+    agents answered the same eight cases (``docs/intervals.md``). Rows share the variance of their
+    cases (:func:`skillcomp.stats.significance.p_of_rows`): of four gains of 31 points among ten
+    skills of 14 cases with two attempts, SHOWN are shown. The adjustment is over the rows of
+    one call. If you split the call into several, such as one for each skill, the protection is
+    lost, so decide in advance which rows belong to one call.
+
+    ``ineffective`` and ``redundant`` are adjusted by Benjamini and Hochberg's method. The p-values
+    of a change of exactly the margin invert the interval. Among ten skills whose true gain is
+    exactly the margin, at most SAME of studies had a false verdict of this kind. This costs
+    power where a row has few cases. With ``corrected``, p-values are those of the recommended
+    intervals, and those of the margin follow from their limits.
 
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are counted against the verdict. If the estimate is then
@@ -198,7 +206,7 @@ def decide(
         """Add the verdict, and whether missing attempts overturn it."""
         deltas = with_adjusted_p(deltas)
         deltas = deltas.assign(
-            verdict=_verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
+            verdict=verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
         )
         missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
         return _with_reasons(
@@ -218,7 +226,14 @@ def decide(
         )
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    inner = [*MOVED, *MARGIN_P, "n_family", "correction_reason", "p_adjusted_uncorrected"]
+    inner = [
+        *MOVED,
+        *MARGIN_P,
+        "over_placebo_shown",
+        "n_family",
+        "correction_reason",
+        "p_adjusted_uncorrected",
+    ]
     return judged.drop(columns=inner, errors="ignore")
 
 
@@ -239,7 +254,7 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
 
 
-def _verdicts_of_rows(deltas: pd.DataFrame) -> Any:
+def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
     """Return the verdict of each row, without regard to missing attempts."""
     shown, error_rate = deltas["shown"].fillna(False).astype(bool), 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
@@ -304,7 +319,7 @@ def _verdicts_by_other_rules(
 
     ``reference_low``, which decides on ``redundant``, remains the limit by the adaptive rule.
     """
-    verdict = _verdicts_of_rows(with_adjusted_p(deltas))
+    verdict = verdicts_of_rows(with_adjusted_p(deltas))
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
@@ -314,7 +329,7 @@ def _verdicts_by_other_rules(
             p_value=[mean.p_value for mean in means],
             **_p_of_margins(units, contrasts, deltas, how | {"interval": rule}),
         )
-        other = _verdicts_of_rows(with_adjusted_p(other))
+        other = verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
             remark = f"{other[at]} by the {rule} interval"
             remarks[at] = join_notes(remarks[at], remark)
@@ -342,6 +357,7 @@ def _over_placebo(
         "estimate": "over_placebo",
         "ci_low": "over_placebo_low",
         "ci_high": "over_placebo_high",
+        "shown": "over_placebo_shown",
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
@@ -392,13 +408,13 @@ def _other_cases(
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     """Add notes on changes that only the unadjusted interval shows, and on unbeaten placebos.
 
-    A placebo is not beaten if the interval of ``over_placebo`` is not above 0.
+    A placebo is not beaten if it is not shown that ``over_placebo`` is above 0.
     """
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
-    beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
+    better = deltas["over_placebo_shown"].eq(True).fillna(False) & (deltas["over_placebo_low"] > 0)
+    unbeaten = verdict.isin(["teaching", "helps"]) & deltas["over_placebo"].notna() & ~better
     rows = (row for _, row in deltas.iterrows())
     remarks = [shown_alone(row) if it else "" for it, row in zip(alone, rows, strict=True)]
-    unbeaten = verdict.isin(["teaching", "helps"]) & beaten
     words = np.where(unbeaten, "does not clearly beat its placebo", "").tolist()
     return _with_notes(_with_notes(deltas, remarks), words)
