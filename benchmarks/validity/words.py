@@ -147,7 +147,8 @@ def _studies(rng: Rng, cell: Words) -> Iterator[pd.DataFrame]:
         rows = rows.assign(p_value=np.where(np.isnan(p_values), rows["p_value"], p_values))
         rows = with_adjusted_p(rows)
         # the rule before: teaching by the interval, helps by its adjusted p-value
-        by_interval = (rows["ci_low"] > MARGIN) | (alone["p_adjusted"].lt(0.05) & (rows["ci_low"] > 0))
+        above = rows["ci_low"] > 0
+        by_interval = (rows["ci_low"] > MARGIN) | (alone["p_adjusted"].lt(0.05) & above)
         yield rows.assign(verdict=verdicts_of_rows(rows), alone=by_interval, study=study)
 
 
