@@ -9,6 +9,7 @@ a contrast with one arm, a delta has two arms, and an interaction has four.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -23,6 +24,7 @@ from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE, PLANNED
 from skillcomp.frames.estimates import (
     GRADER,
+    PLACEBO,
     SOME_STOPPED,
     By,
     clusters_of,
@@ -48,9 +50,11 @@ from skillcomp.stats.bounded import (
     Sample,
     bounded_means,
     mixed_of_case,
+    share_mixed,
 )
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.significance import FEWEST_ROWS, p_of_rows
 
 Value = Literal["passed", "share_passed"]
 
@@ -1031,6 +1035,7 @@ def within(
     cluster: str = "case",
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
+    null: float = 0.0,
     notes: bool = True,
 ) -> list[Estimate]:
     """Estimate contrasts of arms within the unit, over the units that have all arms.
@@ -1047,6 +1052,8 @@ def within(
     ci_level, interval
         Level and rule of the intervals. All intervals are computed in one call, which saves time
         and does not change them.
+    null : float
+        The value that p-values test. If it is 0, contrasts of one arm have no p-value.
     notes : bool
         Whether the notes state what the interval is about, and what is missing. An analysis with
         notes of its own sets it to False.
@@ -1060,30 +1067,50 @@ def within(
     -----
     Repeats are averaged within the unit, and averaged columns within the case. A case without a
     value in one of the arms is dropped. The interval is that of
-    :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases.
+    :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases. The p-value of a
+    contrast of several arms is that of :func:`skillcomp.stats.significance.p_of_rows`, whose
+    variance is shared by the contrasts of this call, or by those of a placebo. Without a standard
+    error, and for a ``null`` other than 0, it is that of the interval.
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]
-    samples, claims = [], []
-    for part, each in zip(parts, cases, strict=True):
+    samples, claims, families = [], [], []
+    for contrast, part, each in zip(contrasts, parts, cases, strict=True):
         skill, label = each.facts["skill"], each.facts["cluster"]
         # what a number of skills can show is known for deltas alone, with the adaptive rule
         rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
         labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
         claims.append(note)
+        families.append((_span(part.weights), contrast.about.get("condition") == PLACEBO))
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-    spans = [_span(part.weights) for part in parts]
     intervals: dict[int, Interval] = {}
-    for span in dict.fromkeys(spans):
-        at = [i for i, each in enumerate(spans) if each == span]
+    for family in dict.fromkeys(families):
+        at, span = [i for i, each in enumerate(families) if each == family], family[0]
+        rows = [samples[i] for i in at]
         quantity = _quantity(span, is_share=units.is_share)
-        null = None if span is None else 0.0
-        means = bounded_means([samples[i] for i in at], quantity=quantity, null=null, **how)
+        tested = None if span is None and not null else null
+        means = bounded_means(rows, quantity=quantity, null=tested, **how)
+        if span is not None and not null:
+            means = _with_p_of_rows(means, rows, span)
         intervals |= dict(zip(at, means, strict=True))
     return [
         _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
         for i, (contrast, part, each) in enumerate(zip(contrasts, parts, cases, strict=True))
+    ]
+
+
+def _with_p_of_rows(means: list[Interval], samples: list[Sample], span: float) -> list[Interval]:
+    """Replace the p-values of intervals by those of a t test with a shared variance."""
+    table = np.array([[mean.estimate / span, mean.se / span, mean.df] for mean in means]).T
+    p_values = p_of_rows(*table, [share_mixed(sample) for sample in samples])
+    n = int(np.isfinite(p_values).sum())
+    label = f"CR2 t, variance shared by {n} rows" if n >= FEWEST_ROWS else "CR2 t"
+    return [
+        replace(mean, p_value=p_value, method=f"{mean.method}; p: {label}")
+        if math.isfinite(p_value) and not math.isclose(p_value, mean.p_value, rel_tol=1e-6)
+        else mean
+        for mean, p_value in zip(means, p_values.tolist(), strict=True)
     ]
 
 

@@ -54,7 +54,6 @@ _DETAILS: tuple[str, ...] = (
     "n_clusters",
     "prevalence",
     "gold_drawn",
-    "p_limit",
     "overturned",
     "shown",
 )

@@ -431,5 +431,7 @@ def hedging(
         nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
         for measure, each in zip(_HEDGED, gap.intervals, strict=True):
             each = replace(each, note=join_notes(each.note, nothing))
+            if measure != "hedged_gap":
+                each = replace(each, p_value=np.nan)  # no claim says that a rate is above 0
             rows.append(row(measure, each, **contrast.about))
     return estimates(rows, by=[*names, "condition"], outcomes=checked)

@@ -336,8 +336,8 @@ def compare(
     -----
     The interval is that of a bounded mean of paired differences. Precision and F1 have no paired
     mean, because the weight of a prompt depends on its invocations, which differ between the
-    conditions. Compare them by condition with :func:`detection`. Rows answer separate questions, so
-    p-values are not adjusted. If a second condition has the same description (A/A), its rows show
+    conditions. Compare them by condition with :func:`detection`. ``p_adjusted`` is adjusted by Holm
+    over the rows of a measure. If a second condition has the same description (A/A), its rows show
     the differences due to chance.
     """
     names = _grouping_columns(by)[:-1]

@@ -17,6 +17,22 @@ def test_an_analysis_gives_the_recorded_numbers(name: str) -> None:
     assert_frame_equal(read_table(table_of(name)), recorded, check_like=True, **how)
 
 
+def test_exactly_the_rows_with_a_p_value_and_no_placebo_have_an_adjusted_one() -> None:
+    n_rows = 0
+    for path in FOLDER.iterdir():
+        rows = read_table(path.read_text(encoding="utf-8"))
+        if not {"p_value", "p_adjusted", "shown"} <= set(rows.columns):
+            continue
+        claims = rows["p_value"].notna()
+        if "condition" in rows:
+            claims &= rows["condition"].ne("placebo")
+        assert rows["p_adjusted"].notna().equals(claims), path.name
+        limits = rows[["ci_low", "ci_high"]].notna().all(axis=1)
+        assert rows["shown"].notna().equals(claims & limits), path.name
+        n_rows += int(claims.sum())
+    assert n_rows > 1000
+
+
 def test_every_recorded_table_belongs_to_an_analysis() -> None:
     assert {path_of(name) for name in NAMES} == set(FOLDER.iterdir())
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 1_500_000

@@ -24,6 +24,7 @@ from benchmarks.validity import (
     page,
     scan,
     studies,
+    words,
 )
 from skillcomp.contrast import AVAILABLE_DELTAS
 from skillcomp.stats import bounded_mean, wilson
@@ -156,7 +157,14 @@ def test_finished_cells_are_kept_and_not_run_again(
     ("kinds", "name"),
     [
         (
-            {designs.Design, available.Available, scan.Scan, studies.Batch, analyses.Analysis},
+            {
+                designs.Design,
+                available.Available,
+                scan.Scan,
+                studies.Batch,
+                analyses.Analysis,
+                words.Words,
+            },
             "skillcomp/stats/bounded.py",
         ),
         (
@@ -167,7 +175,14 @@ def test_finished_cells_are_kept_and_not_run_again(
     ],
 )
 def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Path) -> None:
-    kept = *cells.VECTORISED, *cells.SCAN, *cells.FRAMES, *cells.NEXT_SKILL, *cells.ANALYSES
+    kept = (
+        *cells.VECTORISED,
+        *cells.SCAN,
+        *cells.FRAMES,
+        *cells.NEXT_SKILL,
+        *cells.ANALYSES,
+        *cells.WORDS,
+    )
     for file in kept:
         copy = tmp_path / file
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -197,14 +212,23 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     monkeypatch.setattr(next_skill, "cells", lambda runs: drawn)
     following = next_skill.study(10, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert next_skill.report(following) in (0, 1)
+    named = [cell for cell in words.cells(4) if cell.kind in ("flips", "agents", "families")]
+    monkeypatch.setattr(words, "cells", lambda runs: named)
+    spoken = words.study(4, tmp_path, jobs=1, docs=tmp_path / "docs")
+    assert len(spoken) == len(named) and words.report(spoken) in (0, 1)
     result = validity.intervals(10, tmp_path, jobs=1)
     short = list({cell.world: cell for cell in analyses.cells(2) if cell.runs}.values())
     short.append(analyses.Analysis("leniency_scan", "audit: leniency", "exact", (("n", 4),), 0))
     monkeypatch.setattr(analyses, "cells", lambda runs: short)
     audits = analyses.study(2, tmp_path, jobs=1, docs=tmp_path / "docs")
-    assert {"drift", "drift and contrast", "planning.gold_needed", "perturbed",
-            "structure.score_association", "audit: polish: sentences",
-            "deltas.paired by dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
+    assert {
+        "drift",
+        "drift and contrast",
+        "planning.gold_needed",
+        "perturbed",
+        "structure.score_association",
+        "audit: polish: sentences",
+    } <= set(audits["analysis"])
     assert audits["length"].notna().eq(audits["analysis"].eq("planning.gold_needed")).all()
     exact = audits[audits["studies"].eq(0)].iloc[0]
     assert 0.931 <= exact["rate"] < 1 and exact["side"] <= 0.05 and not exact["fails"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
+from scipy.stats import ttest_1samp
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -50,7 +51,7 @@ def test_single_attempts_give_the_paired_difference_of_the_counted_table() -> No
     limits = bounded_mean([0] * 5 + [1] * 6 + [-1], quantity=DELTAS, null=0.0)
     assert row["ci_low"] == pytest.approx(limits.low)
     assert row["ci_high"] == pytest.approx(limits.high)
-    assert row["p_value"] == pytest.approx(limits.p_value)
+    assert row["p_value"] == pytest.approx(ttest_1samp([0] * 5 + [1] * 6 + [-1], 0).pvalue)
     # CR2 of independent cases: sd of the differences over the root of 12, 11 df
     assert row["se"] == pytest.approx(np.std([0] * 5 + [1] * 6 + [-1], ddof=1) / np.sqrt(12))
     assert row["df"] == pytest.approx(11)
@@ -245,13 +246,42 @@ def test_frames_that_break_the_contract_are_refused() -> None:
     assert len(sc.deltas.paired(bare[["skill", "case_id", "condition", "passed"]])) == 1
 
 
-def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:
-    frame = outcomes([[False]] * 8, [[True]] * 8)
+def test_p_values_are_adjusted_over_the_rows_of_one_measure_and_a_placebo_has_none() -> None:
+    frame = outcomes([[False]] * 8, [[True]] * 6 + [[False]] * 2)
+    placebo = frame[frame["condition"].eq("skill")].assign(condition="placebo")
+    placebo["attempt_id"] += "/placebo"
+    frame = pd.concat([frame, placebo], ignore_index=True)
     frame["comprehension_dimension"] = np.where(frame["case_id"] < "s/4", "C1", "C2")
-    rows = sc.deltas.paired(frame, by=["comprehension_dimension"])
-    assert rows["comprehension_dimension"].tolist() == ["C1", "C2"]
-    # Holm counts all nine: the smallest of two equal p-values is multiplied by 9, the next by 8
-    assert (rows["p_adjusted"] >= np.minimum(1, 8 * rows["p_value"]) - 1e-12).all()
+    frame["share_passed"] = frame["passed"].astype(float)
+    values = ["passed", "share_passed"]
+    rows = sc.deltas.paired(frame, by=["comprehension_dimension"], value=values)
+    claims = rows[rows["condition"].eq("skill")]
+    # two measures of two rows each: Holm multiplies the smaller of two by 2
+    for _, part in claims.groupby("measure"):
+        assert part["p_adjusted"].min() == pytest.approx(2 * part["p_value"].min())
+    assert claims["method"].str.endswith("; p adjusted by Holm over 2 rows").all()
+    others = rows[rows["condition"].eq("placebo")]
+    assert others["p_value"].notna().all() and others["p_adjusted"].isna().all()
+    assert others["shown"].isna().all() and len(others) == 4
+
+
+def test_the_rows_of_a_placebo_do_not_change_the_p_values_of_the_skill() -> None:
+    rng = np.random.default_rng(3)
+    parts = []
+    for skill in "abcd":
+        part = outcomes(rng.random((8, 2)) < 0.3, rng.random((8, 2)) < 0.7)
+        same = part[part["condition"].eq("skill")].assign(condition="placebo", passed=True)
+        for rows in (part, same):
+            own = {name: skill + rows[name] for name in ("attempt_id", "case_id")}
+            parts.append(rows.assign(skill=skill, **own))
+    frame = pd.concat(parts, ignore_index=True)
+    frame["attempt_id"] += frame["condition"]
+    both = sc.deltas.paired(frame, by=["skill"])
+    alone = sc.deltas.paired(frame[frame["condition"].ne("placebo")], by=["skill"])
+    names = ["estimate", "p_value", "p_adjusted", "shown", "method"]
+    kept = both.loc[both["condition"].eq("skill"), names].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, alone[names])
+    assert alone["method"].str.contains("; p: CR2 t, variance shared by 4 rows").all()
 
 
 def test_paired_deltas_of_pass_k_average_the_differences_of_the_cases() -> None:

@@ -61,7 +61,7 @@ def test_frames_deltas_and_verdicts_are_of_these_dimensions(store: sc.RunStore, 
     assert sorted(sc.frames.cases(store)["comprehension_dimension"].unique()) == NAMES
     delta = sc.deltas.paired(outcomes, by=["comprehension_dimension"])
     assert delta["comprehension_dimension"].tolist() == NAMES
-    assert delta["method"].str.endswith("; Holm over 3 dimensions").all()
+    assert delta["method"].str.endswith("; p adjusted by Holm over 3 rows").all()
     assert delta["p_adjusted"].between(delta["p_value"], 3 * delta["p_value"] + 1e-12).all()
     judged = sc.skillverdicts.dimensions(outcomes)
     assert set(judged["comprehension_dimension"]) == set(NAMES)

@@ -73,7 +73,10 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
          "(adjusted p = .12)."),
         (-0.3, -0.02, "Taken alone this row shows a loss; adjusted for the 5 verdicts it does not "
          "(adjusted p = .12)."),
-        (0.2, 0.5, "Too few cases for a verdict (no reason was recorded)."),
+        (0.2, 0.5, "Taken alone this row shows a gain; adjusted for the 5 verdicts it does not "
+         "(adjusted p = .12)."),
+        (-0.05, 0.06, "The interval is within 10 points, but not once adjusted for the 5 "
+         "verdicts."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:

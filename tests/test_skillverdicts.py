@@ -225,7 +225,7 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     assert rows["p_adjusted"].tolist() == pytest.approx([3 * p[0], 3 * p[0], p[2]])
     assert rows["method"].str.endswith("; p adjusted by Holm over 3 rows").all()
     assert (
-        "is above 0, but reaches into the margin of 10 points (adjusted p = .01 among 3 rows"
+        "is above 0, but reaches into the margin of 10 points (adjusted p = .02 among 3 rows"
         in (rows["why"][0])
     )
     weak = several((10, 17), *[(20, 20)] * 9)
@@ -235,6 +235,36 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     assert words in row["note"] and words in row["why"]
     alone = sc.skillverdicts.decide(weak[weak["skill"].eq("a")]).iloc[0]
     assert (alone["verdict"], alone["p_adjusted"]) == ("helps", alone["p_value"])
+
+
+def test_the_stronger_word_needs_the_adjusted_p_value_too() -> None:
+    frame = several((10, 17), *[(20, 20)] * 9)
+    rows = sc.skillverdicts.decide(frame, margin=0.01)
+    assert rows["ci_low"][0] > 0.01 and not rows["shown"][0]
+    assert rows["verdict"][0] == "undetermined"
+    assert "is above the margin of 1 points; a gain is shown by this row alone" in rows["why"][0]
+    alone = sc.skillverdicts.decide(frame[frame["skill"].eq("a")], margin=0.01).iloc[0]
+    assert alone["verdict"] == "teaching" and alone["shown"]
+
+
+def test_no_change_is_adjusted_over_the_rows_by_benjamini_and_hochberg() -> None:
+    quiet = sc.skillverdicts.decide(several((20, 20)), margin=0.2).iloc[0]
+    margin = float(quiet["ci_high"]) + 0.001
+    noisy = several((20, 20), *[(20, 23)] * 3)
+    turned = noisy["skill"].ne("a") & noisy["condition"].eq("skill")
+    noisy.loc[turned, "passed"] = noisy.loc[turned, "passed"].to_numpy()[::-1]
+    verdicts = sc.skillverdicts.decide(noisy, margin=margin)["verdict"]
+    # one quiet row among four: its one-sided p-value of nearly .025 is multiplied by 4
+    assert verdicts.tolist() == ["undetermined"] * 4
+    assert (
+        "but not once adjusted for 4 rows"
+        in sc.skillverdicts.decide(noisy, margin=margin)["why"][0]
+    )
+    alone = sc.skillverdicts.decide(noisy[noisy["skill"].eq("a")], margin=margin)
+    assert alone["verdict"].tolist() == ["ineffective"]
+    # four quiet rows support each other: the largest p-value is not changed
+    all_quiet = sc.skillverdicts.decide(several(*[(20, 20)] * 4), margin=margin)
+    assert all_quiet["verdict"].tolist() == ["ineffective"] * 4
 
 
 def test_a_placebo_is_not_in_the_family_and_neither_helps_nor_hurts() -> None:

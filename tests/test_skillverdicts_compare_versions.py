@@ -76,6 +76,20 @@ def test_the_first_rule_that_applies_gives_the_verdict(
     assert row["saved_low"] < row["saved"] < row["saved_high"]
 
 
+def test_worse_and_better_need_the_p_value_that_is_adjusted_for_all_rows() -> None:
+    parts = [two_versions(60, (40, 33), (1.0, 1.0), "tea")]
+    alone = sc.skillverdicts.compare(*parts[0]).iloc[0]
+    assert alone["ci_high"] < 0 and alone["verdict"] == "worse"
+    for k in range(9):  # half of these cases change, as many for the better as for the worse
+        outcomes, attempts = two_versions(60, (30, 30), (1.0, 1.0), f"s{k}")
+        new = outcomes["condition"].eq("skill")
+        outcomes.loc[new, "passed"] = outcomes.loc[new, "passed"].to_numpy()[::-1]
+        parts.append((outcomes, attempts))
+    rows = sc.skillverdicts.compare(*joined(parts)).set_index("skill")
+    assert rows.loc["tea", "ci_high"] == alone["ci_high"] and not rows.loc["tea", "shown"]
+    assert set(rows["verdict"]) == {"not shown"}
+
+
 def test_a_cheaper_typical_answer_with_a_dearer_total_is_not_cheaper() -> None:
     price = np.full(60, 0.5)
     price[3] = 60.0  # one loop

@@ -6,10 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from oracles import rows_of_one_call
+from scipy.stats import t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from skillcomp.stats.significance import cochran_q, holm, mcnemar_midp, severity_shift
+from skillcomp.stats.significance import (
+    cochran_q,
+    holm,
+    mcnemar_midp,
+    p_from_limits,
+    p_of_rows,
+    severity_shift,
+)
 
 
 def _rows(both, only_new, only_old, neither):
@@ -130,6 +139,32 @@ def test_holm_agrees_with_statsmodels_if_an_unknown_p_value_counts_as_1():
     raw = np.array([0.03, math.nan, 0.001, 0.2, 0.04, 0.04, 1.0])
     family = multipletests(np.where(np.isnan(raw), 1.0, raw), method="holm")[1]
     np.testing.assert_array_equal(holm(raw), np.where(np.isnan(raw), np.nan, family))
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_rows=st.integers(1, 9), seed=st.integers(0, 999))
+def test_p_values_of_rows_agree_with_those_computed_row_by_row(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    estimate, se, mixed = (rng.random(n_rows) * size for size in (0.6, 0.2, 1.0))
+    n = rng.integers(3, 40, n_rows)
+    se[rng.random(n_rows) < 0.2] = math.nan
+    df = np.where(np.isnan(se), math.nan, n - 1.0)
+    expected = rows_of_one_call.p_values(list(zip(estimate, se, n, mixed, strict=True)))
+    np.testing.assert_allclose(p_of_rows(estimate, se, df, mixed), expected, rtol=1e-9)
+
+
+def test_a_quiet_row_borrows_the_variance_of_the_others():
+    alone = p_of_rows([0.1], [0.03], [13], [1.0])
+    among = p_of_rows([0.1, 0.2, 0.3], [0.03, 0.12, 0.1], [13, 13, 13], [1.0, 1.0, 1.0])
+    assert alone[0] == pytest.approx(2 * t.sf(0.1 / 0.03, 13)) and among[0] > 2 * alone[0]
+
+
+def test_p_from_the_limits_of_a_t_interval_is_that_of_the_t_test():
+    reach = t.isf(0.025, 9) * 0.1
+    how = {"df": 9, "ci_level": 0.95}
+    for null in (0.0, 0.5):
+        p_value = p_from_limits(0.3, 0.3 - reach, 0.3 + reach, null=null, **how)
+        assert p_value == pytest.approx(2 * t.sf(abs(0.3 - null) / 0.1, 9))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from benchmarks.validity import (
     page,
     scan,
     studies,
+    words,
 )
 from benchmarks.validity.cells import ROOT, work
 from benchmarks.validity.designs import designs
@@ -53,11 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         docs = page.DOCS if options.page else None
         following = next_skill.study(runs, out, jobs=options.jobs, docs=docs)
         audits = analyses.study(runs, out, jobs=options.jobs, docs=docs)
+        spoken = words.study(runs, out, jobs=options.jobs, docs=docs)
         if options.page:
             print(f"wrote {write_page(results, out)}")
             return 0
         failed = study(results, n_studies, out, jobs=options.jobs, audits=audits)
-        return failed or next_skill.report(following)
+        return failed or next_skill.report(following) or words.report(spoken)
     except KeyboardInterrupt:
         print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
         return 130

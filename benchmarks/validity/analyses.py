@@ -1,10 +1,10 @@
-"""Coverage of the analyses that have an interval of their own, family-wise errors, planned widths.
+"""Coverage of the analyses that have an interval of their own, errors of tests, planned widths.
 
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
 with different cases. All else is simulated. ``perturbed``, ``drift``, ``contrast`` and
 ``agreement`` get verdicts, ``bias.position`` and ``bias.win_rates`` preferences. For
-``bias.audit``, ``structure.score_association``, ``deltas.paired`` by dimension and the verdicts of
-skills without an effect, the functions behind them compute the same intervals and p-values.
+``bias.audit`` and ``structure.score_association``, the functions behind them compute the same
+intervals and p-values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import binom, norm, rankdata
 
-from benchmarks.many_studies import bounded_mean_counts
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
@@ -28,7 +27,7 @@ from skillcomp.bias import perturbed, position, win_rates
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
 from skillcomp.planning import gold_needed
 from skillcomp.reliability import agreement, contrast, drift
-from skillcomp.stats import DELTAS, Arm, bounded_slope, holm
+from skillcomp.stats import bounded_slope
 from skillcomp.stats.association import association
 
 Rng = np.random.Generator
@@ -57,7 +56,6 @@ GRADERS = (
     ("few answers fool the grader, no effect", 0.03, 0.0),
     ("few answers fool the grader, effect", 0.03, 0.05),
 )
-UNADJUSTED = "without adjustment"
 FALSE_CHANGE = "p below .05 without a change"
 LONGEST = 1.1  # most that the mean length of planned intervals may be, in planned lengths
 
@@ -124,17 +122,11 @@ def cells(runs: int) -> list[Analysis]:
     ):
         numbers = (("place", place), ("upper", upper), ("tied", tied))
         made.append(Analysis("pairs", "pairwise judgements", design, numbers, 4 * few))
-    made += [
-        Analysis("dimensions", "deltas.paired by dimension, family-wise",
-                 "nine dimensions of six cases without an effect", (), runs),
-        Analysis("null_skills", "decide, family-wise",
-                 "ten skills of twenty cases without an effect", (), runs),
-    ]  # fmt: skip
     return made
 
 
 def run(cell: Analysis) -> Rows:
-    """Return the coverage, or the family-wise error, one row per quantity of the analysis."""
+    """Return the coverage, or the share of errors, one row per quantity of the analysis."""
     rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
     about = {"analysis": cell.analysis, "design": cell.design, "ruled": cell.ruled}
     world = WORLDS[cell.world]
@@ -167,14 +159,11 @@ def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
         pd.Series(1 - LEVEL, frame.index), frame["studies"].where(~exact, 1)
     )
     # of errors, only the share counts; they have no interval
-    family = frame["analysis"].str.contains("family-wise") | frame["quantity"].str.endswith(
-        FALSE_CHANGE
-    )
-    frame["limit"] = limit.where(~exact, SCAN_FEWEST).where(~family)
+    frame["limit"] = limit.where(~exact, SCAN_FEWEST)
+    frame.loc[frame["quantity"].str.endswith(FALSE_CHANGE), "limit"] = np.nan
     frame["side_limit"] = side_limit.where(~exact, LEVEL)
     fails = frame["rate"].lt(frame["limit"]) | frame["side"].gt(frame["side_limit"])
     fails |= frame["length"].gt(LONGEST)
-    frame["ruled"] &= frame["quantity"].ne(UNADJUSTED)
     return frame.assign(fails=fails & frame["ruled"])
 
 
@@ -473,52 +462,11 @@ def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Fo
         yield "R squared", truth, fit.r_squared.low, fit.r_squared.high
 
 
-SKILLS, SKILL_CASES, DIMENSIONS, DIMENSION_CASES = 10, 20, 9, 6
-
-
-def dimensions(rng: Rng, runs: int) -> Iterator[Found]:
-    """Draw nine dimensions of six cases, two attempts each, without an effect."""
-    shape = runs * DIMENSIONS, DIMENSION_CASES
-    p_values = null_p_values(rng, rng.beta(1.0, 1.0, shape), 2)
-    yield from _family_errors({"family-wise error": p_values.reshape(runs, DIMENSIONS)})
-
-
-def null_skills(rng: Rng, runs: int) -> Iterator[Found]:
-    """Draw ten skills without an effect; adjusted as one call of decide does, and unadjusted."""
-    p_values = null_p_values(rng, np.full((runs * SKILLS, SKILL_CASES), 0.5), 1)
-    families = p_values.reshape(runs, SKILLS)
-    yield from _family_errors({"family-wise error": families, UNADJUSTED: families})
-
-
-def null_p_values(rng: Rng, rates: np.ndarray, attempts: int) -> np.ndarray:
-    """Return the p-value of a paired delta without an effect for each row of rates of cases.
-
-    They are those of ``deltas.paired``: studies with the same counts are computed once.
-    """
-    base, skill = rng.binomial(attempts, rates, (2, *rates.shape))
-    size = attempts + 1
-    cell = size**2 * np.arange(len(rates))[:, None] + size * skill + base
-    counts = np.bincount(cell.ravel(), minlength=size**2 * len(rates)).reshape(-1, size**2)
-    levels = np.arange(size**2)
-    sides = ((levels // size, 1.0), (levels % size, -1.0))
-    arms = [Arm(n / attempts, np.full(size**2, attempts), sign) for n, sign in sides]
-    values = arms[0].rates - arms[1].rates
-    return bounded_mean_counts(values, counts, arms=arms, quantity=DELTAS, null=0.0).p_value
-
-
-def _family_errors(families: dict[str, np.ndarray]) -> Iterator[Found]:
-    """Yield whether any p-value of a family is below 5 %, adjusted by Holm unless UNADJUSTED."""
-    for quantity, rows in families.items():
-        values = rows if quantity == UNADJUSTED else np.stack([holm(family) for family in rows])
-        wrong = (values < LEVEL).any(axis=1)
-        yield from ((quantity, 0.0, float(error), float(error)) for error in wrong)
-
-
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
         leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs, planned,
-        scores, dimensions, null_skills,
+        scores,
     )
 }  # fmt: skip
 

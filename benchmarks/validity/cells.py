@@ -21,6 +21,7 @@ from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import NextSkill
 from benchmarks.validity.scan import Scan
 from benchmarks.validity.studies import Batch
+from benchmarks.validity.words import Words
 
 ROOT = Path(__file__).resolve().parents[2]
 # stored results are invalid if one of these files changes
@@ -45,6 +46,12 @@ NEXT_SKILL = (
     *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill")),
     *(f"skillcomp/stats/{name}.py" for name in ("random_effects", "results")),
 )
+WORDS = (
+    *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill", "words")),
+    "skillcomp/frames/estimates.py",
+    "skillcomp/skillverdicts/decide_verdicts.py",
+    *_STATS,
+)
 FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
@@ -64,8 +71,8 @@ _ANALYSES_PACKAGES = tuple(
     f"skillcomp/{name}" for name in ("bias", "planning", "reliability", "structure")
 )
 
-Cell = Design | Batch | Scan | Available | NextSkill | Analysis
-C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis)
+Cell = Design | Batch | Scan | Available | NextSkill | Analysis | Words
+C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis, Words)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
@@ -78,7 +85,7 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
     packages, analysed = files(_FRAMES_PACKAGES), files(_ANALYSES_PACKAGES)
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
         (Design, VECTORISED), (Available, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
-        (NextSkill, NEXT_SKILL), (Analysis, (*ANALYSES, *packages, *analysed)),
+        (NextSkill, NEXT_SKILL), (Analysis, (*ANALYSES, *packages, *analysed)), (Words, WORDS),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]

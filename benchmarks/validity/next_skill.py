@@ -139,9 +139,9 @@ def _estimates(rng: Rng, cell: NextSkill, level: Floats, delta: Floats) -> tuple
     for j, n in enumerate(sizes):
         hard = rng.normal(0.0, _CASE_SD, (cell.runs, n))
         more = rng.normal(0.0, _EFFECT_SD, (cell.runs, n))
-        low = expit(_centres(level[:, j], _CASE_SD)[:, None] + hard)
+        low = expit(centres_of_logits(level[:, j], _CASE_SD)[:, None] + hard)
         total_sd = float(np.hypot(_CASE_SD, _EFFECT_SD))
-        high = expit(_centres(level[:, j] + delta[:, j], total_sd)[:, None] + hard + more)
+        high = expit(centres_of_logits(level[:, j] + delta[:, j], total_sd)[:, None] + hard + more)
         passed = rng.binomial(cell.attempts, high) - rng.binomial(cell.attempts, low)
         y[:, j] = passed.mean(axis=1) / cell.attempts
         squares += passed.var(axis=1) * n / cell.attempts**2
@@ -149,7 +149,7 @@ def _estimates(rng: Rng, cell: NextSkill, level: Floats, delta: Floats) -> tuple
     return y, np.maximum(within, 1e-9)[:, None] / np.array(sizes)
 
 
-def _centres(rates: Floats, sd: float) -> Floats:
+def centres_of_logits(rates: Floats, sd: float) -> Floats:
     """Return the centres of normal logits with these mean pass rates, by interpolation."""
     grid = np.linspace(-12.0, 12.0, 481)
     centres: Floats = np.interp(rates, [mean_rate(float(centre), sd) for centre in grid], grid)

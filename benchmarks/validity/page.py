@@ -31,6 +31,7 @@ TABLES = (
     "pilot",
     "next_skill",
     "analyses",
+    "words",
 )
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 _LOGIT = "layout {}, size {}, attempts {}, regime middle, delta {}, tau {}"
@@ -185,6 +186,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "analyses": read["analyses"].to_dict("records"),
         "planned": read["analyses"].reindex(columns=_PLANNED).dropna().to_dict("records"),
         "longest": analyses.LONGEST,
+        "words": read["words"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
         "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),

@@ -43,7 +43,6 @@ from skillcomp.frames.reference_labels import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
-from skillcomp.stats.significance import holm
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
 _FEATURES = {
@@ -132,8 +131,8 @@ def audit(
           makes a PASS (for position, a win) more likely. An effect that the data do not identify is
           NaN, with a note that begins "not identified". ``n`` counts verdicts or, in paired tests,
           cases.
-        - p_adjusted: the p-value adjusted by Holm over the ``effect_points`` of stratum ``all``.
-          Effects that are not identified count as tests, too.
+        - p_adjusted: the p-value adjusted by Holm over all rows of the same measure and stratum,
+          except those of a placebo.
         - per: what one unit of the feature means.
         - n_empty_strata: the number of combinations of skill and gold label that lack answers
           under one of the two conditions. Only for leniency.
@@ -213,7 +212,7 @@ def audit(
         agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
         pooled = f"pools the answers of {agents} agents; by=['agent'] shows each"
         pooled = pooled if agents > 1 and "agent" not in names else ""
-        for effect in _with_adjusted_p_values(effects):
+        for effect in effects:
             notes = ["" if len(frame) else strays]
             if not math.isnan(effect["estimate"]):
                 notes += [note, "" if effect["bias"] == "model family" else pooled]
@@ -244,15 +243,6 @@ def _with_families(
         family = family.astype("str").fillna(frame[f"{name}_family"])
         made.append(frame.assign(**{f"{name}_family": family}))
     return made[0], made[1]
-
-
-def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add p-values adjusted by Holm's method over the effects in the stratum ``all``."""
-    family = [effect for effect in rows if effect["stratum"] == "all"]
-    adjusted = holm([effect["p_value"] for effect in family])
-    for effect, p_value in zip(family, adjusted, strict=True):
-        effect["p_adjusted"] = float(p_value)
-    return rows
 
 
 def _with_notes(effect: dict[str, Any], *notes: str) -> dict[str, Any]:

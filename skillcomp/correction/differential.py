@@ -23,7 +23,6 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.results import Interval, join_notes
-from skillcomp.stats.significance import holm
 
 _RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
@@ -67,7 +66,7 @@ def differential(
         is 0 if the grader guesses. Every condition other than the reference has three more rows
         with the differences (condition minus reference): ``delta_sensitivity``,
         ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
-        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity
+        ``p_adjusted`` by Holm over the rows of the measure. ``n`` counts labels. The sensitivity
         is NaN with a note if gold has no passes, the specificity if gold has no fails.
 
     Raises
@@ -124,17 +123,16 @@ def _difference_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     by_rate = [tests.sensitivity, tests.specificity]
-    adjusted = holm([test.p_value for test in by_rate])
-    for truth, name, test, p_adjusted in zip((1.0, 0.0), _RATES, by_rate, adjusted, strict=True):
+    for truth, name, test in zip((1.0, 0.0), _RATES, by_rate, strict=True):
         # without gold of this kind under both conditions, the rates say why there is no change
         change = changes.get(truth) or getattr(own, name).minus(getattr(reference, name))
         change = replace(
             change,
-            method=f"{change.method}; p by {test.method}; Holm over two",
+            method=f"{change.method}; p by {test.method}",
             note=join_notes(change.note, test.note, NO_POWER),
             p_value=test.p_value,
         )
-        rows.append(row(f"delta_{name}", change) | {"p_adjusted": float(p_adjusted)})
+        rows.append(row(f"delta_{name}", change))
     return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]
 
 

@@ -57,6 +57,7 @@ from skillcomp.stats.grader_errors import (
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
 from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
+from skillcomp.stats.significance import p_from_limits
 
 Floats = NDArray[np.float64]
 
@@ -624,6 +625,7 @@ def _by_estimator(
     if is_delta:
         first, second = by_arm
         by_condition = difference_of_rates(first, second, "Rogan-Gladen by condition")
+        pooled, by_condition = _with_p_value(pooled), _with_p_value(by_condition)
         ppi = ppi_delta(sides, ci_level)
     else:
         by_condition, ppi = by_arm[0], ppi_rate(sides[0], ci_level)
@@ -631,6 +633,15 @@ def _by_estimator(
         pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))
     estimated = (naive, plain["gold"], pooled, by_condition, ppi)
     return dict(zip(ESTIMATORS, estimated, strict=True))
+
+
+def _with_p_value(delta: Interval) -> Interval:
+    """Add the p-value of a delta that has limits only."""
+    if math.isnan(delta.low):
+        return delta
+    ends, df = (delta.estimate, delta.low, delta.high), delta.n - 1.0
+    p_value = float(p_from_limits(*ends, null=0.0, df=df, ci_level=delta.ci_level))
+    return replace(delta, p_value=p_value, method=f"{delta.method}; p from its limits")
 
 
 def _rate_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -> Interval:

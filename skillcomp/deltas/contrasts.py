@@ -18,7 +18,7 @@ from skillcomp.contrast import (
 )
 from skillcomp.deltas.paired_deltas import contrast_rows
 from skillcomp.deltas.runs_over_time import note_on_checks
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import as_list, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -26,7 +26,6 @@ from skillcomp.frames.estimates import (
     By,
     estimates,
     grouped,
-    groups,
     listed,
     ordered,
     prepared,
@@ -34,12 +33,10 @@ from skillcomp.frames.estimates import (
     require_columns,
     require_reference,
     rows_of_group,
-    with_adjusted_p,
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
-from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
@@ -98,7 +95,7 @@ def contrast(
         level minus that of the reference level, from -1 to 1. With ``value="share_passed"`` the
         measures are ``difference_share_passed`` and ``delta_share_passed``. ``rate`` and
         ``reference_rate`` are the deltas or rates of the two levels. ``p_adjusted`` is adjusted by
-        Holm for all pairs of levels of the same ``by`` and condition that have a p-value.
+        Holm over all rows that have a p-value, except those of a placebo.
         ``reference_condition`` is ``reference``; it is missing if ``condition`` is given.
         ``n_dropped`` counts the cases that lack an outcome in at least one compared cell (a level
         under a condition). The columns about missing attempts are those of
@@ -191,7 +188,7 @@ def contrast(
     noted = checked.drop(columns=between)
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
-    return with_method(_with_holm(result, [*names, "condition"], between), cluster, weight)
+    return with_method(result, cluster, weight)
 
 
 def _compared_column(between: By) -> str:
@@ -299,15 +296,3 @@ def _refuse_different_cases(
                 f"'case_id', 'condition'])['{between}'].transform('nunique') == "
                 f"outcomes['{between}'].nunique()]."
             )
-
-
-def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.DataFrame:
-    """Adjust p-values by Holm over the pairs of levels with the same values of ``family``."""
-    parts = []
-    for _, part in groups(result, family):
-        p_values = part["p_value"].dropna()
-        adjusted = pd.Series(holm(p_values), p_values.index).reindex(part.index)
-        over = f"; Holm over {plural(len(p_values), 'pair')} of {between}"
-        method = part["method"] + (over if len(p_values) else "")
-        parts.append(with_adjusted_p(part, adjusted).assign(method=method))
-    return pd.concat(parts, ignore_index=True) if parts else result

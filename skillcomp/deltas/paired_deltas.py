@@ -34,10 +34,8 @@ from skillcomp.frames.estimates import (
     with_adjusted_p,
     with_method,
 )
-from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
-from skillcomp.stats.significance import holm
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 _DIMENSION = "comprehension_dimension"
@@ -76,7 +74,8 @@ def paired(
         from the outcomes.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``. With
-        ``comprehension_dimension``, p-values are also adjusted for the number of dimensions.
+        ``comprehension_dimension``, cases without a dimension are left out, and the dimensions of
+        each group are sorted.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
@@ -127,15 +126,13 @@ def paired(
         One row per ``by`` and condition other than the reference. The estimates columns hold the
         delta. ``measure`` is ``delta_passed``, ``delta_share_passed`` or
         ``delta_passed_own_words``. ``estimate`` is in rate units, from -1 to 1. ``n`` counts the
-        cases with an outcome under both conditions.
-        ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
-        ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
-        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_attempts`` and
+        cases with an outcome under both conditions. Notes explain ``p_value``, ``p_adjusted`` and
+        ``shown``. Further columns: ``reference`` is the reference condition. ``rate`` and
+        ``reference_rate`` are the rates of the two conditions over these cases. ``n_dropped``
+        counts the cases with an outcome under only one of the two. ``n_attempts`` and
         ``n_attempts_reference`` count the attempts at cases asked under both conditions,
         ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
         ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
-        With ``by=["comprehension_dimension"]`` there is also ``p_adjusted``, and cases without a
-        dimension are left out.
 
     Raises
     ------
@@ -188,10 +185,10 @@ def paired(
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.
 
-    ``p_adjusted`` is adjusted by Holm within each of the other groups, condition and measure, for
-    all of C1 to C9, even if the data have fewer dimensions, so that the data do not choose the
-    number. If a study has its own dimensions, p-values are adjusted for all dimensions of its
-    cases. A dimension without paired cases has no p-value but counts towards this number.
+    ``p_value`` is that of :func:`skillcomp.stats.significance.p_of_rows`, a t test with a variance
+    that the rows of the call share; without spread in a row, it inverts the interval. For amounts
+    it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have
+    the same measure, except those of a placebo.
 
     Examples
     --------
@@ -211,44 +208,47 @@ def paired(
     how |= {"average": average, "weight": weight, "limit": limit}
     how |= {"ci_level": ci_level, "interval": interval}
     if _DIMENSION not in names:
-        return unadjusted_deltas(outcomes, attempts, by=names, **how)
+        return deltas_of_groups(outcomes, attempts, by=names, **how)
     require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
     tagged = outcomes[outcomes[_DIMENSION].notna()]
-    result = unadjusted_deltas(tagged, attempts, by=names, **how)
-    return _adjusted_for_dimensions(result, names)
+    result = deltas_of_groups(tagged, attempts, by=names, **how)
+    keys = [name for name in [*names, "condition", "measure"] if name != _DIMENSION]
+    parts = [part.sort_values(_DIMENSION, kind="stable") for _, part in groups(result, keys)]
+    return pd.concat(parts or [result], ignore_index=True)
 
 
-def unadjusted_deltas(
+def deltas_of_groups(
     outcomes: pd.DataFrame,
     attempts: pd.DataFrame | None = None,
     *,
     by: By = (),
     value: AnyValue | Sequence[AnyValue] = "passed",
-    reference: str = "baseline",
-    cluster: str = "case",
     average: By = (),
     weight: str | None = None,
     limit: float | None = None,
-    ci_level: float = 0.95,
-    interval: IntervalRule = "adaptive",
+    **how: Any,
 ) -> pd.DataFrame:
-    """Estimate deltas as :func:`paired` does, in the order of the groups, without adjusted p."""
-    names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": levels}
-    rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    """Estimate deltas as :func:`paired` does, in the order of the groups.
+
+    ``how`` has its other arguments.
+    """
+    how = {"reference": "baseline", "cluster": "case", "ci_level": 0.95} | how
+    how |= {"average": listed(average)}
+    names, reference, cluster = listed(by), how["reference"], how["cluster"]
     if attempts is not None or not isinstance(value, str):
-        how |= {"by": names, "weight": weight, "limit": limit} | rules
+        how |= {"by": names, "weight": weight, "limit": limit}
         return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
     if limit is not None and value not in AMOUNTS:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        estimate = partial(unadjusted_deltas, by=names, weight=weight, **how, **rules)
+        estimate = partial(deltas_of_groups, by=names, weight=weight, **how)
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
+    rules = {name: how.pop(name) for name in ("ci_level", "interval") if name in how}
     how["value"] = value
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-        rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
+        rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=rules["ci_level"])
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
     else:
         units, contrasts = paired_units(outcomes, by=names, **how, weight=weight)
@@ -261,20 +261,6 @@ def unadjusted_deltas(
             reference=reference,
         )
     return with_method(result, cluster, weight)
-
-
-def _adjusted_for_dimensions(deltas: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Add p-values that are adjusted for the number of dimensions, which are sorted."""
-    family = list(dimension_family(deltas[_DIMENSION]))
-    keys = [name for name in [*by, "condition", "measure"] if name != _DIMENSION]
-    parts = [deltas]
-    for _, part in groups(deltas, keys):
-        p_values = part.set_index(_DIMENSION)["p_value"].reindex(family).astype(float)
-        adjusted = pd.Series(holm(p_values.to_numpy()), index=family)
-        method = part["method"] + f"; Holm over {len(family)} dimensions"
-        part = with_adjusted_p(part.assign(method=method), part[_DIMENSION].map(adjusted))
-        parts.append(part.sort_values(_DIMENSION, kind="stable"))
-    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def contrast_rows(
@@ -341,7 +327,7 @@ def in_own_words(
         else note
         for n, a, b, note in sides
     ]
-    return result
+    return with_adjusted_p(result)
 
 
 def _rows_of_values(
@@ -369,7 +355,7 @@ def _rows_of_values(
                     f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
                     f"sc.deltas.paired(outcomes, attempts, value={values})."
                 )
-        parts.append(unadjusted_deltas(frame, value=value, **own))
+        parts.append(deltas_of_groups(frame, value=value, **own))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -15,6 +15,7 @@ from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level, join_notes
+from skillcomp.stats.significance import holm
 
 Ints = NDArray[np.int64]
 
@@ -48,6 +49,10 @@ _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
 _LARGEST = np.iinfo(np.int64).max  # the largest code
 _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
+PLACEBO = "placebo"  # Rows of this condition make no claims: their p-values are not adjusted.
+# Columns, if present, with the families of p-values that are adjusted together.
+_FAMILY = ("measure", "estimator", "stratum", "scope")
+_HALF = ("first_wins", "first_wins_if_inconsistent", "win_rate")  # Their p-values test a half.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
@@ -687,9 +692,8 @@ def estimates(
     -------
     pandas.DataFrame
         One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
-        ``extra``. A missing ``note`` is an empty text. ``shown`` is True if a row shows a
-        difference: its adjusted p-value is below 1 - ``ci_level``, and its interval excludes 0
-        (for a ratio, 1). It is NA without an adjusted p-value or limits.
+        ``extra``. A missing ``note`` is an empty text. ``p_adjusted`` and ``shown`` are those of
+        :func:`with_adjusted_p`.
     """
     names = [*listed(by), *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
@@ -697,20 +701,47 @@ def estimates(
     frame = frame.astype(dict.fromkeys(unknown, "str"))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
-    checked = with_adjusted_p(checked, checked["p_adjusted"])
+    checked = with_adjusted_p(checked)
     if outcomes is not None:
         checked = with_notes_of(checked, outcomes, listed(by), reference)
     return checked[names]
 
 
-def with_adjusted_p(frame: pd.DataFrame, p_adjusted: Any) -> pd.DataFrame:
-    """Add adjusted p-values to an estimates frame, and ``shown``, see :func:`estimates`."""
-    adjusted = pd.Series(np.asarray(p_adjusted, dtype=np.float64), frame.index)
+def with_adjusted_p(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add adjusted p-values to an estimates frame, and whether a difference is shown.
+
+    ``p_adjusted`` is adjusted by Holm over all rows of the frame that have the same measure, a
+    p-value and a condition other than a placebo; it is NaN in all other rows. Rows of different
+    estimators, strata or scopes of a quantity are not adjusted for each other. ``method`` names the
+    number of rows. ``shown`` is True if a row shows a difference: its adjusted p-value is below 1 -
+    ``ci_level``, and its interval excludes no change (0; 1 for a ratio; a half for a share of
+    wins). It is NA without an adjusted p-value or limits.
+    """
+    is_tested = frame["p_value"].notna()
+    if "condition" in frame:
+        is_tested &= frame["condition"].ne(PLACEBO).fillna(True).astype(bool)
+    adjusted = pd.Series(np.nan, frame.index)
+    family = pd.Series("", frame.index)
+    for _, rows in groups(frame[is_tested], [name for name in _FAMILY if name in frame]):
+        adjusted[rows.index] = holm(rows["p_value"])
+        if len(rows) > 1:
+            family[rows.index] = f"; p adjusted by Holm over {len(rows)} rows"
     low, high = frame["ci_low"], frame["ci_high"]
-    null = np.where(frame["unit"].eq("ratio"), 1.0, 0.0)
+    cases = [frame["unit"].eq("ratio"), frame["measure"].isin(_HALF)]
+    null = np.select(cases, [1.0, 0.5], 0.0)
     shown = adjusted.lt(1.0 - frame["ci_level"]) & ((low > null) | (high < null))
     known = adjusted.notna() & low.notna() & high.notna()
-    return frame.assign(p_adjusted=adjusted, shown=shown.astype("boolean").where(known))
+    # a frame may be adjusted again, such as with further rows
+    method = (
+        frame["method"]
+        .astype("str")
+        .str.replace(r"; p adjusted by Holm over [0-9]+ rows", "", regex=True)
+    )
+    return frame.assign(
+        p_adjusted=adjusted,
+        shown=shown.astype("boolean").where(known),
+        method=(method + family).where(frame["method"].notna()),
+    )
 
 
 def with_notes_of(

@@ -37,7 +37,6 @@ from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
     clustered_midp,
-    holm,
     mcnemar_midp,
     severity_shift,
 )
@@ -126,7 +125,7 @@ def drift(
         - ``sensitivity_change``: change in the share passed among gold passes.
         - ``specificity_change``: change in the share failed among gold fails. This and the
           sensitivity change are below 0 if the version is worse. Their ``p_value`` is the larger of
-          two, as for ``agreement_change``; ``p_adjusted`` is adjusted by Holm over these measures.
+          two, as for ``agreement_change``.
         - ``severity_shift``: in logits, from a conditional logit (Rasch) model. Above 0 if the
           version is more severe (it passes fewer of the same items), below 0 if more lenient.
         - ``cochran_q``: Cochran's Q over three or more versions, without an interval. One row per
@@ -225,9 +224,6 @@ def _change_rows(
     both = items.dropna(subset=_BOTH)
     shift = _severity(both, ci_level)
     counts = {name: of_passes[name] for name in ("n_gained", "n_lost", "n_dropped")}
-    adjusted = holm([change["p_value"] for change in rows[-2:]])
-    for change, p_value in zip(rows[-2:], adjusted, strict=True):
-        change["p_adjusted"] = p_value
     rows.append(row("severity_shift", shift, p_interval=shift.p_value, **counts))
     parts["severity"] = items
     for (measure, part), change in zip(parts.items(), rows, strict=True):

@@ -255,15 +255,13 @@ def _family_rows(
     """Yield one row per pair and measure, then one row per grader with its rank."""
     pairs, n = list(combinations(levels, 2)), len(levels)
     for changes in compared.pairs.values():
-        adjusted = holm([change["p_value"] for change in changes])
-        for (old, new), change, p_value in zip(pairs, changes, adjusted, strict=True):
-            change |= {between: new, "reference": old, "p_adjusted": p_value}
-            yield change
+        for (old, new), change in zip(pairs, changes, strict=True):
+            yield change | {between: new, "reference": old}
     above, agreement = np.triu_indices(n, 1), compared.pairs["agreement"]
     differences, p_values = np.full((2, n, n), NAN)
     differences.T[above] = [change["estimate"] for change in agreement]
     differences[above] = -differences.T[above]
-    p_values[above] = p_values.T[above] = [change["p_adjusted"] for change in agreement]
+    p_values[above] = p_values.T[above] = holm([change["p_value"] for change in agreement])
     unknown = np.isnan(differences).sum(axis=1) - 1
     ends = rank_sets(differences, p_values, ci_level=ci_level)
     ranks = np.where(unknown < n - 1, (1.0 + (differences < 0).sum(axis=1), *ends), NAN).T

@@ -398,7 +398,7 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
             rows = rows[rows["bias"].eq("condition leniency")]
         end = "" if stratum == "all" else f" on checks with {stratum}"
         known = say.with_estimate(rows, "ci_low")
-        what, family = f"An effect on a grader{end}", "the effects on each grader"
+        what, family = f"An effect on a grader{end}", "the effects on all graders"
         yield from _sorted_by_shown(known, what, family, _effect_in_words)
     unknown = effects[effects["estimate"].isna() & effects["stratum"].eq("all")]
     bare = unknown["note"].str.contains("not recorded")

@@ -274,9 +274,15 @@ def _shown_alone_in_words(row: Row, subject: str) -> str:
     text = f" {subject} shows a {'gain' if low > 0 else 'loss'}"
     if pd.isna(p):
         return f"{text}, without an adjusted p-value."
+    if verdicts := _adjusted_verdicts(row):
+        return f"{text}; adjusted for {verdicts} it does not ({say.p_value(p, 'adjusted p')})."
+    return f"{text} by its interval, but not by its p-value ({say.p_value(p)})."
+
+
+def _adjusted_verdicts(row: Row) -> str:
+    """Name the number of verdicts over which p-values are adjusted; "" if there is one."""
     family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
-    verdicts = say.counted(int(family[1]), "verdict") if family else "other verdicts"
-    return f"{text}; adjusted for the {verdicts} it does not ({say.p_value(p, 'adjusted p')})."
+    return f"the {say.counted(int(family[1]), 'verdict')}" if family else ""
 
 
 def _missing_answers_in_words(row: Row) -> str:
@@ -299,9 +305,10 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
     if pd.isna(low) or pd.isna(high):
         return ""
     if low > 0 or high < 0:
-        if min(abs(low), abs(high)) <= size:
-            return _shown_alone_in_words(row, "Taken alone this row")
-        return f" Too few cases for a verdict ({say.reason(row)})."
+        return _shown_alone_in_words(row, "Taken alone this row")
+    if low > -size and high < size:
+        verdicts = _adjusted_verdicts(row) or "several verdicts"
+        return f" The interval is within {margin}, but not once adjusted for {verdicts}."
     ruled = [f"a loss of {margin}"] if low > -size else []
     ruled += [f"a gain of {margin}"] if high < size else []
     if ruled:

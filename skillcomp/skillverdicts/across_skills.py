@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
-from skillcomp.deltas.paired_deltas import unadjusted_deltas
+from skillcomp.deltas.paired_deltas import deltas_of_groups
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
@@ -125,7 +125,7 @@ def across(
     how: dict[str, Any] = {"reference": reference, "value": value, "average": levels}
     outcomes = compared_outcomes(outcomes, [*names, "skill"], WHAT, **how)
     how |= {"ci_level": ci_level, "interval": interval}
-    raw = unadjusted_deltas(outcomes, by=[*names, "skill"], **how)
+    raw = deltas_of_groups(outcomes, by=[*names, "skill"], **how)
     keys = [*names, "condition"]
     counts = raw[raw["n"].gt(0)].groupby(keys, dropna=False)["skill"].nunique()
     if len(raw) and counts.max() < MIN_SKILLS:
@@ -197,6 +197,6 @@ def _mean_row(
     if few:
         nothing = undefined("", few, ci_level=how["ci_level"], n=float(len(used)))
         return row("mean_delta", nothing, skill=ALL)
-    mean = unadjusted_deltas(part, **how, cluster="skill", weight=_EQUAL).iloc[0]
+    mean = deltas_of_groups(part, **how, cluster="skill", weight=_EQUAL).iloc[0]
     about: dict[str, Any] = {str(name): field for name, field in mean.items()}
     return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MISSING, missing_note
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired_units, unadjusted_deltas
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, deltas_of_groups, paired_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
@@ -83,14 +83,14 @@ def compare(
         first of these that applies:
 
         ``worse``
-            The interval of the difference in quality is below 0.
+            A loss of quality is shown: ``shown`` is True, and the interval is below 0.
         ``as good and cheaper``
             The interval is above ``-margin``, and ``saved_low`` is above 0 with a ``limit``.
         ``as good and cheaper for a typical answer, total not bounded``
             The interval is above ``-margin``, there is no ``limit``, ``ratio_high`` is below 1, and
             the total over the cases is lower.
         ``better``
-            The interval is above 0.
+            A gain in quality is shown.
         ``as good``
             The interval is above ``-margin``.
         ``not shown``
@@ -111,11 +111,10 @@ def compare(
     Savings are those of the attempts with the amount; ``note`` counts the attempts without it. If
     the failed answers have no amount, the savings are biased.
 
-    The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
-    the default level, a version with the same quality is called "worse" or "better" in at most
-    about 5 % of the rows. With several rows, one such verdict is more likely: in 7 of 25
-    simulated studies of ten skills without a change, at least one row had it. To keep this
-    to at most 5 % of such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
+    "Worse" and "better" need a difference that is shown, as in
+    :func:`skillcomp.skillverdicts.decide`: the p-value, adjusted for all rows of the call, and the
+    interval. "As good" rests on the interval of its row alone: a loss of exactly the margin is
+    called "as good" in nominally 2.5 % of rows.
 
     Without a limit no method can bound a total: a sample without a loop does not show how often an
     agent loops. In a simulation with 30 cases, a version costs 0.6 times as much in a typical
@@ -138,7 +137,7 @@ def compare(
         "average": levels,
     }
     units, contrasts = paired_units(outcomes, **how, weight=None, what=WHAT)
-    rows = unadjusted_deltas(outcomes, **how, ci_level=ci_level, interval=interval)
+    rows = deltas_of_groups(outcomes, **how, ci_level=ci_level, interval=interval)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
     columns = [name for name in (*names, *levels) if name in attempts.columns]
@@ -193,7 +192,7 @@ def _with_savings(
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None
-        table = unadjusted_deltas(attempts, **how | {"value": name}, limit=bound)
+        table = deltas_of_groups(attempts, **how | {"value": name}, limit=bound)
         delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
         # adding 0.0 turns -0.0 into 0.0
         columns = delta[keys].assign(**{f"saved_{name}": -delta["estimate"] + 0.0})
@@ -225,16 +224,16 @@ def _with_savings(
 
 
 def _comparison_verdicts(rows: pd.DataFrame) -> Any:
-    low, high = rows["ci_low"], rows["ci_high"]
+    low, high, shown = rows["ci_low"], rows["ci_high"], rows["shown"].fillna(False).astype(bool)
     as_good = low > -rows["margin"]
     return first_that_holds(
         {
-            "worse": high < 0,
+            "worse": shown & (high < 0),
             CHEAPER: as_good & rows["limit"].notna() & rows["saved_low"].gt(0),
             CHEAPER_TYPICALLY: (
                 as_good & rows["limit"].isna() & rows["ratio_high"].lt(1) & rows["saved"].gt(0)
             ),
-            "better": low > 0,
+            "better": shown & (low > 0),
             "as good": as_good,
         },
         NOT_SHOWN,

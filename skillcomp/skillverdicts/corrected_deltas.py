@@ -11,6 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import is_among, require_columns, rows_of_group
 from skillcomp.stats.results import join_notes, p_value, quantile
+from skillcomp.stats.significance import one_sided, p_from_limits
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
@@ -35,9 +36,8 @@ NEEDED = (
 # If an estimator is recommended, the delta gets the estimator's values in these columns.
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
-# `n_family` is the number of rows over which p-values are adjusted. A row shows a gain or loss if
-# its p-value is at most `p_limit`.
-FAMILY = ["n_family", "p_limit"]
+# one-sided p-values on which the verdicts `ineffective` and `redundant` rest
+MARGIN_P = ["p_no_loss", "p_no_gain", "p_passing"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 
 
@@ -56,7 +56,8 @@ def with_corrections(
     ----------
     deltas : pandas.DataFrame
         Rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_rate``,
-        ``reference_low``, ``verdict_uncorrected`` and ``p_limit``.
+        ``reference_low``, ``verdict_uncorrected``, ``n_family`` (the number of rows over which
+        p-values are adjusted) and the columns ``MARGIN_P``.
     corrected : pandas.DataFrame
         Rows of :func:`skillcomp.correction.delta` and, optionally, of
         :func:`skillcomp.correction.rate`.
@@ -95,6 +96,7 @@ def with_corrections(
         "note",
         "reference_low",
         *MOVED,
+        *MARGIN_P,
     ]
     frame = pd.DataFrame(made, columns=columns, index=deltas.index)
     floats = [name for name in columns if name in LIMITS or name.startswith("moved_")]
@@ -198,6 +200,7 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
         "n_gold": n_gold,
         **{name: delta.get(name) for name in (*_REPLACED, "note", "reference_low")},
         **dict.fromkeys(MOVED, 0.0),
+        **delta[MARGIN_P],
     }
     base = _recommended_row(rates)
     if chosen is not None:
@@ -209,10 +212,31 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
             made["reference_low"] = base["ci_low"]
             made["moved_rate"] = base["estimate"] - delta["reference_rate"]
             made["moved_rate_low"] = base["ci_low"] - delta["reference_low"]
+        made |= _p_of_corrected(chosen, base, delta["margin"])
     projected = rows[rows["estimator"].eq("ppi")] if chosen is None else chosen.to_frame().T
     gold = rows[rows["estimator"].eq("gold_only")]
     made["labels_needed"] = _labels_needed(delta, projected, gold, n_gold, base)
     return made
+
+
+def _p_of_corrected(chosen: pd.Series, base: pd.Series | None, margin: float) -> dict[str, float]:
+    """Return the p-values of a corrected delta, from its limits and those of the corrected rate."""
+
+    def p_value(row: pd.Series, null: float) -> float:
+        how = {"df": row["n"] - 1.0, "ci_level": row["ci_level"]}
+        return float(p_from_limits(*row[LIMITS], null=null, **how))
+
+    estimate, p_of_zero = chosen["estimate"], chosen.get("p_value", math.nan)
+    p_passing = math.nan
+    if base is not None:
+        passing = 1.0 - margin
+        p_passing = float(one_sided(p_value(base, passing), base["estimate"] > passing))
+    return {
+        "p_value": p_value(chosen, 0.0) if pd.isna(p_of_zero) else p_of_zero,
+        "p_no_loss": float(one_sided(p_value(chosen, -margin), estimate > -margin)),
+        "p_no_gain": float(one_sided(p_value(chosen, margin), estimate < margin)),
+        "p_passing": p_passing,
+    }
 
 
 def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:
@@ -246,7 +270,8 @@ def _labels_needed(
         claims.append({"low": to_loss})
     if delta["verdict_uncorrected"] in ("helps", "hurts"):
         # p-values are adjusted for several rows, so a wider interval must exclude 0
-        reach = quantile(1.0 - delta["p_limit"]) / quantile(delta["ci_level"])
+        level = 1.0 - (1.0 - delta["ci_level"]) / max(delta["n_family"], 1)
+        reach = quantile(level) / quantile(delta["ci_level"])
         claims.append({"low" if estimate > 0 else "high": abs(estimate) / reach})
     sizes = [
         max(
@@ -306,16 +331,14 @@ def _place_of_interval(row: pd.Series) -> str:
     if row["verdict"] == "redundant":
         least = f"passes at least {100 * row['reference_low']:.0f} %"
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
-    among = row["p_adjusted"] < 1.0 - row["ci_level"]
-    end = (
-        f" ({p_value(row['p_adjusted'], 'adjusted p')} among {_family(row)})"
-        if among
-        else f"; {shown_alone(row)}"
-    )
+    end = f"; {shown_alone(row)}"
+    if row["shown"] is True:
+        end = f" ({p_value(row['p_adjusted'], 'adjusted p')} among {_family(row)})"
+    same = "" if row["verdict"] == "ineffective" else f", but not once adjusted for {_family(row)}"
     places = {
-        f"is above {size}": low > margin,
-        f"is below minus {size}": high < -margin,
-        f"is within {size}": low > -margin and high < margin,
+        f"is above {size}{end}": low > margin,
+        f"is below minus {size}{end}": high < -margin,
+        f"is within {size}{same}": low > -margin and high < margin,
         f"is above 0, but reaches into {size}{end}": low > 0,
         f"is below 0, but reaches into {size}{end}": high < 0,
     }
@@ -328,6 +351,8 @@ def shown_alone(row: pd.Series) -> str:
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"
+    if row["n_family"] == 1:
+        return f"{change.removesuffix('this row alone')}the interval, but {p_value(row['p_value'])}"
     return f"{change}, but not among {_family(row)} ({p_value(row['p_adjusted'], 'adjusted p')})"
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import false_discovery_control
 
 from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import (
-    paired_units,
-    unadjusted_deltas,
-)
+from skillcomp.deltas.paired_deltas import deltas_of_groups, paired_units
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    PLACEBO,
     By,
     grouped,
     is_among,
@@ -25,8 +25,8 @@ from skillcomp.frames.estimates import (
     with_adjusted_p,
 )
 from skillcomp.skillverdicts.corrected_deltas import (
-    FAMILY,
     LIMITS,
+    MARGIN_P,
     MOVED,
     NAIVE,
     reasons_of_verdict,
@@ -36,9 +36,7 @@ from skillcomp.skillverdicts.corrected_deltas import (
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
-from skillcomp.stats.significance import holm
-
-PLACEBO = "placebo"
+from skillcomp.stats.significance import one_sided
 
 
 def decide(
@@ -100,27 +98,30 @@ def decide(
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
-            interval of the delta excludes a loss beyond the margin.
+            interval of the delta excludes a loss beyond the margin; its adjusted p-value, as for
+            ``ineffective``, is below ``1 - ci_level``.
         ``ineffective``
             No change: the whole interval is inside ``(-margin, margin)``, whether or not it
-            excludes zero.
+            excludes zero, and the p-value of a change of the margin, adjusted over the rows of the
+            call by Benjamini and Hochberg, is below ``1 - ci_level``.
         ``teaching``, ``harmful``
-            The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
+            A gain or a loss is shown, and the whole interval is above ``margin`` (teaching) or
+            below ``-margin`` (harmful).
         ``helps``, ``hurts``
-            A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin:
-            ``p_adjusted`` is below ``1 - ci_level``.
+            A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin.
         ``undetermined``
             Anything else: the data do not decide. A note states if the interval of the row alone
             excludes zero, but ``p_adjusted`` is not below ``1 - ci_level``.
 
-        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills x agents x
-        conditions) except those of a placebo; ``method`` names the number of rows. ``p_limit`` is
-        the value below which ``p_value`` shows a gain or loss, given the p-values of the other
-        rows. Both are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
+        A gain or loss is ``shown`` if ``p_adjusted`` is below ``1 - ci_level`` and the interval
+        excludes 0. ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills
+        x agents x conditions) except those of a placebo; ``method`` names the number of rows. It is
+        NaN for a placebo, whose verdict is never one of these four; that of no change is by its
+        interval alone.
 
-        With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
-        of ``over_placebo`` is not above zero. Any other text of the same length might then have the
-        same effect.
+        With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but it is not
+        shown, in the same way, that ``over_placebo`` is above zero. Any other text of the same
+        length might then have the same effect.
 
         ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` names the source
         of ``verdict`` and of the estimates columns: ``naive`` for the grader alone, otherwise the
@@ -144,16 +145,21 @@ def decide(
 
     Notes
     -----
-    ``helps`` and ``hurts`` state that the delta is not zero. Of ten skills without an effect, one
-    or more would have such a verdict in up to 40 % of studies (1 - 0.95^10); the adjustment of
-    p-values keeps this to at most 5 %. The adjustment is over the rows of one call. If you split
-    the call into several, such as one for each skill, the adjusted p-values and these two verdicts
-    change, and the protection is lost. Decide in advance which rows belong to one call.
-    ``teaching`` and ``harmful`` rest on the margin and are not adjusted. Among ten skills without
-    an effect, one or more had such a verdict in at most 6 % of simulated studies at a margin of 10
-    points, but in up to 14 % at 5 points and 26 % at 2 points; among fifty, in up to 17 % at 10
-    points. With smaller margins or more rows, require ``p_adjusted`` below ``1 - ci_level`` as
-    well. With ``corrected``, the p-values are those of the recommended intervals.
+    Of ten skills without an effect, one or more intervals would exclude zero in up to 40 % of
+    studies (1 - 0.95^10). So each claim needs its p-value, adjusted for all rows of the call, and
+    its interval; the stronger word never has the weaker control. In simulated studies of six to
+    thirty rows without an effect, at most FALSE_CLAIM had a false claim, and AGENTS where six
+    agents answered the same eight cases (``docs/intervals.md``). Rows share the variance of their
+    cases (:func:`skillcomp.stats.significance.p_of_rows`): of four gains of 31 points among ten
+    skills of 14 cases with two attempts, SHOWN are shown. The adjustment is over the rows of
+    one call. If you split the call into several, such as one for each skill, the protection is
+    lost, so decide in advance which rows belong to one call.
+
+    ``ineffective`` and ``redundant`` are adjusted by Benjamini and Hochberg's method. The p-values
+    of a change of exactly the margin invert the interval. Among ten skills whose true gain is
+    exactly the margin, at most SAME of studies had a false verdict of this kind. This costs
+    power where a row has few cases. With ``corrected``, p-values are those of the recommended
+    intervals, and those of the margin follow from their limits.
 
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are counted against the verdict. If the estimate is then
@@ -184,19 +190,24 @@ def decide(
     units, contrasts = paired_units(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level}
+    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "notes": False}
     how |= {"ci_level": ci_level, "interval": interval}
-    deltas = unadjusted_deltas(outcomes, **how, reference=reference)
+    deltas = deltas_of_groups(outcomes, **how, reference=reference)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
+    deltas = deltas.assign(
+        **_p_of_margins(units, contrasts, deltas, rules | {"interval": interval})
+    )
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
 
     def judge(deltas: pd.DataFrame) -> pd.DataFrame:
         """Add the verdict, and whether missing attempts overturn it."""
-        deltas = _with_adjusted_p_values(deltas)
-        deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
+        deltas = with_adjusted_p(deltas)
+        deltas = deltas.assign(
+            verdict=verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
+        )
         missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
         return _with_reasons(
             with_missing_attempts(deltas, units, contrasts, assume_missing, **missing)
@@ -209,13 +220,20 @@ def decide(
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
-        deltas = deltas.assign(**alone, **judged[FAMILY])
+        deltas = deltas.assign(**alone, n_family=judged["n_family"])
         judged = judge(
             with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
         )
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    inner = [*MOVED, "n_family", "correction_reason", "p_adjusted_uncorrected"]
+    inner = [
+        *MOVED,
+        *MARGIN_P,
+        "over_placebo_shown",
+        "n_family",
+        "correction_reason",
+        "p_adjusted_uncorrected",
+    ]
     return judged.drop(columns=inner, errors="ignore")
 
 
@@ -236,19 +254,62 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
 
 
-def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
-    """Return the verdict of each row from its interval, without regard to missing attempts."""
-    significant = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
+def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
+    """Return the verdict of each row, without regard to missing attempts."""
+    shown, error_rate = deltas["shown"].fillna(False).astype(bool), 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
+    p_within = np.fmax(deltas["p_no_loss"], deltas["p_no_gain"])
+    p_passing = np.fmax(deltas["p_no_loss"], deltas["p_passing"])
     verdicts = {
-        "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
-        "ineffective": (low > -margin) & (high < margin),
-        "teaching": low > margin,
-        "harmful": high < -margin,
-        "helps": significant & (low > 0),
-        "hurts": significant & (high < 0),
+        "redundant": (
+            (deltas["reference_low"] >= 1.0 - margin)
+            & (low > -margin)
+            & (_false_discovery_p(deltas, p_passing) < error_rate)
+        ),
+        "ineffective": (
+            (low > -margin) & (high < margin) & (_false_discovery_p(deltas, p_within) < error_rate)
+        ),
+        "teaching": shown & (low > margin),
+        "harmful": shown & (high < -margin),
+        "helps": shown & (low > 0),
+        "hurts": shown & (high < 0),
     }
     return first_that_holds(verdicts, "undetermined")
+
+
+def _false_discovery_p(deltas: pd.DataFrame, p_values: pd.Series) -> pd.Series:
+    """Adjust p-values by Benjamini and Hochberg over the rows that have a p-value.
+
+    Those of a placebo are not adjusted, as in :func:`with_adjusted_p`.
+    """
+    claims = deltas["condition"].ne(PLACEBO) & p_values.notna()
+    adjusted = p_values.copy()
+    adjusted[claims] = false_discovery_control(p_values[claims])
+    return adjusted
+
+
+def _p_of_margins(
+    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: dict[str, Any]
+) -> dict[str, Any]:
+    """Return one-sided p-values against a change beyond the margin and a reference that fails.
+
+    The p-values invert the intervals. They are small if the row excludes a loss of the margin
+    (``p_no_loss``), a gain of the margin (``p_no_gain``), and a pass rate under the reference of 1
+    minus the margin (``p_passing``).
+    """
+    if deltas.empty:
+        return dict.fromkeys(MARGIN_P, np.nan)
+    margin = float(deltas["margin"].iloc[0])
+    bases = [
+        replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
+    ]
+    p_values = []
+    for rows, null in ((contrasts, -margin), (contrasts, margin), (bases, 1.0 - margin)):
+        means = [each.interval for each in within(units, rows, **how, null=null)]
+        above = np.array([mean.estimate > null for mean in means])
+        as_claimed = ~above if null == margin else above
+        p_values.append(one_sided([mean.p_value for mean in means], as_claimed))
+    return dict(zip(MARGIN_P, p_values, strict=True))
 
 
 def _verdicts_by_other_rules(
@@ -258,7 +319,7 @@ def _verdicts_by_other_rules(
 
     ``reference_low``, which decides on ``redundant``, remains the limit by the adaptive rule.
     """
-    verdict = _verdicts_of_limits(_with_adjusted_p_values(deltas))
+    verdict = verdicts_of_rows(with_adjusted_p(deltas))
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
@@ -266,27 +327,13 @@ def _verdicts_by_other_rules(
             ci_low=[mean.low for mean in means],
             ci_high=[mean.high for mean in means],
             p_value=[mean.p_value for mean in means],
+            **_p_of_margins(units, contrasts, deltas, how | {"interval": rule}),
         )
-        other = _verdicts_of_limits(_with_adjusted_p_values(other))
+        other = verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
             remark = f"{other[at]} by the {rule} interval"
             remarks[at] = join_notes(remarks[at], remark)
     return remarks
-
-
-def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Adjust the p-values by Holm over the rows that are not placebos; `method` states how many."""
-    claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
-    p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
-    bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
-    others = [np.sort(np.delete(p_values, place)) for place in range(size)]
-    steps = [int(np.cumprod(p < bounds[:-1]).sum()) for p in others]
-    adjusted, limits = np.full((2, len(deltas)), np.nan)
-    adjusted[claims], limits[claims] = holm(p_values), bounds[steps] if size else bounds
-    family = np.where(claims, f"; p adjusted by Holm over {plural(size, 'row')}", "")
-    method = deltas["method"].astype("str") + pd.Series(family, deltas.index, dtype="str")
-    deltas = with_adjusted_p(deltas, adjusted)
-    return deltas.assign(p_limit=limits, n_family=size, method=method)
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
@@ -310,10 +357,11 @@ def _over_placebo(
         "estimate": "over_placebo",
         "ci_low": "over_placebo_low",
         "ci_high": "over_placebo_high",
+        "shown": "over_placebo_shown",
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
-    over = unadjusted_deltas(outcomes, reference=PLACEBO, **how)
+    over = deltas_of_groups(outcomes, reference=PLACEBO, **how)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
@@ -360,13 +408,13 @@ def _other_cases(
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     """Add notes on changes that only the unadjusted interval shows, and on unbeaten placebos.
 
-    A placebo is not beaten if the interval of ``over_placebo`` is not above 0.
+    A placebo is not beaten if it is not shown that ``over_placebo`` is above 0.
     """
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
-    beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
+    better = deltas["over_placebo_shown"].eq(True).fillna(False) & (deltas["over_placebo_low"] > 0)
+    unbeaten = verdict.isin(["teaching", "helps"]) & deltas["over_placebo"].notna() & ~better
     rows = (row for _, row in deltas.iterrows())
     remarks = [shown_alone(row) if it else "" for it, row in zip(alone, rows, strict=True)]
-    unbeaten = verdict.isin(["teaching", "helps"]) & beaten
     words = np.where(unbeaten, "does not clearly beat its placebo", "").tolist()
     return _with_notes(_with_notes(deltas, remarks), words)

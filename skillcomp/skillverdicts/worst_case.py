@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -63,9 +62,7 @@ def with_missing_attempts(
     Parameters
     ----------
     decided : pandas.DataFrame
-        Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``.
-        A row shows a gain or loss if its p-value is at most ``p_limit``, which depends on the
-        number of rows.
+        Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
     units, contrasts : Units, sequence of Contrast
         The cases, and the contrast of each row.
     assume_missing : str or None
@@ -125,19 +122,13 @@ def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:
     base = replace(contrast, weights={(row["reference"],): 1.0}, sides=("",))
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
-    # The verdicts helps and hurts follow from a p-value of at most p_limit, which allows for the
-    # number of rows. Their claims are therefore checked at the level 1 - p_limit.
-    family: dict[str, Any] = {
-        "bound": 0.0,
-        "ci_level": 1.0 - row.get("p_limit", 1.0 - row["ci_level"]),
-    }
     claims = {
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
         "redundant": [no_loss, Claim(base, 1.0 - margin, level, moved=of_rate)],
-        "helps": [replace(gain, **family)],
-        "hurts": [replace(loss, **family)],
+        "helps": [replace(gain, bound=0.0)],
+        "hurts": [replace(loss, bound=0.0)],
     }
     # `skillverdicts.compare` uses the words worse and better instead of hurts and helps
     claims |= {"worse": claims["hurts"], "better": claims["helps"]}

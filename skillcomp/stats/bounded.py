@@ -913,10 +913,35 @@ def cluster_positions(
 
 def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> ContrastTerms:
     """Return the terms of a contrast from arms with one entry per case, shape (n,) or (S, n)."""
-    sizes = groups.totals(weights)
-    share = sizes[None] / sizes.sum()
+    share = groups.totals(weights)[None] / weights.sum()
+    clustered = _clustered_arms(arms, groups, weights)
     if groups.single:
-        return contrast_terms(arms, share)
+        return contrast_terms(clustered, share)
+    mixed = [mixed_outcomes(arm, weights / weights.sum()) for arm in arms]
+    return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
+
+
+def share_mixed(sample: Sample) -> float:
+    """Return how mixed the outcomes of a sample are, from 0 to 1: the mean of its arms.
+
+    The sample has no missing values. Without arms, nothing is known of the attempts, and the
+    result is 0.
+    """
+    n = len(np.asarray(sample.values))
+    if not sample.arms or not n:
+        return 0.0
+    groups = Clusters.of(sample.clusters, n)
+    weights = np.ones(n) if sample.weights is None else np.asarray(sample.weights, float)
+    share = groups.totals(weights) / weights.sum()
+    arms = _clustered_arms(sample.arms, groups, weights)
+    return float(np.mean([np.minimum(1.0, mixed_outcomes(arm, share)) for arm in arms]))
+
+
+def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> Sequence[Arm]:
+    """Return the arms with one entry per cluster."""
+    if groups.single:
+        return arms
+    sizes = groups.totals(weights)
     clustered = []
     for arm in arms:
         rates = groups.totals(weights * np.asarray(arm.rates, float)) / sizes
@@ -929,8 +954,7 @@ def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> C
             of_case = groups.totals(weights * arm.mixed_cases) / sizes
             of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
         clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster))
-    mixed = [mixed_outcomes(arm, weights / weights.sum()) for arm in arms]
-    return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
+    return clustered
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:

@@ -21,19 +21,16 @@ from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
-    grouped,
     groups,
     listed,
     refuse_different_checks,
     require_columns,
     row,
-    with_adjusted_p,
 )
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
 from skillcomp.stats.results import Interval, join_notes, undefined
-from skillcomp.stats.significance import holm
 
 TOTAL = "total"
 Outcome = Literal["rate", "delta"]
@@ -397,7 +394,7 @@ def score_association(
 
         ``n`` counts documents and ``n_clusters`` skills. ``n_dropped`` counts documents without a
         score or an outcome, ``n_missing`` the missing attempts (the note counts them by condition).
-        ``p_adjusted`` is adjusted by Holm for the number of features. An undefined estimate is NaN
+        ``p_adjusted`` is adjusted by Holm over the rows of a measure. An undefined estimate is NaN
         with a note. There are no limits with fewer than ten skills.
 
     Raises
@@ -450,9 +447,7 @@ def score_association(
     rows: list[dict[str, Any]] = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
-    frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
-    adjusted = grouped(frame, [*names, "measure"])["p_value"].transform(holm)
-    return with_adjusted_p(frame, adjusted)
+    return estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
 
 
 def _association_rows(
