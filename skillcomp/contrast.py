@@ -54,7 +54,7 @@ from skillcomp.stats.bounded import (
 )
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
-from skillcomp.stats.significance import FEWEST_ROWS, p_of_rows
+from skillcomp.stats.significance import FEWEST_ROWS, clustered_midp, p_of_rows
 
 Value = Literal["passed", "share_passed"]
 
@@ -581,26 +581,37 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
     return replace(interval, note=join_notes(interval.note, note, *more))
 
 
-def sample_of_checks(items: pd.DataFrame, arms: Mapping[str, float]) -> Sample:
-    """Return the mean over items of a weighted sum of columns; a unit is a check of a case.
+def changes_over_items(
+    tables: Sequence[pd.DataFrame],
+    new: str = "new",
+    old: str = "old",
+    *,
+    ci_level: float,
+    interval: IntervalRule = "adaptive",
+) -> list[Interval]:
+    """Estimate how much more often new verdicts pass than old ones on the same items.
 
-    A unit has the weight of its items. If several agents or runs answer a case, the number of
-    attempts of a unit is that of the agent or run with the fewest, so that copies of an agent do
-    not narrow the interval. ``arms`` has the weights of the columns. ``_check`` and ``_source`` are
-    codes of the check, and of check, agent and run.
+    A table has one row per item: the columns ``new`` and ``old`` (0 or 1), and ``cluster``. Items
+    have equal weight. The interval is that of :func:`skillcomp.stats.bounded.bounded_mean`, see
+    :meth:`skillcomp.stats.bounded.Sample.of_items`. The p-value is that of
+    :func:`skillcomp.stats.significance.clustered_midp` or, if a cluster has several items, that of
+    the interval if it is larger. ``n`` counts items.
     """
-    check, first = group_codes(items, ["_check"])
-    source, first_of_source = group_codes(items, ["_source"])
-    check_of_source = check[first_of_source]
-    n, n_of_source = np.bincount(check), np.bincount(source)
-    attempts = np.full(len(n), np.inf)
-    np.minimum.at(attempts, check_of_source, n_of_source)
-    sides = []
-    for name, weight in arms.items():
-        mixed = mixed_of_case(np.bincount(source, items[name]) / n_of_source, n_of_source)
-        mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
-        sides.append(Arm(np.bincount(check, items[name]) / n, attempts, weight, None, mixed))
-    return Sample.of_arms(*sides, clusters=items["cluster"].to_numpy()[first], weights=n)
+    samples = [
+        Sample.of_items(*(items[name].to_numpy() for name in (new, old, "cluster")))
+        for items in tables
+    ]
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    changes = []
+    for items, mean in zip(tables, bounded_means(samples, **how, interval=interval), strict=True):
+        test = clustered_midp(items[new] > items[old], items[new] < items[old], items["cluster"])
+        p_value, method = test.p_value, test.method
+        if items["cluster"].duplicated().any():
+            p_value = float(np.fmax(p_value, mean.p_value))
+            method = f"at least that of {method}"
+        method = f"{mean.method}; p: {method}"
+        changes.append(replace(mean, p_value=p_value, method=method, n=float(len(items))))
+    return changes
 
 
 Facts = dict[str, NDArray[Any]]

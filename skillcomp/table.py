@@ -39,7 +39,6 @@ _HEADS = {
     "n_clusters": "Clusters",
     "p_value": "p",
     "p_adjusted": "p (adjusted)",
-    "p_mcnemar": "p (McNemar)",
     "ci_low": "From",
     "ci_high": "To",
     "comprehension_dimension": "Dimension",

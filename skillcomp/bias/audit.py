@@ -136,7 +136,7 @@ def audit(
         - per: what one unit of the feature means.
         - n_empty_strata: the number of combinations of skill and gold label that lack answers
           under one of the two conditions. Only for leniency.
-        - n_to_pass, n_to_fail, p_mcnemar: only for copies, as in :func:`perturbed`.
+        - n_to_pass, n_to_fail: only for copies, as in :func:`perturbed`.
         - n_dropped: for copies as in :func:`perturbed`, for position as in :func:`position`.
 
     Raises

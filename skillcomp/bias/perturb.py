@@ -11,22 +11,19 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
-from skillcomp.contrast import Contrast, Units, within
+from skillcomp.contrast import changes_over_items
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
-    grouped,
     groups,
     listed,
     refuse_pooling,
     row,
 )
 from skillcomp.stats.results import undefined
-from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 
@@ -256,7 +253,7 @@ _CHANGES: dict[str, Callable[[str, int], str]] = {
 }
 
 
-EXTRA = ("n_pairs", "n_to_pass", "n_to_fail", "p_mcnemar", "n_dropped")
+EXTRA = ("n_to_pass", "n_to_fail", "n_dropped")
 
 
 def perturbed(
@@ -293,12 +290,10 @@ def perturbed(
     pandas.DataFrame
         One row per ``by`` and perturbation, with the estimates columns. The measure is
         ``perturbation_points``: the pass rate of the copies minus that of the originals, in
-        percentage points, with equal weight of cases. ``n`` counts cases. ``p_value`` inverts the
-        interval. ``n_pairs`` counts the pairs of verdicts, ``n_to_pass`` and ``n_to_fail`` those in
-        which only the copy passes or only the copy fails. ``p_mcnemar`` is the p-value of the mid-p
-        McNemar test over verdicts, which assumes that the checks of an answer are independent.
-        ``n_dropped`` counts the checks of copies that are left out, because the copy or its
-        original has no verdict. Without copies there are no rows.
+        percentage points, with equal weight of verdicts. ``n`` counts the pairs of verdicts,
+        ``n_clusters`` the cases, ``n_to_pass`` and ``n_to_fail`` the pairs in which only the copy
+        passes or only the copy fails. ``n_dropped`` counts the checks of copies that are left out,
+        because the copy or its original has no verdict. Without copies there are no rows.
 
     Raises
     ------
@@ -312,8 +307,7 @@ def perturbed(
 
     Notes
     -----
-    The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the mean differences of
-    the cases.
+    Interval and p-value are those of :func:`skillcomp.reliability.drift`, with cases as clusters.
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
@@ -356,17 +350,9 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     decided = pairs.dropna(subset=["before", "after"])
     steps = decided["after"] - decided["before"]
     to_pass, to_fail = (int(steps.eq(step).sum()) for step in (1.0, -1.0))
-    columns: dict[str, Any] = {"n_pairs": len(decided), "n_to_pass": to_pass, "n_to_fail": to_fail}
-    columns["n_dropped"] = len(pairs) - len(decided)
-    change = undefined(
-        "", "no copy has a verdict together with its original", ci_level=ci_level, n=0.0
-    )
-    if len(decided):
-        columns["p_mcnemar"] = mcnemar_midp(to_pass, to_fail).p_value
-        sides = decided.melt([*CASE, "cluster"], ["after", "before"], "side", "_level")
-        means = grouped(sides, [*CASE, "cluster", "side"])["_level"].mean().reset_index()
-        units = Units.of(means, [], arm=["side"], value="level")
-        moved = Contrast({}, 0, {("after",): 1.0, ("before",): -1.0})
-        how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
-        change = in_points(within(units, [moved], **how)[0].interval)
-    return row("perturbation_points", change, **columns)
+    columns = {"n_to_pass": to_pass, "n_to_fail": to_fail, "n_dropped": len(pairs) - len(decided)}
+    (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
+    if not len(decided):
+        nothing = "no copy has a verdict together with its original"
+        change = undefined("", nothing, ci_level=ci_level, n=0.0)
+    return row("perturbation_points", in_points(change), **columns)

@@ -36,7 +36,7 @@ from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import holm, rank_sets
 
-_EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
+_EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
 _COUNTS = ["true_pass", "false_fail", "false_pass", "true_fail"]
 
 
@@ -82,14 +82,12 @@ def contrast(
           they share with this grader. ``ci_low`` and ``ci_high`` are the ends of the confidence set
           of the rank; the sets hold for all graders simultaneously.
 
-        ``p_value`` is the larger of two: that of McNemar's mid-p test, with all differences of a
-        case exchanged together, and that of the interval. ``p_adjusted`` is by Holm over all pairs
-        of the measure. ``rate`` and ``reference_rate`` are the rates over the shared items; for a
-        rank, ``rate`` is the grader's agreement on all its items. ``n_gained`` and ``n_lost`` count
-        the items on which only the grader, or only the reference, is right. ``n_dropped`` counts
-        labelled items that only one of the two decided. ``p_items`` is the p-value if items are
-        taken as independent. A pair without a shared item is NaN with a note and widens the sets of
-        ranks.
+        ``p_value`` is that of :func:`drift`. ``p_adjusted`` is by Holm over all pairs of the
+        measure. ``rate`` and ``reference_rate`` are the rates over the shared items; for a rank,
+        ``rate`` is the grader's agreement on all its items. ``n_gained`` and ``n_lost`` count the
+        items on which only the grader, or only the reference, is right. ``n_dropped`` counts
+        labelled items that only one of the two decided. A pair without a shared item is NaN with a
+        note and widens the sets of ranks.
 
     Raises
     ------

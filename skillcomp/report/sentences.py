@@ -113,7 +113,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     )}),
     ("the effect on verdicts", {"perturbation_points": (
         "On copies of the kind '{perturbation}', {grader} changed {n_to_pass:,.0f} of "
-        "{n_pairs:,.0f} verdicts to PASS and {n_to_fail:,.0f} to FAIL",
+        "{n:,.0f} verdicts to PASS and {n_to_fail:,.0f} to FAIL",
         "; {perturbation_points:points}, {perturbation_points:a shift to PASS|a shift to FAIL|no "
         "shift is shown}",
     )}),

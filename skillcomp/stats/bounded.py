@@ -129,6 +129,34 @@ class Sample(NamedTuple):
         values = sum(arm.sign * np.asarray(arm.rates, float) for arm in arms)
         return cls(values, clusters, weights, arms)
 
+    @classmethod
+    def of_items(cls, new: Floats, old: Floats, clusters: Any) -> Sample:
+        """Return the sample of changes between two verdicts (0 or 1) on each of several items.
+
+        The pseudo-cases depend on how far the errors of each version come singly within their
+        clusters, counted with one imagined cluster in which the version errs throughout. Their
+        share is near 1 if errors come singly, and 0 if they come in whole clusters or none was
+        seen. (The measure of attempts, 4 p (1 - p), is near 0 for versions that rarely err.)
+        """
+        if not len(new):
+            return cls(new, clusters)
+        code = np.unique(clusters, return_inverse=True)[1]
+        size = np.bincount(code).astype(float)
+        share, several = size / size.sum(), np.maximum(size - 1.0, 1.0)
+        whole = (size**3).sum() / (size**2).sum()
+        terms, value = ContrastTerms(0.0, 0.0, 0.0), np.zeros(len(size))
+        for sign, verdict in ((1.0, new), (-1.0, old)):
+            rate = np.bincount(code, verdict) / size
+            mean, spread = share @ rate, np.where(size > 1, rate * (1.0 - rate), 0.0)
+            single = (size**2 / several) @ spread
+            mixed = single / (size.sum() * mean * (1.0 - mean) + whole)
+            part = _PHI + (1.0 - _PHI) * (1.0 - min(1.0, mixed))
+            ends = part * mean, part * (1.0 - mean)
+            terms = terms.plus(ContrastTerms(share**2 / several @ spread, *ends[:: int(sign)]))
+            value += sign * rate
+        places = placed_cases(terms, value[None], share[None], (-1.0, 1.0))
+        return cls(new - old, clusters, places=places)
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:

@@ -250,7 +250,7 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
 
 def clustered_cochran(
     verdicts: ArrayLike, clusters: ArrayLike, *, n_resamples: int, seed: int
-) -> tuple[HypothesisTest, HypothesisTest]:
+) -> HypothesisTest:
     """Test whether three or more versions pass the same share of items, with cases as units.
 
     Parameters
@@ -264,8 +264,8 @@ def clustered_cochran(
 
     Returns
     -------
-    tuple of HypothesisTest
-        The test with cases as units, and Cochran's test, which assumes independent items.
+    HypothesisTest
+        The test with cases as units; its statistic is that of :func:`cochran_q`.
 
     Notes
     -----
@@ -283,7 +283,7 @@ def clustered_cochran(
     label = f"Cochran's Q, versions exchanged within {count} cases, "
     label += f"n_resamples={n_resamples}, seed={seed}"
     if plain.statistic == 0.0:
-        return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
+        return HypothesisTest(0.0, 1.0, label, plain.note, plain.df)
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
     # Leave out a case in which all versions pass equally many items, because an exchange of the
@@ -300,7 +300,7 @@ def clustered_cochran(
         drawn = _sum_of_squares(rng.permuted(many, axis=2).sum(axis=1))
         reached += int((drawn >= observed - 1e-9).sum())
     p_value = (reached + 1) / (n_resamples + 1)
-    return HypothesisTest(plain.statistic, p_value, label, plain.note, plain.df), plain
+    return HypothesisTest(plain.statistic, p_value, label, plain.note, plain.df)
 
 
 def _sum_of_squares(sums: Floats) -> Floats:
