@@ -75,13 +75,14 @@ class Interval:
         """Approximate the one-sided p-value against a value of at most ``null``, from the limits.
 
         Each side of the interval is taken as the t quantile with n - 1 degrees of freedom times a
-        standard error of its own.
+        standard error of its own; as the normal quantile if n counts fewer than two units.
         """
         from scipy.stats import t as student_t
 
+        df = self.n - 1.0 if self.n > 1.0 else math.inf
         end = self.low if self.estimate > null else self.high
-        scale = quantile(self.ci_level, self.n - 1.0) / abs(self.estimate - end)
-        return float(student_t.sf((self.estimate - null) * scale, self.n - 1.0))
+        scale = quantile(self.ci_level, df) / abs(self.estimate - end)
+        return float(student_t.sf((self.estimate - null) * scale, df))
 
     @property
     def complement(self) -> Interval:
