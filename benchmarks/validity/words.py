@@ -25,7 +25,10 @@ MARGIN = 0.1
 MOST_RUNS = 1000  # studies of a design
 MOST_FALSE = {"six agents on the same eight cases": 0.09}  # highest error where it is not _MOST
 _MOST = 0.07
-_CASE_SD, _EFFECT_SD = 1.0, 0.5  # of logits
+_CASE_SD = 1.0  # of logits
+# The effects of the cases differ by this, in logits. Agents that share cases with very different
+# effects are the hardest design without an effect.
+_EFFECT_SD, _SHARED_EFFECT_SD = 0.5, 5.0
 GAINS = ("teaching", "helps")
 LOSSES = ("harmful", "hurts")
 
@@ -73,7 +76,7 @@ def cells(runs: int) -> list[Words]:
               runs=n),
         Words("ten skills of eight families of five tasks", 10, (40,), 2, 0.3, kind="families",
               runs=n),
-        Words("six agents on the same eight cases", 6, (8,), 3, 0.3, kind="agents", runs=n),
+        Words("six agents on the same eight cases", 6, (8,), 3, 0.5, kind="agents", runs=n),
     ]  # fmt: skip
     at_margin = [
         Words("ten skills of 42 x 3, copies, a gain of the margin", 10, (42,), 3, 0.9, rest=MARGIN,
@@ -184,7 +187,8 @@ def _rates_of_study(
         if cell.kind == "flips":
             chances = np.full((2, n), [[cell.base], [cell.base + gain]])
         else:
-            chances = _chances(cell.base, gain, normals)
+            effect_sd = _SHARED_EFFECT_SD if cell.kind == "agents" else _EFFECT_SD
+            chances = _chances(cell.base, gain, normals, effect_sd)
         if cell.kind in ("copies", "flips"):
             passed = rng.binomial(1, chances).astype(float)
         else:
@@ -193,10 +197,10 @@ def _rates_of_study(
     return pairs
 
 
-def _chances(base: float, gain: float, normals: Floats) -> Floats:
+def _chances(base: float, gain: float, normals: Floats, effect_sd: float) -> Floats:
     """Return the chances of the cases to pass; their means are the base rate and base plus gain."""
-    hard, more = _CASE_SD * normals[0], _EFFECT_SD * normals[1]
-    total = float(np.hypot(_CASE_SD, _EFFECT_SD))
+    hard, more = _CASE_SD * normals[0], effect_sd * normals[1]
+    total = float(np.hypot(_CASE_SD, effect_sd))
     first = centres_of_logits(np.array([base]), _CASE_SD)[0]
     second = centres_of_logits(np.array([base + gain]), total)[0]
     return np.stack([expit(first + hard), expit(second + hard + more)])
