@@ -52,9 +52,10 @@ from skillcomp.stats.bounded import (
     mixed_of_case,
     share_mixed,
 )
+from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
-from skillcomp.stats.significance import FEWEST_ROWS, clustered_midp, p_of_rows
+from skillcomp.stats.significance import clustered_midp
 
 Value = Literal["passed", "share_passed"]
 
@@ -1079,7 +1080,7 @@ def within(
     Repeats are averaged within the unit, and averaged columns within the case. A case without a
     value in one of the arms is dropped. The interval is that of
     :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases. The p-value of a
-    contrast of several arms is that of :func:`skillcomp.stats.significance.p_of_rows`, whose
+    contrast of several arms is that of :func:`skillcomp.stats.clusters.p_of_rows`, whose
     variance is shared by the contrasts of this call, or by those of a placebo. Without a standard
     error, and for a ``null`` other than 0, it is that of the interval.
     """
@@ -1113,8 +1114,8 @@ def within(
 
 def _with_p_of_rows(means: list[Interval], samples: list[Sample], span: float) -> list[Interval]:
     """Replace the p-values of intervals by those of a t test with a shared variance."""
-    table = np.array([[mean.estimate / span, mean.se / span, mean.df] for mean in means]).T
-    p_values = p_of_rows(*table, [share_mixed(sample) for sample in samples])
+    estimate, se, df = np.array([[mean.estimate, mean.se, mean.df] for mean in means]).T
+    p_values = p_of_rows(estimate / span, se / span, df, [share_mixed(each) for each in samples])
     n = int(np.isfinite(p_values).sum())
     label = f"CR2 t, variance shared by {n} rows" if n >= FEWEST_ROWS else "CR2 t"
     return [

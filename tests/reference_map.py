@@ -23,6 +23,7 @@ from skillcomp.stats import (
     intervals,
     passk,
     ppi,
+    results,
     significance,
 )
 from skillcomp.stats.bounded import bounded_mean
@@ -186,13 +187,13 @@ def _cochran(i: Inputs) -> Values:
 ANSWERS: dict[str, Callable[[Inputs], Values]] = {
     "agreement_gwet_raw4raters": _four_raters,
     "agreement_": _agreement,
-    "bh_1995_thrombolysis": lambda i: {"holm_first4": significance.holm(i["p"])[:4]},
+    "bh_1995_thrombolysis": lambda i: {"holm_first4": results.holm(i["p"])[:4]},
     "binom_ci_": lambda i: {"wilson": _limits(intervals.wilson(i["x"], i["n"]))},
     "cr2_mean_": _cr2_mean,
     "delong_aSAH": _roc_areas,
     "did_case_cluster_fixture": _did_by_case,
     "did_near_far_fixture": _did_by_skill,
-    "holm_bh_9dims": lambda i: {"holm": significance.holm(i["p"])},
+    "holm_bh_9dims": lambda i: {"holm": results.holm(i["p"])},
     "krippendorff_canonical": _krippendorff,
     "mcnemar_": lambda i: {"midp": significance.mcnemar_midp(*i["abcd"][1:3]).p_value},
     "pass_at_k_": _pass_k,

@@ -281,8 +281,10 @@ def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
     status, out, _ = run("deltas", PILOT, "--grader", "g2", "--json")
     rows = pd.DataFrame(json.loads(out)["deltas"]).query("condition == 'skill'")
     assert status == 0 and rows["estimator"].eq("ppi").all() and rows["n_gold"].eq(14).all()
-    assert rows["verdict"].tolist() == rows["verdict_uncorrected"].tolist()
     assert rows["verdict"].value_counts().to_dict() == {"teaching": 3, "undetermined": 3}
+    # the corrected interval of one skill is too wide for what the grader alone shows
+    changed = rows[rows["verdict"].ne(rows["verdict_uncorrected"])]
+    assert changed["verdict_uncorrected"].tolist() == ["helps"]
 
 
 @pytest.mark.parametrize(

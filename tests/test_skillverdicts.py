@@ -231,7 +231,7 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     weak = several((10, 17), *[(20, 20)] * 9)
     row = sc.skillverdicts.decide(weak).iloc[0]
     assert row["ci_low"] > 0 and row["verdict"] == "undetermined"
-    words = "a gain is shown by this row alone, but not among 10 rows (adjusted p = ."
+    words = "a gain is shown by the interval alone, not among 10 rows (adjusted p = ."
     assert words in row["note"] and words in row["why"]
     alone = sc.skillverdicts.decide(weak[weak["skill"].eq("a")]).iloc[0]
     assert (alone["verdict"], alone["p_adjusted"]) == ("helps", alone["p_value"])
@@ -242,7 +242,9 @@ def test_the_stronger_word_needs_the_adjusted_p_value_too() -> None:
     rows = sc.skillverdicts.decide(frame, margin=0.01)
     assert rows["ci_low"][0] > 0.01 and not rows["shown"][0]
     assert rows["verdict"][0] == "undetermined"
-    assert "is above the margin of 1 points; a gain is shown by this row alone" in rows["why"][0]
+    assert (
+        "is above the margin of 1 points; a gain is shown by the interval alone" in rows["why"][0]
+    )
     alone = sc.skillverdicts.decide(frame[frame["skill"].eq("a")], margin=0.01).iloc[0]
     assert alone["verdict"] == "teaching" and alone["shown"]
 
@@ -275,7 +277,7 @@ def test_a_placebo_is_not_in_the_family_and_neither_helps_nor_hurts() -> None:
     assert rows.loc["skill", "p_adjusted"] == rows.loc["skill", "p_value"]
     assert rows["verdict"].to_dict() == {"skill": "helps", "placebo": "undetermined"}
     assert "Holm" not in rows.loc["placebo", "method"]
-    assert "this row alone, without an adjusted p-value" in rows.loc["placebo", "note"]
+    assert "the interval alone, without an adjusted p-value" in rows.loc["placebo", "note"]
     assert "does not clearly beat its placebo" in rows.loc["skill", "note"]
 
 

@@ -11,14 +11,9 @@ from scipy.stats import t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from skillcomp.stats.significance import (
-    cochran_q,
-    holm,
-    mcnemar_midp,
-    p_from_limits,
-    p_of_rows,
-    severity_shift,
-)
+from skillcomp.stats import Interval, holm
+from skillcomp.stats.clusters import p_of_rows
+from skillcomp.stats.significance import cochran_q, mcnemar_midp, severity_shift
 
 
 def _rows(both, only_new, only_old, neither):
@@ -161,10 +156,10 @@ def test_a_quiet_row_borrows_the_variance_of_the_others():
 
 def test_p_from_the_limits_of_a_t_interval_is_that_of_the_t_test():
     reach = t.isf(0.025, 9) * 0.1
-    how = {"df": 9, "ci_level": 0.95}
+    interval = Interval(0.3, 0.3 - reach, 0.3 + reach, n=10)
     for null in (0.0, 0.5):
-        p_value = p_from_limits(0.3, 0.3 - reach, 0.3 + reach, null=null, **how)
-        assert p_value == pytest.approx(2 * t.sf(abs(0.3 - null) / 0.1, 9))
+        p_value = t.sf((0.3 - null) / 0.1, 9)
+        assert interval.p_from_limits(null) == pytest.approx(p_value)
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,21 @@ from benchmarks.validity.designs import Floats, Rng, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import centres_of_logits
 from skillcomp.frames.estimates import with_adjusted_p
-from skillcomp.skillverdicts.decide_verdicts import verdicts_of_rows
+from skillcomp.skillverdicts.decide_verdicts import first_that_holds, one_sided, verdicts_of_rows
 from skillcomp.stats import DELTAS, RATES, Arm
 from skillcomp.stats.bounded import Sample, bounded_means, share_mixed
-from skillcomp.stats.significance import one_sided, p_of_rows
+from skillcomp.stats.clusters import p_of_rows
 
 MARGIN = 0.1
 MOST_RUNS = 1000  # studies of a design
 MOST_FALSE = {"six agents on the same eight cases": 0.09}  # highest error where it is not _MOST
 _MOST = 0.07
-_CASE_SD, _EFFECT_SD = 1.0, 0.5  # of logits
+_CASE_SD = 1.0  # of logits
+# The effects of the cases differ by this, in logits. Agents that share cases with very different
+# effects are the hardest design without an effect.
+_EFFECT_SD, _SHARED_EFFECT_SD = 0.5, 5.0
 GAINS = ("teaching", "helps")
 LOSSES = ("harmful", "hurts")
-SAME = ("ineffective", "redundant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,16 @@ def cells(runs: int) -> list[Words]:
               runs=n),
         Words("ten skills of eight families of five tasks", 10, (40,), 2, 0.3, kind="families",
               runs=n),
-        Words("six agents on the same eight cases", 6, (8,), 3, 0.3, kind="agents", runs=n),
+        Words("six agents on the same eight cases", 6, (8,), 3, 0.5, kind="agents", runs=n),
     ]  # fmt: skip
     at_margin = [
-        Words("ten skills of 30 x 3, copies, a gain of the margin", 10, (30,), 3, 0.9, rest=MARGIN,
+        Words("ten skills of 42 x 3, copies, a gain of the margin", 10, (42,), 3, 0.9, rest=MARGIN,
               kind="flips", runs=n),
         Words("ten skills of 84 x 2, a gain of the margin", 10, (84,), 2, 0.3, rest=MARGIN, runs=n),
-        Words("ten skills of 30 x 3, copies, a reference at the margin", 10, (30,), 3, 0.9,
-              kind="copies", runs=n),
+        Words("ten skills of 150 x 2, a gain of the margin", 10, (150,), 2, 0.1, rest=MARGIN,
+              runs=n),
+        Words("ten skills of 40 x 3, copies, a reference at the margin", 10, (40,), 3, 0.9,
+              kind="flips", runs=n),
     ]  # fmt: skip
     return [*four, *nothing, *at_margin]
 
@@ -93,19 +97,20 @@ def run(cell: Words) -> Rows:
     gained = table["truth"].gt(MARGIN)
     word = table["verdict"]
     wrong = word.isin([*GAINS, *LOSSES]) & table["truth"].eq(0)
-    wrong |= word.isin(["teaching", *LOSSES]) & table["truth"].eq(MARGIN)
-    wrong_same = word.eq("ineffective") & table["truth"].ge(MARGIN)
-    wrong_same |= word.eq("redundant") & (1.0 - cell.base >= MARGIN - 1e-9)
-    of_study = pd.DataFrame({"wrong": wrong, "same": wrong_same}).groupby(table["study"]).any()
+    wrong |= word.isin(LOSSES) & table["truth"].gt(0)
+    changed, passing = table["truth"].ge(MARGIN), cell.base > 1.0 - MARGIN + 1e-9
+    false = {"false_claim": wrong}
+    for name in ("", "_by_interval"):
+        said = table[f"verdict{name}"]
+        same = said.eq("ineffective") & changed
+        false[f"false_same{name}"] = same if passing else same | said.eq("redundant")
+    beyond = word.eq("teaching") & table["truth"].le(MARGIN)
+    of_study = pd.DataFrame(false | {"false_beyond": beyond}).groupby(table["study"]).any()
+    shown = {"shown": word, "shown_by_interval": table["verdict_by_interval"]}
     return [
-        {
-            "design": cell.design,
-            "studies": cell.runs,
-            "shown": float(word[gained].isin(GAINS).mean()),
-            "by_interval": float(table.loc[gained, "alone"].mean()),
-            "false_claim": float(of_study["wrong"].mean()),
-            "false_same": float(of_study["same"].mean()),
-        }
+        {"design": cell.design, "studies": cell.runs}
+        | {name: float(words[gained].isin(GAINS).mean()) for name, words in shown.items()}
+        | of_study.mean().to_dict()
     ]
 
 
@@ -134,22 +139,34 @@ def _studies(rng: Rng, cell: Words) -> Iterator[pd.DataFrame]:
     same = {"measure": "delta_passed", "unit": "points", "ci_level": 0.95, "condition": "skill"}
     frame = frame.assign(**same, method="", margin=MARGIN, truth=np.tile(truth, cell.runs))
     frame["study"] = np.repeat(np.arange(cell.runs), cell.rows)
-    low = bounded_means(bases, quantity=RATES, null=1.0 - MARGIN)
-    frame["reference_low"] = [mean.low for mean in low]
-    above = [mean.estimate > 1.0 - MARGIN for mean in low]
-    frame["p_passing"] = one_sided([mean.p_value for mean in low], above)
+    rates = bounded_means(bases, quantity=RATES, null=1.0 - MARGIN)
+    frame["reference_low"] = [mean.low for mean in rates]
+    frame["p_passing"] = [one_sided(m.p_value, m.estimate > 1.0 - MARGIN) for m in rates]
     for name, null in (("p_no_loss", -MARGIN), ("p_no_gain", MARGIN)):
-        p_values = [m.p_value for m in bounded_means(deltas, quantity=DELTAS, null=null)]
-        frame[name] = one_sided(p_values, np.sign(null) * (null - frame["estimate"]) > 0)
+        frame[name] = [
+            one_sided(mean.p_value, np.sign(null) * (null - mean.estimate) > 0)
+            for mean in bounded_means(deltas, quantity=DELTAS, null=null)
+        ]
     for study, rows in frame.groupby("study"):
         p_values = p_of_rows(rows["estimate"], rows["se"], rows["df"], mixed[rows.index])
-        alone = with_adjusted_p(rows)
+        before = _verdicts_by_interval(with_adjusted_p(rows))
         rows = rows.assign(p_value=np.where(np.isnan(p_values), rows["p_value"], p_values))
         rows = with_adjusted_p(rows)
-        # the rule before: teaching by the interval, helps by its adjusted p-value
-        above = rows["ci_low"] > 0
-        by_interval = (rows["ci_low"] > MARGIN) | (alone["p_adjusted"].lt(0.05) & above)
-        yield rows.assign(verdict=verdicts_of_rows(rows), alone=by_interval, study=study)
+        yield rows.assign(verdict=verdicts_of_rows(rows), verdict_by_interval=before, study=study)
+
+
+def _verdicts_by_interval(rows: pd.DataFrame) -> Any:
+    """Return the verdicts by the rule before: only ``helps`` and ``hurts`` need a p-value."""
+    low, high, small = rows["ci_low"], rows["ci_high"], rows["p_adjusted"].lt(0.05)
+    words = {
+        "redundant": (rows["reference_low"] >= 1.0 - MARGIN) & (low > -MARGIN),
+        "ineffective": (low > -MARGIN) & (high < MARGIN),
+        "teaching": low > MARGIN,
+        "harmful": high < -MARGIN,
+        "helps": small & (low > 0),
+        "hurts": small & (high < 0),
+    }
+    return first_that_holds(words, "undetermined")
 
 
 def _rates_of_study(
@@ -170,7 +187,8 @@ def _rates_of_study(
         if cell.kind == "flips":
             chances = np.full((2, n), [[cell.base], [cell.base + gain]])
         else:
-            chances = _chances(cell.base, gain, normals)
+            effect_sd = _SHARED_EFFECT_SD if cell.kind == "agents" else _EFFECT_SD
+            chances = _chances(cell.base, gain, normals, effect_sd)
         if cell.kind in ("copies", "flips"):
             passed = rng.binomial(1, chances).astype(float)
         else:
@@ -179,10 +197,10 @@ def _rates_of_study(
     return pairs
 
 
-def _chances(base: float, gain: float, normals: Floats) -> Floats:
+def _chances(base: float, gain: float, normals: Floats, effect_sd: float) -> Floats:
     """Return the chances of the cases to pass; their means are the base rate and base plus gain."""
-    hard, more = _CASE_SD * normals[0], _EFFECT_SD * normals[1]
-    total = float(np.hypot(_CASE_SD, _EFFECT_SD))
+    hard, more = _CASE_SD * normals[0], effect_sd * normals[1]
+    total = float(np.hypot(_CASE_SD, effect_sd))
     first = centres_of_logits(np.array([base]), _CASE_SD)[0]
     second = centres_of_logits(np.array([base + gain]), total)[0]
     return np.stack([expit(first + hard), expit(second + hard + more)])

@@ -57,7 +57,6 @@ from skillcomp.stats.grader_errors import (
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
 from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
-from skillcomp.stats.significance import p_from_limits
 
 Floats = NDArray[np.float64]
 
@@ -639,9 +638,8 @@ def _with_p_value(delta: Interval) -> Interval:
     """Add the p-value of a delta that has limits only."""
     if math.isnan(delta.low):
         return delta
-    ends, df = (delta.estimate, delta.low, delta.high), delta.n - 1.0
-    p_value = float(p_from_limits(*ends, null=0.0, df=df, ci_level=delta.ci_level))
-    return replace(delta, p_value=p_value, method=f"{delta.method}; p from its limits")
+    p_value, method = delta.p_from_limits(0.0), f"{delta.method}; p from its limits"
+    return replace(delta, p_value=2.0 * min(p_value, 1.0 - p_value), method=method)
 
 
 def _rate_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -> Interval:

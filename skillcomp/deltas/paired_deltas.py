@@ -185,7 +185,7 @@ def paired(
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.
 
-    ``p_value`` is that of :func:`skillcomp.stats.significance.p_of_rows`, a t test with a variance
+    ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
     that the rows of the call share; without spread in a row, it inverts the interval. For amounts
     it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have
     the same measure, except those of a placebo.
@@ -223,27 +223,27 @@ def deltas_of_groups(
     *,
     by: By = (),
     value: AnyValue | Sequence[AnyValue] = "passed",
+    reference: str = "baseline",
+    cluster: str = "case",
     average: By = (),
     weight: str | None = None,
     limit: float | None = None,
-    **how: Any,
+    **rules: Any,
 ) -> pd.DataFrame:
     """Estimate deltas as :func:`paired` does, in the order of the groups.
 
-    ``how`` has its other arguments.
+    ``rules`` are the level and the rule of the intervals.
     """
-    how = {"reference": "baseline", "cluster": "case", "ci_level": 0.95} | how
-    how |= {"average": listed(average)}
-    names, reference, cluster = listed(by), how["reference"], how["cluster"]
+    names = listed(by)
+    how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": listed(average)}
     if attempts is not None or not isinstance(value, str):
-        how |= {"by": names, "weight": weight, "limit": limit}
+        how |= {"by": names, "weight": weight, "limit": limit} | rules
         return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
     if limit is not None and value not in AMOUNTS:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        estimate = partial(deltas_of_groups, by=names, weight=weight, **how)
+        estimate = partial(deltas_of_groups, by=names, weight=weight, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
-    rules = {name: how.pop(name) for name in ("ci_level", "interval") if name in how}
     how["value"] = value
     if value in AMOUNTS:
         if weight is not None:

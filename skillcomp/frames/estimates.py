@@ -14,8 +14,7 @@ from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.results import Interval, check_level, join_notes
-from skillcomp.stats.significance import holm
+from skillcomp.stats.results import Interval, check_level, holm, join_notes
 
 Ints = NDArray[np.int64]
 
@@ -693,7 +692,7 @@ def estimates(
     pandas.DataFrame
         One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
         ``extra``. A missing ``note`` is an empty text. ``p_adjusted`` and ``shown`` are those of
-        :func:`with_adjusted_p`.
+        ``with_adjusted_p``.
     """
     names = [*listed(by), *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))

@@ -33,8 +33,8 @@ from skillcomp.reliability.drift import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
-from skillcomp.stats.results import NAN, Interval, join_notes, undefined
-from skillcomp.stats.significance import holm, rank_sets
+from skillcomp.stats.results import NAN, Interval, holm, join_notes, undefined
+from skillcomp.stats.significance import rank_sets
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
 _COUNTS = ["true_pass", "false_fail", "false_pass", "true_fail"]

@@ -518,7 +518,7 @@ def _add_cases_needed(
         undecided,
         outcomes,
         by=by,
-        n_family=decided["p_adjusted"].count(),
+        n_open=max((decided["p_adjusted"] >= 1.0 - decided["ci_level"]).sum(), 1),
         reference=conditions[0],
         n_studies=_N_STUDIES,
         interval=interval,
@@ -526,13 +526,13 @@ def _add_cases_needed(
 
 
 def _cases_for_verdicts(
-    undecided: pd.DataFrame, outcomes: pd.DataFrame, *, by: list[str], n_family: int, **how: Any
+    undecided: pd.DataFrame, outcomes: pd.DataFrame, *, by: list[str], n_open: int, **how: Any
 ) -> pd.DataFrame:
     """Estimate how many cases would settle each verdict if the true change is as observed.
 
-    The rows with a margin of 0 are about a gain or loss, at the level that suffices for one of
-    ``n_family`` adjusted p-values. The other rows are about a change beyond the margin or, if the
-    observed change is smaller, within it.
+    The rows with a margin of 0 are about a gain or loss, at the level that Holm's method asks of
+    the smallest of the ``n_open`` p-values that are not yet small enough. The other rows are about
+    a change beyond the margin or, if the observed change is smaller, within it.
     """
     pilot = planning.variance_components(outcomes, by=by, reference=how["reference"])
     repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
@@ -546,7 +546,7 @@ def _cases_for_verdicts(
             continue
         levels = {margin: verdict["ci_level"]}
         if abs(size) >= margin and pd.notna(verdict["p_adjusted"]):
-            levels = {0.0: 1.0 - (1.0 - verdict["ci_level"]) / n_family, **levels}
+            levels = {0.0: 1.0 - (1.0 - verdict["ci_level"]) / n_open, **levels}
         for beyond, ci_level in levels.items():
             frame = planning.cases_needed(
                 part, by=by, size=size, n_skills=1, margin=beyond, ci_level=ci_level, **how

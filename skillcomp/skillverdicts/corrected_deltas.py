@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.estimates import is_among, require_columns, rows_of_group
+from skillcomp.frames.estimates import interval_of, is_among, require_columns, rows_of_group
 from skillcomp.stats.results import join_notes, p_value, quantile
-from skillcomp.stats.significance import one_sided, p_from_limits
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
@@ -212,31 +211,14 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
             made["reference_low"] = base["ci_low"]
             made["moved_rate"] = base["estimate"] - delta["reference_rate"]
             made["moved_rate_low"] = base["ci_low"] - delta["reference_low"]
-        made |= _p_of_corrected(chosen, base, delta["margin"])
+            made["p_passing"] = interval_of(base).p_from_limits(1.0 - delta["margin"])
+        interval = interval_of(chosen)
+        made["p_no_loss"] = interval.p_from_limits(-delta["margin"])
+        made["p_no_gain"] = 1.0 - interval.p_from_limits(delta["margin"])
     projected = rows[rows["estimator"].eq("ppi")] if chosen is None else chosen.to_frame().T
     gold = rows[rows["estimator"].eq("gold_only")]
     made["labels_needed"] = _labels_needed(delta, projected, gold, n_gold, base)
     return made
-
-
-def _p_of_corrected(chosen: pd.Series, base: pd.Series | None, margin: float) -> dict[str, float]:
-    """Return the p-values of a corrected delta, from its limits and those of the corrected rate."""
-
-    def p_value(row: pd.Series, null: float) -> float:
-        how = {"df": row["n"] - 1.0, "ci_level": row["ci_level"]}
-        return float(p_from_limits(*row[LIMITS], null=null, **how))
-
-    estimate, p_of_zero = chosen["estimate"], chosen.get("p_value", math.nan)
-    p_passing = math.nan
-    if base is not None:
-        passing = 1.0 - margin
-        p_passing = float(one_sided(p_value(base, passing), base["estimate"] > passing))
-    return {
-        "p_value": p_value(chosen, 0.0) if pd.isna(p_of_zero) else p_of_zero,
-        "p_no_loss": float(one_sided(p_value(chosen, -margin), estimate > -margin)),
-        "p_no_gain": float(one_sided(p_value(chosen, margin), estimate < margin)),
-        "p_passing": p_passing,
-    }
 
 
 def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:
@@ -332,7 +314,7 @@ def _place_of_interval(row: pd.Series) -> str:
         least = f"passes at least {100 * row['reference_low']:.0f} %"
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
     end = f"; {shown_alone(row)}"
-    if row["shown"] is True:
+    if row["p_adjusted"] < 1.0 - row["ci_level"]:
         end = f" ({p_value(row['p_adjusted'], 'adjusted p')} among {_family(row)})"
     same = "" if row["verdict"] == "ineffective" else f", but not once adjusted for {_family(row)}"
     places = {
@@ -348,12 +330,10 @@ def _place_of_interval(row: pd.Series) -> str:
 
 def shown_alone(row: pd.Series) -> str:
     """Describe a gain or loss that a row's interval shows, but its adjusted p-value does not."""
-    change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
+    change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by the interval alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"
-    if row["n_family"] == 1:
-        return f"{change.removesuffix('this row alone')}the interval, but {p_value(row['p_value'])}"
-    return f"{change}, but not among {_family(row)} ({p_value(row['p_adjusted'], 'adjusted p')})"
+    return f"{change}, not among {_family(row)} ({p_value(row['p_adjusted'], 'adjusted p')})"
 
 
 def _family(row: pd.Series) -> str:

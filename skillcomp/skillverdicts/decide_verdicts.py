@@ -36,7 +36,6 @@ from skillcomp.skillverdicts.corrected_deltas import (
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
-from skillcomp.stats.significance import one_sided
 
 
 def decide(
@@ -150,7 +149,7 @@ def decide(
     its interval; the stronger word never has the weaker control. In simulated studies of six to
     thirty rows without an effect, at most FALSE_CLAIM had a false claim, and AGENTS where six
     agents answered the same eight cases (``docs/intervals.md``). Rows share the variance of their
-    cases (:func:`skillcomp.stats.significance.p_of_rows`): of four gains of 31 points among ten
+    cases (:func:`skillcomp.stats.clusters.p_of_rows`): of four gains of 31 points among ten
     skills of 14 cases with two attempts, SHOWN are shown. The adjustment is over the rows of
     one call. If you split the call into several, such as one for each skill, the protection is
     lost, so decide in advance which rows belong to one call.
@@ -258,8 +257,8 @@ def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
     """Return the verdict of each row, without regard to missing attempts."""
     shown, error_rate = deltas["shown"].fillna(False).astype(bool), 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
-    p_within = np.fmax(deltas["p_no_loss"], deltas["p_no_gain"])
-    p_passing = np.fmax(deltas["p_no_loss"], deltas["p_passing"])
+    p_within = deltas[["p_no_loss", "p_no_gain"]].max(axis=1)
+    p_passing = deltas[["p_no_loss", "p_passing"]].max(axis=1)
     verdicts = {
         "redundant": (
             (deltas["reference_low"] >= 1.0 - margin)
@@ -303,13 +302,20 @@ def _p_of_margins(
     bases = [
         replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
     ]
-    p_values = []
-    for rows, null in ((contrasts, -margin), (contrasts, margin), (bases, 1.0 - margin)):
-        means = [each.interval for each in within(units, rows, **how, null=null)]
-        above = np.array([mean.estimate > null for mean in means])
-        as_claimed = ~above if null == margin else above
-        p_values.append(one_sided([mean.p_value for mean in means], as_claimed))
+    tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, 1.0 - margin, 1))
+    p_values = [
+        [
+            one_sided(mean.interval.p_value, sign * (mean.interval.estimate - null) > 0)
+            for mean in within(units, rows, **how, null=null)
+        ]
+        for rows, null, sign in tests
+    ]
     return dict(zip(MARGIN_P, p_values, strict=True))
+
+
+def one_sided(p_value: float, as_claimed: bool) -> float:
+    """Return a one-sided p-value; ``as_claimed``: whether the estimate is on the claimed side."""
+    return p_value / 2.0 if as_claimed else 1.0 - p_value / 2.0
 
 
 def _verdicts_by_other_rules(

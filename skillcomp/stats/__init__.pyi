@@ -23,6 +23,6 @@ from .random_effects import prediction_interval as prediction_interval
 from .random_effects import random_effects as random_effects
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
+from .results import holm as holm
 from .results import units_needed as units_needed
-from .significance import holm as holm
 from .significance import mcnemar_midp as mcnemar_midp

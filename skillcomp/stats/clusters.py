@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import polygamma
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
@@ -43,6 +44,11 @@ _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
 # with at most this number n of values, all 2**n patterns of signs are enumerated; with more values,
 # this number of patterns is drawn
 _ENUMERATED, _PATTERNS = 20, 9999
+FEWEST_ROWS = 3  # fewer rows do not show how variances differ
+# The smallest variance whose logarithm is used, and the smallest excess of the spread of log
+# variances over chance: with less, the rows are taken to have one variance.
+_LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
+_TINY = 1e-300  # the smallest p-value that is returned, in place of 0
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -360,6 +366,65 @@ def cr2_mean(
     reach = quantile(ci_level, df) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
     return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
+
+
+def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLike) -> Floats:
+    """Test for each of several rows that its mean difference is 0, with a shared variance.
+
+    Parameters
+    ----------
+    estimate, se, df : array_like of float, shape (rows,)
+        Mean difference of each row, on a scale from -1 to 1, with its CR2 standard error and
+        Satterthwaite degrees of freedom; NaN without spread.
+    mixed : array_like of float, shape (rows,)
+        How mixed the outcomes of the row's attempts are, from 0 (one attempt per case, or always
+        the same answer) to 1, see :func:`skillcomp.stats.bounded.share_mixed`.
+
+    Returns
+    -------
+    ndarray of float64
+        Two-sided p-values; NaN for rows without a standard error.
+
+    Notes
+    -----
+    The test is a t test. Its variance per cluster, ``se ** 2 * (df + 1)``, is drawn to the plain
+    mean of the rows. The weight of the mean (its degrees of freedom) follows from the spread of the
+    log variances, as in empirical Bayes, but is at most the row's own df. A mean with the df as
+    weights would be ruled by rows of many quiet cases: with rows of 6 and 60 cases, 10.6 % of
+    studies had a false claim, and 4.2 % with the plain mean. Where the other rows say little about
+    a row, one imagined case is added that differs from the mean by 1, times the share of outcomes
+    that are not mixed: a gain in five of six cases with the same answer every time is no t of 5.
+    With fewer than three rows, the result is that of the CR2 t test. ``df + 1`` is the number of
+    cases if these are independent; with clusters or weights it is their effective number.
+
+    References
+    ----------
+    Smyth 2004, doi:10.2202/1544-6115.1027 (variances drawn to a common value).
+
+    Examples
+    --------
+    The second row is quieter than the others, and its variance is drawn to theirs.
+
+    >>> p_of_rows([0.3, 0.1, 0.2], [0.1, 0.03, 0.12], [13, 13, 13], [1, 1, 1]).round(3).tolist()
+    [0.009, 0.019, 0.113]
+    """
+    means, errors, dfs, shares = (np.asarray(x, float) for x in (estimate, se, df, mixed))
+    known = np.isfinite(errors) & (dfs > 0)
+    own_df = np.where(known, dfs, 1.0)
+    n = own_df + 1.0
+    own = np.where(known, errors**2 * n, np.nan)
+    prior_df = prior = imagined = 0.0
+    if known.sum() >= FEWEST_ROWS:
+        logs = np.log(np.maximum(own[known], _LEAST_VARIANCE))
+        excess = logs.var(ddof=1) - polygamma(1, own_df[known] / 2.0).mean()
+        prior_df = 2.0 / excess if excess > _NO_EXCESS else np.inf
+        prior, imagined = own[known].mean(), 1.0
+    weight = np.minimum(prior_df, own_df)
+    alone = imagined * (1.0 - shares) * (1.0 - weight / own_df)
+    variance = (weight * prior + own_df * own + alone) / (weight + own_df)
+    usable = known & (variance > 0)
+    t = np.abs(means) / np.sqrt(np.where(usable, variance / n, np.nan))
+    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), _TINY))
 
 
 def _signed_sums(values: Floats) -> Floats:

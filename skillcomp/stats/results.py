@@ -1,10 +1,13 @@
-"""The two result types of skillcomp.stats: an interval and a test."""
+"""The two result types of skillcomp.stats, an interval and a test, and adjusted p-values."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skillcomp.errors import FrameError
 
@@ -67,6 +70,19 @@ class Interval:
     def with_note(self, *notes: str) -> Interval:
         """Append notes; those that are empty are left out."""
         return replace(self, note=join_notes(self.note, *notes))
+
+    def p_from_limits(self, null: float) -> float:
+        """Approximate the one-sided p-value against a value of at most ``null``, from the limits.
+
+        Each side of the interval is taken as the t quantile with n - 1 degrees of freedom times a
+        standard error of its own; as the normal quantile if n counts fewer than two units.
+        """
+        from scipy.stats import t as student_t
+
+        df = self.n - 1.0 if self.n > 1.0 else math.inf
+        end = self.low if self.estimate > null else self.high
+        scale = quantile(self.ci_level, df) / abs(self.estimate - end)
+        return float(student_t.sf((self.estimate - null) * scale, df))
 
     @property
     def complement(self) -> Interval:
@@ -197,6 +213,57 @@ def quantile(ci_level: float, df: float = math.inf) -> float:
     from scipy.stats import t as student_t
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Adjust the p-values of several claims by Holm's method.
+
+    The method controls the chance of at least one false claim, even if the tests depend on each
+    other.
+
+    Parameters
+    ----------
+    p_values : array_like of float
+        One p-value per comparison. NaN marks a comparison that could not be tested; it stays NaN
+        but counts in the size of the family.
+
+    Returns
+    -------
+    ndarray of float64
+        Adjusted p-values in the order of ``p_values``.
+
+    Raises
+    ------
+    ValueError
+        If a p-value is outside 0..1.
+
+    Notes
+    -----
+    For screening, use Benjamini and Hochberg's method in ``scipy.stats.false_discovery_control``.
+
+    References
+    ----------
+    Holm 1979, Scandinavian Journal of Statistics 6:65-70.
+
+    Examples
+    --------
+    NaN counts, so there are three comparisons. The results are 3 * 0.01 and 2 * 0.04.
+
+    >>> holm([0.01, float("nan"), 0.04]).tolist()
+    [0.03, nan, 0.08]
+    """
+    p = np.asarray(p_values, dtype=np.float64).ravel()
+    present = ~np.isnan(p)
+    outside = present & ~((p >= 0) & (p <= 1))
+    if outside.any():
+        at = int(np.flatnonzero(outside)[0])
+        raise ValueError(f"p_values must lie in 0..1, found {p[at]:g} at position {at}.")
+    # NaN sorts last, so a comparison that could not be tested counts like one with p = 1.
+    order = np.argsort(p, kind="stable")
+    stepped = p[order] * np.arange(p.size, 0, -1)
+    adjusted = np.full(p.size, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return adjusted
 
 
 def p_value(value: float, name: str = "p") -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import polygamma
 from scipy.stats import binom, binomtest, norm
 from scipy.stats import t as student_t
 from statsmodels.stats.contingency_tables import cochrans_q
@@ -23,11 +22,6 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, undef
 Floats = NDArray[np.float64]
 
 _GUARD = "no discordant case: nothing speaks against equality, p = 1"
-FEWEST_ROWS = 3  # fewer rows do not show how variances differ
-# The smallest variance whose logarithm is used, and the smallest excess of the spread of log
-# variances over chance: with less, the rows are taken to have one variance.
-_LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
-_TINY = 1e-300  # the smallest p-value that is returned, in place of 0
 _BLOCK = 2_000_000  # maximum number of floats in memory while cases are permuted
 
 
@@ -305,137 +299,6 @@ def clustered_cochran(
 
 def _sum_of_squares(sums: Floats) -> Floats:
     return np.asarray(((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))
-
-
-def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLike) -> Floats:
-    """Test for each of several rows that its mean difference is 0, with a shared variance.
-
-    Parameters
-    ----------
-    estimate, se, df : array_like of float, shape (rows,)
-        Mean difference of each row, on a scale from -1 to 1, with its CR2 standard error and
-        Satterthwaite degrees of freedom; NaN without spread.
-    mixed : array_like of float, shape (rows,)
-        How mixed the outcomes of the row's attempts are, from 0 (one attempt per case, or always
-        the same answer) to 1, see :func:`skillcomp.stats.bounded.share_mixed`.
-
-    Returns
-    -------
-    ndarray of float64
-        Two-sided p-values; NaN for rows without a standard error.
-
-    Notes
-    -----
-    The test is a t test. Its variance per cluster, ``se ** 2 * (df + 1)``, is drawn to the plain
-    mean of the rows. The weight of the mean (its degrees of freedom) follows from the spread of the
-    log variances, as in empirical Bayes, but is at most the row's own df. A mean with the df as
-    weights would be ruled by rows of many quiet cases: with rows of 6 and 60 cases, 10.6 % of
-    studies had a false claim, and 4.2 % with the plain mean. Where the other rows say little about
-    a row, one imagined case is added that differs from the mean by 1, times the share of outcomes
-    that are not mixed: a gain in five of six cases with the same answer every time is no t of 5.
-    With fewer than three rows, the result is that of the CR2 t test. ``df + 1`` is the number of
-    cases if these are independent; with clusters or weights it is their effective number.
-
-    References
-    ----------
-    Smyth 2004, doi:10.2202/1544-6115.1027 (variances drawn to a common value).
-
-    Examples
-    --------
-    The second row is quieter than the others, and its variance is drawn to theirs.
-
-    >>> p_of_rows([0.3, 0.1, 0.2], [0.1, 0.03, 0.12], [13, 13, 13], [1, 1, 1]).round(3).tolist()
-    [0.009, 0.019, 0.113]
-    """
-    means, errors, dfs, shares = (np.asarray(x, float) for x in (estimate, se, df, mixed))
-    known = np.isfinite(errors) & (dfs > 0)
-    own_df = np.where(known, dfs, 1.0)
-    n = own_df + 1.0
-    own = np.where(known, errors**2 * n, np.nan)
-    prior_df = prior = imagined = 0.0
-    if known.sum() >= FEWEST_ROWS:
-        logs = np.log(np.maximum(own[known], _LEAST_VARIANCE))
-        excess = logs.var(ddof=1) - polygamma(1, own_df[known] / 2.0).mean()
-        prior_df = 2.0 / excess if excess > _NO_EXCESS else np.inf
-        prior, imagined = own[known].mean(), 1.0
-    weight = np.minimum(prior_df, own_df)
-    alone = imagined * (1.0 - shares) * (1.0 - weight / own_df)
-    variance = (weight * prior + own_df * own + alone) / (weight + own_df)
-    usable = known & (variance > 0)
-    t = np.abs(means) / np.sqrt(np.where(usable, variance / n, np.nan))
-    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), _TINY))
-
-
-def p_from_limits(
-    estimate: Any, low: Any, high: Any, *, null: float, df: Any, ci_level: float
-) -> Floats:
-    """Approximate two-sided p-values of ``null`` from the limits of intervals.
-
-    Each side of an interval is taken as a t quantile times a standard error of its own. ``df`` is
-    NaN where it is unknown; the quantile is then that of the normal distribution.
-    """
-    means, lows, highs, dfs = (np.asarray(x, float) for x in (estimate, low, high, df))
-    dfs = np.where(dfs > 0, dfs, np.inf)
-    side = np.where(means > null, means - lows, highs - means)
-    t = np.abs(means - null) * student_t.isf((1.0 - ci_level) / 2.0, dfs) / side
-    return np.asarray(2.0 * student_t.sf(t, dfs))
-
-
-def one_sided(p_values: Any, as_claimed: Any) -> Floats:
-    """Return one-sided p-values; ``as_claimed``: whether the estimate is on the claimed side."""
-    half = np.asarray(p_values, float) / 2.0
-    return np.where(as_claimed, half, 1.0 - half)
-
-
-def holm(p_values: ArrayLike) -> Floats:
-    """Adjust the p-values of several claims by Holm's method.
-
-    The method controls the chance of at least one false claim, even if the tests depend on each
-    other.
-
-    Parameters
-    ----------
-    p_values : array_like of float
-        One p-value per comparison. NaN marks a comparison that could not be tested; it stays NaN
-        but counts in the size of the family.
-
-    Returns
-    -------
-    ndarray of float64
-        Adjusted p-values in the order of ``p_values``.
-
-    Raises
-    ------
-    ValueError
-        If a p-value is outside 0..1.
-
-    Notes
-    -----
-    For screening, use Benjamini and Hochberg's method in ``scipy.stats.false_discovery_control``.
-
-    References
-    ----------
-    Holm 1979, Scandinavian Journal of Statistics 6:65-70.
-
-    Examples
-    --------
-    NaN counts, so there are three comparisons. The results are 3 * 0.01 and 2 * 0.04.
-
-    >>> holm([0.01, float("nan"), 0.04]).tolist()
-    [0.03, nan, 0.08]
-    """
-    p = np.asarray(p_values, dtype=np.float64).ravel()
-    present = ~np.isnan(p)
-    outside = present & ~((p >= 0) & (p <= 1))
-    if outside.any():
-        at = int(np.flatnonzero(outside)[0])
-        raise ValueError(f"p_values must lie in 0..1, found {p[at]:g} at position {at}.")
-    # NaN sorts last, so a comparison that could not be tested counts like one with p = 1.
-    order = np.argsort(p, kind="stable")
-    stepped = p[order] * np.arange(p.size, 0, -1)
-    adjusted = np.full(p.size, np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
-    return adjusted
 
 
 def rank_sets(
