@@ -30,6 +30,7 @@ from skillcomp.frames.estimates import (
     clusters_of,
     group_codes,
     grouped,
+    is_among,
     listed,
     n_distinct,
     ordered,
@@ -127,8 +128,8 @@ def case_table(
     of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
     number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
-    shares of the attempts without a share. ``retried``, ``first_passed`` and ``first_share`` are
-    those of :func:`_with_retries`.
+    shares of the attempts without a share. ``retried`` and ``first`` are those of
+    :func:`_with_retries`.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
     table = _with_retries(table, code, outcomes)
@@ -141,6 +142,7 @@ def case_table(
     n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
     bounds = {}
     n_absent = table["size"] - totals(None)
+    table["is_scored"] = totals(outcomes["score"].notna() & ~has_outcome) > 0
     for name, value, present in (
         ("passed", "passed", has_outcome),
         ("share", "share_passed", has_share),
@@ -168,36 +170,25 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
     Under a condition, attempts were retries if at least three cases have more than one attempt and
     in nine of ten of these the last attempt passes and all before it fail. Attempts are in the
     order of their repeats or, without these, of their rows. ``retried`` is True for a case that
-    stopped at its first pass under such a condition. ``first_passed`` and ``first_share`` are the
-    values of the first attempts, under all conditions; they are NaN in a study without retries.
-    Nothing was planned beyond the attempts of such a study, so none is missing.
+    stopped at its first pass under such a condition. ``first`` is 1 if the first attempt passed,
+    under all conditions; it is NaN in a study without retries. Nothing was planned beyond the
+    attempts of such a study, so none is missing.
     """
     passed = outcomes["passed"].to_numpy(dtype=np.float64, na_value=np.nan)
-    n_rows = np.bincount(code, minlength=len(table))
-    n_passed = np.bincount(code, np.nan_to_num(passed), minlength=len(table))
-    stopped = (n_passed == 1) & (np.bincount(code, np.isnan(passed), minlength=len(table)) == 0)
-    condition = pd.factorize(table["condition"])[0]
-    n_several = np.bincount(condition, n_rows > 1)
-
-    def is_retried() -> NDArray[np.bool_]:
-        n_stopped = np.bincount(condition, stopped & (n_rows > 1))
-        return (n_several >= _RETRIED_CASES) & (n_stopped >= _RETRIED_SHARE * n_several - 1e-9)
-
-    table = table.assign(retried=False, first_passed=np.nan, first_share=np.nan)
-    if not is_retried().any():
-        return table
-    repeat = outcomes["repeat"].to_numpy(dtype=np.float64, na_value=np.nan)
-    order = np.lexsort((np.arange(len(code)), np.nan_to_num(repeat), code))
-    cells, start = np.unique(code[order], return_index=True)
-    first, last = order[start], order[np.append(start[1:], len(order)) - 1]
-    stopped[cells] &= passed[last] == 1
-    retried = is_retried()
-    if not retried.any():
-        return table
-    table["retried"] = stopped & retried[condition]
-    table.loc[cells, "first_passed"] = passed[first]
-    table.loc[cells, "first_share"] = outcomes["share_passed"].to_numpy(dtype=np.float64)[first]
-    return table.assign(size=np.where(table["absent"], table["size"], n_rows))
+    repeat = outcomes["repeat"].to_numpy(dtype=np.float64, na_value=0.0)
+    order = np.lexsort((repeat, code))
+    cells, start, n_rows = np.unique(code[order], return_index=True, return_counts=True)
+    n_passed = np.bincount(code, passed)[cells]  # NaN if an outcome is missing
+    stopped = (n_passed == 1) & (passed[order[start + n_rows - 1]] == 1)
+    condition = pd.factorize(table["condition"])[0][cells]
+    n_several, n_stopped = (np.bincount(condition, n) for n in (n_rows > 1, stopped & (n_rows > 1)))
+    retried = (n_several >= _RETRIED_CASES) & (n_stopped >= _RETRIED_SHARE * n_several - 1e-9)
+    table = table.assign(retried=False, first=np.nan)
+    if retried.any():
+        table.loc[cells, "retried"] = stopped & retried[condition]
+        table.loc[cells, "first"] = passed[order[start]]
+        table.loc[cells, "size"] = n_rows
+    return table
 
 
 def level_table(
@@ -214,7 +205,7 @@ def level_table(
         for weights in (values.fillna(0.0), values.notna())
     )
     level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
-    return table.assign(_level=level, _n=n, _size=table["size"])
+    return table.assign(_level=level, _n=n, _size=table["size"], _absent=table["absent"])
 
 
 def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
@@ -278,32 +269,26 @@ def attempt_cells(
     ]
     unit = group_codes(table, [*plan, *CASE])[0]
     is_side = table["condition"].isin(list(_OTHER_SIDE)).to_numpy() & guessed
-    n_sides = np.bincount(unit, is_side)[unit]
-    table["alone"] = is_side & (n_sides == 1)
+    table["alone"] = is_side & (np.bincount(unit, is_side)[unit] == 1)
     if table["alone"].any():
-        absent = _absent_cells(table, plan, is_side, n_sides)
+        absent = _absent_cells(table, plan, is_side)
         table = pd.concat([table, absent], ignore_index=True)
-        guessed = np.append(guessed, np.ones(len(absent), dtype=bool))
+        guessed = np.append(guessed, absent["absent"])
     if guessed.any():
         table.loc[guessed, "size"] += _lacking_attempts(table[guessed], plan)
     return table, code
 
 
-def _absent_cells(
-    table: pd.DataFrame, plan: Sequence[str], is_side: NDArray[np.bool_], n_sides: Floats
-) -> pd.DataFrame:
+def _absent_cells(table: pd.DataFrame, plan: Sequence[str], is_side: Any) -> pd.DataFrame:
     """Return the missing cells of cases with rows under only one of baseline and skill."""
-    alone = table["alone"].to_numpy()
     same = [*plan, "skill"] if set(plan) - {"agent"} else []
     place = group_codes(table, same)[0]
-    other = table["condition"].map(_OTHER_SIDE)
-    n_units = np.bincount(place, np.where(is_side, 1.0 / np.maximum(n_sides, 1.0), 0.0))
-    is_most = 2 * np.bincount(place, alone) > n_units + 1e-9
-    present = pd.MultiIndex.from_arrays([place, table["condition"]])
-    expected = pd.MultiIndex.from_arrays([place, other]).isin(present)
-    absent = table[alone & expected & ~is_most[place]]
-    conditions = absent["condition"].map(_OTHER_SIDE).astype("str")
-    return absent.assign(condition=conditions, size=0, absent=True, alone=False)
+    alone = table["alone"].to_numpy()
+    # a case has one or two sides: most are alone if more than a third of all sides belong to one
+    is_most = 3 * np.bincount(place, alone) > np.bincount(place, is_side)
+    absent = table[alone & ~is_most[place]].assign(size=0, absent=True, alone=False)
+    absent["condition"] = absent["condition"].map(_OTHER_SIDE).astype("str")
+    return absent[is_among(absent, table, [*same, "condition"])]
 
 
 def _lacking_attempts(cells: pd.DataFrame, plan: Sequence[str]) -> Ints:
@@ -772,9 +757,10 @@ class Units:
             )
         rows = table.take(first_of_unit)
         about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
-        for name in ("cluster", WEIGHT, "alone", *facts):
+        for name in ("case_id", "cluster", WEIGHT, "alone", "is_scored", *facts):
             if name in rows:
                 about[name] = rows[name].to_numpy()
+        about["skill_name"] = rows["skill"].to_numpy()
         for name, columns in (("case", unit), ("skill", ["skill"]), ("combination", average)):
             about[name] = group_codes(rows, columns)[0]
         return cls(
@@ -814,11 +800,59 @@ class Units:
         # in the order of the rows of the first arm, so that sums do not depend on the other arms
         order = np.argsort(numbers["row"][:, 0], kind="stable")
         present = order[~np.isnan(numbers["row"][order]).all(axis=1)]
-        return _Part(
+        part = _Part(
             facts=_rows_of(_rows_of(self.facts, rows), present),
             numbers=_rows_of(numbers, present),
             weights=np.array(list(contrast.weights.values())),
             average=self.average,
+        )
+        return replace(part, nothing=self._why_nothing(contrast, part))
+
+    def _why_nothing(self, contrast: Contrast, part: _Part) -> str:
+        """Return why a contrast has no estimate; "" if it has one.
+
+        A contrast of two conditions has none if no unit has values under both, or if most units
+        have rows under only one, and no plan says that this was meant.
+        """
+        sides, numbers, nothing = contrast.sides, part.numbers, contrast.nothing
+        is_pair = len(sides) == 2 and list(contrast.weights) == [(side,) for side in sides]
+        alone = np.isnan(numbers["size"]).any(axis=1) & part.facts.get("alone", np.False_)
+        is_mostly_alone = is_pair and 2 * alone.sum() > alone.size
+        if not np.isnan(numbers["level"]).any(axis=1).all():
+            if not is_mostly_alone:
+                return ""
+            nothing = f"{alone.sum()} of {alone.size} cases have rows under only one condition"
+        n_values = np.nansum(numbers["n"])
+        if not n_values and part.facts.get("is_scored", np.False_).any():
+            return (
+                f"{nothing}: attempts have scores, but no verdicts (passed); value='score' of "
+                "deltas.paired compares scores"
+            )
+        has_rows = ~np.isnan(numbers["row"]) & ~(numbers["absent"] > 0)
+        if not is_pair or (has_rows.all(axis=1).any() and not is_mostly_alone):
+            n = int(np.nansum(numbers["size"]) - n_values)
+            if not n or "is_scored" not in part.facts:
+                return nothing
+            return f"{nothing}; {plural(n, 'attempt')} without a usable verdict"
+        texts = [
+            f"{first_names(part.facts['label'][rows])} only under {side}"
+            for rows, side in zip((has_rows & ~has_rows[:, ::-1]).T, sides, strict=True)
+            if rows.any()
+        ]
+        # the rows of a condition may be in another group, under another name
+        names = ["skill_name", "case_id"]
+        keys = pd.DataFrame({name: self.facts[name] for name in names})
+        at = [self.arms.index(key) for key in contrast.weights]
+        there = ~np.isnan(self.numbers["row"][:, at]) & ~(self.numbers["absent"][:, at] > 0)
+        first, second = (keys[rows].drop_duplicates().astype("str") for rows in there.T)
+        only_first = first[~is_among(first, second, names)]
+        only_second = second[~is_among(second, first, names)]
+        cause = _differing_names(only_first, only_second, sides)
+        return f"{nothing}: " + (
+            cause
+            or f"different cases were asked: {', '.join(texts)}. If this was planned, "
+            "deltas.unpaired compares the rates; if the study is unfinished, give its plan by "
+            "asked= of from_frame, answer or build"
         )
 
     def filled(self, weights: Mapping[ArmKey, float]) -> Units:
@@ -833,6 +867,39 @@ class Units:
                 numbers["n"][:, j] = numbers["fewest"][:, j] = size
                 numbers["mixed"][:, j] = mixed_of_case(level, None if self.is_share else size)
         return replace(self, numbers=numbers)
+
+
+def _plain_names(names: pd.Series) -> pd.Series:
+    """Return names without blanks, capital letters, leading zeros and decimal zeros."""
+    short = names.str.replace(r"\s|\.0+$", "", regex=True).str.casefold()
+    return short.str.replace(r"(?<!\d)0+(?=\d)", "", regex=True)
+
+
+def _differing_names(first: pd.DataFrame, second: pd.DataFrame, sides: Sequence[str]) -> str:
+    """Return how two conditions name the same cases differently, and the remedy; "" if they do not.
+
+    ``first`` and ``second`` have the skill_name and case_id of the cases that only one of the
+    conditions has. At least half of the smaller number must be alike.
+    """
+    fewest = max(1.0, 0.5 * min(len(first), len(second)))
+    plain = [rows.assign(plain=_plain_names(rows["case_id"])) for rows in (first, second)]
+    alike = plain[0].merge(plain[1], on=["plain", "skill_name"])
+    same_id = first.merge(second, on="case_id")
+    if len(alike) >= fewest:
+        ids = [f"{alike[f'case_id_{of}'][0]!r}" for of in "xy"]
+        return (
+            f"ids of cases differ only by blanks, zeros or capital letters, such as {ids[0]} under "
+            f"{sides[0]} and {ids[1]} under {sides[1]}; write them alike"
+        )
+    if same_id["case_id"].nunique() >= fewest:
+        row = same_id.iloc[0]
+        return (
+            f"equal cases have different skills, such as {row['case_id']!r} with skill "
+            f"{row['skill_name_x']!r} under {sides[0]} and {row['skill_name_y']!r} under "
+            f"{sides[1]}; in every row, name the skill that the case is about, also where it was "
+            "not loaded"
+        )
+    return ""
 
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
@@ -862,8 +929,8 @@ def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     else:
         n, level, name = table["n_shares"], table["share"], "share"
         total = level.fillna(0.0) * n
-    own = {f"_{name}": table[name] for name in ("n_checks", "size", "absent", "retried")}
-    own["_first"] = table[f"first_{name}"]
+    names = ("n_checks", "size", "absent", "retried", "first")
+    own = {f"_{name}": table[name] for name in names}
     return table.assign(
         **own,
         _level=level,
@@ -920,9 +987,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Part(_Rows):
-    """The units of a contrast."""
+    """The units of a contrast; ``nothing`` is the reason why there is no estimate."""
 
     average: list[str]
+    nothing: str = ""
 
     def means_of_cases(self) -> _Cases:
         """Average the complete units of each case.
@@ -930,7 +998,8 @@ class _Part(_Rows):
         The numbers of attempts and of checks are the smallest of the case, so that copied rows do
         not change an interval.
         """
-        complete = self.rows(~np.isnan(self.numbers["level"]).any(axis=1))
+        is_complete = ~np.isnan(self.numbers["level"]).any(axis=1) & (not self.nothing)
+        complete = self.rows(is_complete)
         facts, numbers = complete.facts, {name: complete.numbers[name] for name in _NUMBERS[:4]}
         case = pd.factorize(facts["case"])[0]
         first = np.unique(case, return_index=True)[1]
@@ -981,16 +1050,16 @@ class _Part(_Rows):
 
     def retries(self, sides: Sequence[str]) -> str:
         """Return a note if the attempts were repeated until one passed; otherwise ""."""
-        complete = self.rows(~np.isnan(self.numbers["level"]).any(axis=1))
-        first, retried = complete.numbers["first"], complete.numbers["retried"] > 0
-        if not retried.any():
+        n = int((self.numbers["retried"] > 0).any(axis=1).sum())
+        if not n:
             return ""
-        known = ~np.isnan(first).any(axis=1)
-        heavy = _weights_of_units(_rows_of(complete.facts, known))
-        rates = np.average(first[known], axis=0, weights=heavy)
-        where = [f" under {side}" if side else "" for side in sides]
-        texts = [f"{rate:.2f}{at}" for rate, at in zip(rates, where, strict=False)]
-        n = int(retried.any(axis=1).sum())
+        known = self.rows(~np.isnan(self.numbers["first"]).any(axis=1))
+        heavy = _weights_of_units(known.facts)
+        rates = np.average(known.numbers["first"], axis=0, weights=heavy)
+        texts = [
+            f"{rate:.2f} under {side}" if side else f"{rate:.2f}"
+            for rate, side in zip(rates, sides, strict=False)
+        ]
         return (
             f"attempts were repeated until one passed ({plural(n, 'case')}), so pass rates are "
             f"biased; the rate of first attempts is {', '.join(texts)}"
@@ -1143,17 +1212,14 @@ def _estimate(
     counts, worst, lost = part.missing(contrast.sides)
     n_dropped = n_distinct(part.facts["case"]) - cases.n
     if note is not None:
-        dropped, nothing = "", contrast.nothing
-        if len(part.weights) > 1:
+        dropped = ""
+        if len(part.weights) > 1 and n_dropped:
             where = "two conditions" if len(part.weights) == 2 else "compared cells"
-            if n_dropped:
-                dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the {where}"
-            if n_lost := sum(counts[::2]):
-                nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
+            dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the {where}"
         if note != ONE_SKILL:
             note = join_notes(cases.note, note)
         interval = claimed(
-            interval, note, nothing, contrast.note, dropped, lost, part.retries(contrast.sides)
+            interval, note, part.nothing, contrast.note, dropped, lost, part.retries(contrast.sides)
         )
     return Estimate(interval, cases.levels(), n_dropped, counts, worst)
 

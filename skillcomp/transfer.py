@@ -315,8 +315,8 @@ def contrast(
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
     sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
     table = sums.astype("float64").reset_index()
-    about = {"n_checks": np.nan, "absent": False, "retried": False, "first_passed": np.nan}
-    table = table.assign(passed_low=0.0, **about)
+    unknown = dict.fromkeys(["n_checks", "first"], np.nan)
+    table = table.assign(passed_low=0.0, absent=False, retried=False, **unknown)
     units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
     contrasts = []
     for group, about in enumerate(units.groups):

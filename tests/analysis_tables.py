@@ -206,6 +206,7 @@ OUTCOMES: Mapping[str, Analysis] = {
     "deltas.rates by grader and skill": lambda s: sc.deltas.rates(
         s.outcomes, by=[*s.sources, "skill"]
     ),
+    "deltas.unpaired": lambda s: sc.deltas.unpaired(s.one, by=["skill"]),
     "deltas.rates shares": lambda s: sc.deltas.rates(s.one, value="share_passed", ci_level=0.9),
     "deltas.rates skills": lambda s: sc.deltas.rates(s.one, cluster="skill"),
     "deltas.paired": lambda s: sc.deltas.paired(s.one),

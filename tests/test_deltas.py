@@ -1,4 +1,6 @@
+import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -714,8 +716,101 @@ def test_a_case_that_stopped_at_its_first_pass_passes_at_k_if_k_is_at_least_its_
         low, high = rows.loc["baseline", ["worst_low", "worst_high"]]
         assert rows.loc["baseline", "estimate"] == low == high == pytest.approx(share)
         assert not rows["n_short"].any() and not rows["n_missing"].any()
-        assert "each counts as 1 if k is at least" in rows.loc["baseline", "note"]
+        assert "repeated until one passed (12 cases)" in rows.loc["baseline", "note"]
     assert rows.loc["skill", "estimate"] == 1
     change = sc.deltas.pass_at_k(frame, k=2, reference="baseline").iloc[0]
     assert (change["rate"], change["n"]) == (1.0, 13)
     assert change["reference_rate"] == pytest.approx(6 / 13)
+
+
+def apart(baseline: list[str], skill: list[str], **columns: Any) -> pd.DataFrame:
+    """Outcomes of cases with the given ids under each condition; every second one passes."""
+    sides = [("baseline", baseline), ("skill", skill)]
+    rows = [
+        {"skill": "s", "case_id": case, "condition": condition, "passed": bool(n % 2)}
+        for condition, cases in sides
+        for n, case in enumerate(cases)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+IDS = [f"a{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize("by", [[], ["skill"]])
+@pytest.mark.parametrize(
+    ("frame", "cause"),
+    [
+        (apart(IDS, [" " + name for name in IDS]), r"only by blanks, .*' a0' under skill and 'a0'"),
+        (apart(["01", "02", "10"], ["1", "2", "10.0"]), r"'1' under skill and '01' under baseline"),
+        (apart(IDS, [name.upper() for name in IDS]), "'A0' under skill and 'a0' under baseline"),
+        (
+            apart(IDS, IDS).assign(
+                skill=lambda rows: np.where(rows["condition"].eq("skill"), "s", "none"),
+                task=lambda rows: rows["case_id"],
+            ),
+            "equal cases have different skills, such as 'a0' with skill 's' under skill and 'none'",
+        ),
+        (
+            apart(IDS, ["b", "c"]),
+            r"different cases .* 2 cases \(b, c\) only under skill, 10 cases .* only under baseline"
+            r".* deltas.unpaired .* asked=",
+        ),
+        (
+            apart(IDS, ["b", "c", "a9"]),
+            r"^11 of 12 cases have rows under only one condition: .* deltas.unpaired .* asked=",
+        ),
+        (
+            apart(IDS, IDS, passed=pd.NA, score=0.4),
+            r"scores, but no verdicts \(passed\); value='score' of deltas.paired",
+        ),
+        (
+            apart(IDS, IDS).assign(
+                passed=lambda rows: rows["passed"].mask(rows["condition"].eq("skill"))
+            ),
+            "^no case has outcomes in both conditions; 10 attempts without a usable verdict$",
+        ),
+    ],
+)
+def test_a_refused_delta_states_the_true_cause(
+    frame: pd.DataFrame, cause: str, by: list[str]
+) -> None:
+    row = sc.deltas.paired(frame, by=by).iloc[0]
+    assert np.isnan(row["estimate"]) and re.search(cause, row["note"])
+    assert ("usable verdict" in row["note"]) == ("usable verdict" in cause)
+    decided = sc.skillverdicts.decide(frame, by=by).iloc[0]
+    assert decided["verdict"] == "undetermined" and row["note"] in decided["why"]
+
+
+def test_arms_on_different_cases_lack_nothing_and_are_compared_by_their_rates() -> None:
+    frame = apart([f"a{n}" for n in range(15)], [f"b{n}" for n in range(18)])
+    frame["passed"] = [n < 5 for n in range(15)] + [n < 14 for n in range(18)]
+    rates = sc.deltas.rates(frame).set_index("condition")
+    assert not rates["n_missing"].any()
+    row = sc.deltas.unpaired(frame).iloc[0]
+    (p, low, high), (q, down, up) = rates.loc[
+        ["skill", "baseline"], ["estimate", "ci_low", "ci_high"]
+    ].to_numpy()
+    expected = [p - q, p - q - np.hypot(p - low, up - q), p - q + np.hypot(high - p, q - down)]
+    assert row[["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(expected)
+    assert row[["measure", "n", "n_condition", "n_reference"]].tolist() == [
+        "delta_passed",
+        33,
+        18,
+        15,
+    ]
+    assert "square-and-add" in row["method"] and row["reference"] == "baseline"
+    # the p-value is the error rate at which the interval reaches 0
+    p_value = float(row["p_value"])
+    at = sc.deltas.unpaired(frame, ci_level=1 - p_value).iloc[0]
+    assert at["ci_low"] == pytest.approx(0, abs=1e-4) and 0 < p_value < 0.05
+    swapped = sc.deltas.unpaired(frame, reference="skill").iloc[0]
+    assert swapped["ci_high"] == pytest.approx(-row["ci_low"])
+    assert swapped["p_value"] == pytest.approx(p_value, rel=1e-3)
+    even = sc.deltas.unpaired(apart(IDS, ["b" + name for name in IDS])).iloc[0]
+    assert (even["estimate"], even["p_value"]) == (0, pytest.approx(1))
+    # without a usable verdict under a condition, there is no estimate
+    lost = frame.assign(passed=frame["passed"].mask(frame["condition"].eq("skill")))
+    row = sc.deltas.unpaired(lost).iloc[0]
+    assert np.isnan(row["estimate"]) and np.isnan(row["p_value"])
+    assert "no outcome under skill; 18 attempts without a usable verdict" in row["note"]

@@ -148,7 +148,8 @@ def test_no_groups_give_one_verdict_and_an_empty_study_none() -> None:
 def test_a_saturated_baseline_is_not_redundant_while_a_loss_is_not_excluded() -> None:
     frame = study(60, 60, 60)
     skill = frame["condition"].eq("skill")
-    frame = frame[~skill | frame["case_id"].isin([f"s/{i}" for i in range(5)])]
+    died = skill & ~frame["case_id"].isin([f"s/{i}" for i in range(5)])
+    frame.loc[died, "passed"] = pd.NA
     frame.loc[skill & frame["case_id"].isin(["s/0", "s/1"]), "passed"] = False
     row = sc.skillverdicts.decide(frame, margin=0.1).iloc[0]
     assert row["reference_low"] > 0.9 and row["ci_low"] < -0.1
@@ -395,10 +396,21 @@ def lost_runs(how: str) -> pd.DataFrame:
     """60 cases: the baseline passes 30, 40 runs of the skill died, the others passed."""
     frame = study(60, 30, 60)
     died = frame["condition"].eq("skill") & ~frame["case_id"].isin(f"s/{k}" for k in range(20, 40))
-    return frame[~died] if how == "row" else frame.assign(passed=frame["passed"].mask(died))
+    if how == "outcome":
+        return frame.assign(passed=frame["passed"].mask(died))
+    asked = frame[["skill", "case_id", "condition"]] if how == "planned" else None
+    read = sc.from_frame(frame[~died], case="case_id", attempt="attempt_id", asked=asked)
+    return read.outcomes
 
 
-@pytest.mark.parametrize("how", ["outcome", "row"])
+def test_a_condition_without_rows_for_most_cases_is_no_basis_for_a_verdict() -> None:
+    row = sc.skillverdicts.decide(lost_runs("row")).iloc[0]
+    assert np.isnan(row["estimate"]) and row["verdict"] == "undetermined"
+    assert "40 of 60 cases have rows under only one condition" in row["why"]
+    assert "deltas.unpaired" in row["why"] and "asked=" in row["why"]
+
+
+@pytest.mark.parametrize("how", ["outcome", "planned"])
 def test_runs_that_died_do_not_make_a_skill_teach(how: str) -> None:
     row = sc.skillverdicts.decide(lost_runs(how)).iloc[0]
     assert (row["estimate"], row["verdict"], row["overturned"]) == (0.5, "undetermined", True)
@@ -410,7 +422,6 @@ def test_runs_that_died_do_not_make_a_skill_teach(how: str) -> None:
         "would say teaching (+0.50)",
     ):
         assert part in row["note"]
-    assert ("no row under the condition: 40 cases (s/0, s/1, " in row["note"]) == (how == "row")
     kept = sc.skillverdicts.decide(lost_runs(how), assume_missing="at random").iloc[0]
     assert (kept["verdict"], kept["assume_missing"]) == ("teaching", "at random")
     assert "teaching, assuming that attempts are missing at random" in kept["note"]

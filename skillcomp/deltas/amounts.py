@@ -63,9 +63,10 @@ def amount_rows(
     table = level_table(checked, amount, by=[*names, *average], cluster=cluster)
     # the groups of `by` in alphabetical order
     units = Units.of(sorted_by(table, names), names, average=average, value="level")
+    contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
     return [
         each
-        for contrast in contrasts_with(units, reference)
+        for contrast in contrasts
         for each in _rows_of_contrast(units, contrast, value, cluster, limit, ci_level)
     ]
 
@@ -109,7 +110,7 @@ def _rows_of_contrast(
     heavy = heavy_cases(amounts, base)
 
     def noted(interval: Interval, *more: str) -> Interval:
-        nothing = join_notes(NO_AMOUNTS, missing)
+        nothing = join_notes(part.nothing, missing)
         result = claimed(interval, note, nothing, cases.note, missing, *more)
         return replace(result, method=interval.method)
 

@@ -12,7 +12,6 @@ import pandas as pd
 from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
 from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
-from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
 from skillcomp.stats.results import join_notes
@@ -131,7 +130,7 @@ def _pass_k(
         n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
         note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
         each |= {"k": k, "n_short": int(n.lt(k).sum())}
-        each["note"] = join_notes(note, _short_cases(n, label, k), _retried_cases(part, measure))
+        each["note"] = join_notes(note, _short_cases(n, label, k))
         each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
     columns = [*extra, "k", "n_short"]
     keys = [*names, "condition"]
@@ -155,21 +154,9 @@ def _units_at_k(
         numbers[name][enough] = of_case(n[enough], passes, k)
         numbers[name][retried] = n[retried] <= k
     enough |= retried
-    numbers["retried"] = np.zeros(n.shape)
     if is_paired:  # pairs with fewer than k expected attempts lack no attempts
         numbers["size"] = np.where(enough, numbers["size"], np.nan)
     return replace(units, numbers=numbers)
-
-
-def _retried_cases(part: Any, measure: str) -> str:
-    """Return a note on cases with attempts that stopped at the first pass."""
-    n = int((part.numbers["retried"] > 0).any(axis=1).sum())
-    if not n:
-        return ""
-    effect = "pass^k is biased"
-    if measure == "pass_at_k":
-        effect = "each counts as 1 if k is at least its number of attempts, otherwise as 0"
-    return f"attempts were repeated until one passed: {plural(n, 'case')}; {effect}"
 
 
 def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:

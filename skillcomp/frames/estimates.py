@@ -26,7 +26,7 @@ RESERVED = frozenset(
         *("cluster", "n_passed", "share", "rate", "reference_rate"),
         *("size", "absent", "alone", "n_shares", "case", "gold", "n_gold", "settled_by"),
         *("_level", "_mixed", "_fewest", "_n_checks", "_n", "_size", "_low", "_high", "_absent"),
-        *("retried", "first_passed", "first_share", "_retried", "_first"),
+        *("is_scored", "retried", "first", "_retried", "_first"),
         *("_row", "_member", "_n_members", "_answered", "_weight", "_order"),
     ]
 )

@@ -373,24 +373,7 @@ def _over_placebo(
     other = _other_cases(outcomes, names, how["value"], reference)
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
     remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
-    return _with_notes(_with_notes(deltas, remarks), _lacking_repeats(deltas, outcomes, names))
-
-
-def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str]) -> list[str]:
-    """Return a note per row on repeats for which the placebo has no attempt; "" if none."""
-    keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
-    attempts = outcomes[[*keys, "condition"]].drop_duplicates()
-    placebo = attempts[attempts["condition"].eq(PLACEBO)]
-    of_cases = attempts[is_among(attempts, placebo, keys[:-1])]
-    of_cases = of_cases.assign(lacks=~is_among(of_cases, placebo, keys))
-    counts = grouped(of_cases, [*names, "condition"])["lacks"].agg(["sum", "size"]).reset_index()
-    matched = deltas[[*names, "condition"]].merge(counts, on=[*names, "condition"], how="left")
-    return [
-        f"the placebo lacks {int(n)} of the {plural(int(of_n), 'repeat')} of '{condition}'"
-        if n > 0
-        else ""
-        for condition, n, of_n in matched[["condition", "sum", "size"]].itertuples(index=False)
-    ]
+    return _with_notes(deltas, remarks)
 
 
 def _other_cases(
