@@ -7,6 +7,7 @@ from scipy.stats import multinomial
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.planning.power import detectable_changes
 
 
 def study(n: int, baseline: int, skill: int, *, repeats: int = 1) -> pd.DataFrame:
@@ -588,3 +589,50 @@ def test_graders_without_versions_can_be_grouped_by_version() -> None:
     assert outcomes["grader_version"].isna().all()
     judged = sc.skillverdicts.decide(outcomes, by=["grader", "grader_version"])
     assert judged["grader"].nunique() == 2 and judged["reference_low"].notna().all()
+
+
+def test_an_undetermined_row_has_the_change_that_the_study_would_have_shown(
+    pilot: sc.RunStore,
+) -> None:
+    verdicts, cases = sc.frames.verdicts(pilot), sc.frames.cases(pilot)
+    rows = sc.skillverdicts.decide(sc.frames.outcomes(verdicts, cases, grader="g2"))
+    is_open = rows["verdict"].eq("undetermined")
+    assert is_open.any() and rows["detectable"].notna().equals(is_open)
+    # it is further away than the limit that excludes 0, and smaller with more cases
+    open_rows = rows[is_open]
+    reach = open_rows["ci_high"] - open_rows["estimate"]
+    assert (open_rows["detectable"] > reach).all()
+    alone = sc.skillverdicts.decide(sc.frames.outcomes(verdicts, cases, grader="g2"), by=[])
+    whole = detectable_changes(alone)
+    assert (whole < open_rows["detectable"].min()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_cases", "n_repeats"), [(14, 2), (30, 3)])
+def test_a_detectable_change_is_shown_in_about_80_of_100_studies(n_cases, n_repeats) -> None:
+    rng = np.random.default_rng(1)
+
+    def drawn(gain: float) -> pd.DataFrame:
+        base = np.clip(rng.normal(0.3, 0.12, n_cases), 0.02, 0.98)
+        frames = []
+        for condition, chance in (("baseline", base), ("skill", np.clip(base + gain, 0.0, 1.0))):
+            passed = rng.random((n_cases, n_repeats)) < chance[:, None]
+            case, repeat = np.indices(passed.shape)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "case_id": [f"s/{i}" for i in case.ravel()],
+                        "condition": condition,
+                        "repeat": repeat.ravel() + 1,
+                        "passed": passed.ravel(),
+                    }
+                )
+            )
+        rows = pd.concat(frames, ignore_index=True).assign(skill="s", grader="g", check_id="c")
+        rows["attempt_id"] = [f"a{i}" for i in range(len(rows))]
+        return sc.skillverdicts.decide(sc.frames.outcomes(rows.assign(check_kind="positive")))
+
+    tried = pd.concat([drawn(0.05) for _ in range(30)])
+    change = float(tried["detectable"].median())
+    shown = np.mean([bool(drawn(change)["shown"].iloc[0]) for _ in range(300)])
+    assert 0.70 < shown < 0.88

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from skillcomp.errors import StudyError
 from skillcomp.frames.estimates import estimates, listed, row
@@ -293,6 +294,27 @@ def cases_needed(
             interval = replace(needed, estimate=count)
             rows.append(planned.row(measure, interval, size=target, power=power))
     return _frame_of(rows, settings, "size", "power")
+
+
+def detectable_changes(deltas: pd.DataFrame, *, power: float = 0.8) -> pd.Series:
+    """Return the smallest true change that each study would have shown with the given power.
+
+    ``deltas`` has rows of :func:`skillcomp.deltas.paired` from one call. A change is shown if the
+    interval excludes 0 and the p-value is small enough for Holm's method with all rows that have an
+    adjusted p-value. The result is the smallest estimate that is shown, plus the standard error
+    times a quantile of t. It takes the width of the interval and the standard error as they are: in
+    simulations of 14 to 60 cases, in 1 to 6 rows, such a change was shown in 71 to 84 % of studies
+    for 80 %. NaN without an interval.
+    """
+    limits = deltas["estimate"] - deltas["ci_low"], deltas["ci_high"] - deltas["estimate"]
+    reach = np.maximum(*limits)
+    error_rate = 1.0 - deltas["ci_level"]
+    # without a spread between the cases there is no standard error: that of the interval is taken
+    se = deltas["se"].fillna(reach / norm.isf(error_rate / 2))
+    df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].notna().sum(), 1)
+    return np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se) + (
+        student.isf(1.0 - power, df) * se
+    )
 
 
 def _frame_of(rows: list[dict[str, Any]], settings: Assumptions, *extra: str) -> pd.DataFrame:

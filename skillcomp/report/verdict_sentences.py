@@ -32,7 +32,7 @@ _VERDICTS = {
     "undetermined": (
         "is undetermined",
         "are undetermined",
-        "{row:limits} includes 0 and changes beyond the margin",
+        "{row:limits}; a change below {detectable:size} may go unseen",
     ),
 }
 _LOSSES = ["hurts", "harmful"]
@@ -311,9 +311,11 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         return f" The interval is within {margin}, but not once adjusted for {verdicts}."
     ruled = [f"a loss of {margin}"] if low > -size else []
     ruled += [f"a gain of {margin}"] if high < size else []
-    if ruled:
-        return f" Ruled out: {say.listing(ruled)}."
-    return " Neither a gain nor a loss is ruled out."
+    text = f" Ruled out: {say.listing(ruled)}." if ruled else ""
+    if pd.isna(row.get("detectable")):
+        return text or " Neither a gain nor a loss is ruled out."
+    change = f"A change of {say.size(row['detectable'])}"
+    return f"{text} {change} would have been shown in 8 of 10 such studies."
 
 
 def _comparison_in_words(verdict: str, row: Row | None, other: str) -> str:

@@ -13,7 +13,7 @@ from scipy.stats import false_discovery_control
 from skillcomp.contrast import Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import deltas_of_groups, paired_units
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -24,6 +24,7 @@ from skillcomp.frames.estimates import (
     listed,
     with_adjusted_p,
 )
+from skillcomp.planning.power import detectable_changes
 from skillcomp.skillverdicts.corrected_deltas import (
     LIMITS,
     MARGIN_P,
@@ -109,8 +110,10 @@ def decide(
         ``helps``, ``hurts``
             A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin.
         ``undetermined``
-            Anything else: the data do not decide. A note states if the interval of the row alone
-            excludes zero, but ``p_adjusted`` is not below ``1 - ci_level``.
+            Anything else: the data do not decide. ``detectable`` is the smallest true change that
+            such a study shows in 8 of 10 times (NaN for other verdicts). A note states if the
+            interval of the row alone excludes zero, but ``p_adjusted`` is not below
+            ``1 - ci_level``.
 
         A gain or loss is ``shown`` if ``p_adjusted`` is below ``1 - ci_level`` and the interval
         excludes 0. ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call (skills
@@ -224,6 +227,8 @@ def decide(
             with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
         )
         judged = _without_unconfirmed(judged)
+    is_open = judged["verdict"].eq("undetermined")
+    judged["detectable"] = detectable_changes(judged).where(is_open)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     inner = [
         *MOVED,
