@@ -98,7 +98,7 @@ def with_corrections(
         *MARGIN_P,
     ]
     frame = pd.DataFrame(made, columns=columns, index=deltas.index)
-    floats = [name for name in columns if name in LIMITS or name.startswith("moved_")]
+    floats = [name for name in columns if name in LIMITS or name.startswith(("moved_", "p_"))]
     return deltas.assign(**frame.astype(dict.fromkeys(floats, "float64")))
 
 
