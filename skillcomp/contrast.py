@@ -132,9 +132,7 @@ def case_table(
     n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
     bounds = {}
     n_absent = table["size"] - totals(None)
-    table["is_scored"] = False
-    if "score" in outcomes:
-        table["is_scored"] = totals(outcomes["score"].notna() & ~has_outcome) > 0
+    table["is_scored"] = totals(outcomes["score"].notna() & ~has_outcome) > 0
     for name, value, present in (
         ("passed", "passed", has_outcome),
         ("share", "share_passed", has_share),
@@ -197,7 +195,7 @@ def level_table(
         for weights in (values.fillna(0.0), values.notna())
     )
     level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
-    return table.assign(_level=level, _n=n, _size=table["size"])
+    return table.assign(_level=level, _n=n, _size=table["size"], _absent=table["absent"])
 
 
 def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
@@ -769,7 +767,12 @@ class Units:
         only_first = first[~is_among(first, second, names)]
         only_second = second[~is_among(second, first, names)]
         cause = _differing_names(only_first, only_second, sides)
-        return f"{nothing}: {cause or _different_cases(texts)}"
+        return f"{nothing}: " + (
+            cause
+            or f"different cases were asked: {', '.join(texts)}. If this was planned, "
+            "deltas.unpaired compares the rates; if the study is unfinished, give its plan by "
+            "asked= of from_frame, answer or build"
+        )
 
     def filled(self, weights: Mapping[ArmKey, float]) -> Units:
         """Return the units with values for the missing attempts that lower the contrast most."""
@@ -818,14 +821,6 @@ def _differing_names(first: pd.DataFrame, second: pd.DataFrame, sides: Sequence[
     return ""
 
 
-def _different_cases(cases: Sequence[str]) -> str:
-    return (
-        f"different cases were asked: {', '.join(cases)}. If this was planned, deltas.unpaired "
-        "compares the rates; if the study is unfinished, give its plan by asked= of from_frame, "
-        "answer or build"
-    )
-
-
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
     """Return the contrast of each group and condition with the reference."""
     return [
@@ -844,8 +839,6 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
 def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
     if value == "level":
-        if "absent" in table:
-            table = table.assign(_absent=table["absent"])
         columns = table.columns.union([f"_{name}" for name in _NUMBERS])
         table = table.reindex(columns=columns).reset_index(drop=True)
         return table.assign(_row=table.index.where(table[["_level", "_size"]].notna().any(axis=1)))

@@ -114,7 +114,7 @@ def test_different_cases_are_refused_and_named() -> None:
     with pytest.raises(
         FrameError,
         match=r"different cases were asked .* only agent 'ada': 2 cases "
-        r"\(s/1, s/6\).*transform\('nunique'\)",
+        r"\(s/1, s/6\).*deltas.rates with by=",
     ):
         sc.deltas.contrast(frame[~other], between="agent")
     shared = frame[~frame["case_id"].isin(["s/1", "s/6"])]

@@ -295,9 +295,8 @@ def _refuse_different_cases(
         if sides:
             raise FrameError(
                 f"{_WHAT}: different cases were asked under '{condition}'; {'; '.join(sides)}. "
-                "Compare only the cases of all levels: outcomes[outcomes.groupby(['skill', "
-                f"'case_id', 'condition'])['{between}'].transform('nunique') == "
-                f"outcomes['{between}'].nunique()]."
+                f"Ask all levels the same cases; deltas.rates with by=['{between}'] gives the rate "
+                "of each level on its own cases."
             )
 
 
