@@ -326,7 +326,7 @@ def many_graders(n_items: int = 1_000, n_graders: int = 10) -> list[Line]:
             rows.append((right[second].mean() - right[first].mean(), midp))
         return np.array(rows)
 
-    require_equal(ours()[["estimate", "p_items"]].to_numpy(dtype=float), bare())
+    require_equal(ours()[["estimate", "p_value"]].to_numpy(dtype=float), bare())
     own, peer = (min(timed(way)[0] for _ in range(3)) for way in (ours, bare))
     return [
         Line(f"{n_graders} graders on {n_items:,} items, three measures and ranks",

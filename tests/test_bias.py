@@ -291,11 +291,11 @@ def test_padded_copies_show_the_verbosity_bias_without_gold(
         sc.bias.perturbed(*padded, by=["grader"])
     by = ["grader", "agent"]
     rows = sc.bias.perturbed(*padded, by=by)
-    assert rows.groupby("grader")["n_pairs"].sum().tolist() == [len(made.labels)] * 2
+    assert rows.groupby("grader")["n"].sum().tolist() == [len(made.labels)] * 2
     fair, biased = (rows[rows["grader"].eq(name)] for name in ("fair", "biased"))
     assert fair["ci_low"].lt(0).all() and fair["ci_high"].gt(0).all()
     assert biased["ci_low"].gt(0).all()
-    assert biased["p_mcnemar"].lt(0.01).all() and biased["n_to_pass"].gt(biased["n_to_fail"]).all()
+    assert biased["p_value"].lt(0.01).all() and biased["n_to_pass"].gt(biased["n_to_fail"]).all()
     assert sc.bias.perturbed(made.verdicts, made.attempts, by=by).empty
     none = (frame.iloc[:0].copy() for frame in (made.verdicts, made.attempts))
     assert sc.bias.perturbed(*none, by=by).empty
@@ -317,7 +317,7 @@ def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
 
 def test_pairs_by_hand() -> None:
     # case 1: two checks, one turns to PASS; case 2: one check, unchanged; case 3: turns to FAIL,
-    # and a check whose original has no verdict. Cases weigh alike: (1/2 + 0 - 1) / 3
+    # and a check whose original has no verdict. Verdicts weigh alike: (1 + 0 + 0 - 1) / 4
     rows = [("1", "x", 0, 1), ("1", "y", 1, 1), ("2", "x", 1, 1), ("3", "x", 1, 0),
             ("3", "y", None, 1)]  # fmt: skip
     values = [
@@ -331,11 +331,11 @@ def test_pairs_by_hand() -> None:
     verdicts = frame.drop(columns=names[4:])
     attempts = frame.drop(columns=["check_id", "passed", "grader"]).drop_duplicates("attempt_id")
     row = sc.bias.perturbed(verdicts, attempts).iloc[0]
-    assert row["estimate"] == pytest.approx(100 * (0.5 + 0 - 1) / 3)
-    assert (row["n_pairs"], row["n_to_pass"], row["n_to_fail"], row["n_dropped"]) == (4, 1, 1, 1)
-    assert row["n"] == 3
-    # mid-p McNemar of 1 against 1: 1 - P(1 of 2) / 2 = 1 - 0.5 / 2
-    assert row["p_mcnemar"] == pytest.approx(0.75)
+    assert row["estimate"] == 0
+    assert (row["n_to_pass"], row["n_to_fail"], row["n_dropped"]) == (1, 1, 1)
+    assert (row["n"], row["n_clusters"]) == (4, 3)
+    # mid-p McNemar of 1 against 1 is .75, but the interval around 0 has no smaller p-value than 1
+    assert row["p_value"] == pytest.approx(1.0)
     with pytest.raises(FrameError, match="no source_attempt_id; the first is '1\\+'"):
         sc.bias.perturbed(verdicts, attempts.assign(source_attempt_id=pd.NA))
 
@@ -348,7 +348,7 @@ def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
         found = sc.bias.audit(verdicts, attempts, study.gold, cases=cases)
         assert pick(found, bias="hedging")["n_clusters"] == clusters
         pads = sc.bias.perturbed(verdicts, attempts, cases=cases).iloc[0]
-        assert (pads["n"], pads["n_clusters"]) == (32, clusters)
+        assert pads["n_clusters"] == clusters
 
 
 def test_the_pilot_audit(pilot: sc.RunStore) -> None:
@@ -368,8 +368,8 @@ def test_the_pilot_audit(pilot: sc.RunStore) -> None:
     # within skills and without the verbatim behaviours nothing speaks for leniency to the skill
     assert lenient["ci_low"] < 0 < lenient["estimate"] < lenient["ci_high"]
     pads = found[found["measure"].eq("perturbation_points")].set_index("grader")
-    assert pads.loc["g0", ["n_pairs", "n_to_pass", "n_to_fail"]].tolist() == [293, 6, 1]
-    assert pads.loc["g2", ["n_pairs", "n_to_pass", "n_to_fail"]].tolist() == [293, 4, 0]
+    assert pads.loc["g0", ["n", "n_to_pass", "n_to_fail"]].tolist() == [293, 6, 1]
+    assert pads.loc["g2", ["n", "n_to_pass", "n_to_fail"]].tolist() == [293, 4, 0]
     shown = sc.bias.position(sc.frames.pairwise(pilot)).set_index("measure")
     # 73 of 84 pairs keep their winner
     assert shown.loc["position_consistency", "estimate"] == pytest.approx(73 / 84)

@@ -217,7 +217,7 @@ def test_arms_pairs_and_groups_of_cases_are_compared_by_the_engine() -> None:
     for path in ("transfer.py", "correction/differential.py"):
         assert "between" in imported[path], path
     for path in ("reliability/drift.py", "bias/perturb.py"):
-        assert imported[path] & {"within", "sample_of_checks"}, path
+        assert imported[path] & {"within", "changes_over_items"}, path
     # two graders are compared by the pipeline of drift
     assert "paired_changes" in imported["reliability/grader_contrast.py"]
 

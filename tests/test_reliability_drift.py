@@ -1,4 +1,6 @@
+from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import build
 import numpy as np
@@ -6,9 +8,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.item_changes import change_over_items
 from statsmodels.stats.contingency_tables import cochrans_q
 
 import skillcomp as sc
+from skillcomp.contrast import changes_over_items
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
@@ -73,39 +77,93 @@ def test_the_change_in_agreement_with_gold_is_paired_and_comes_first() -> None:
     row = found.loc["agreement_change"]
     assert row[["estimate", "rate", "reference_rate"]].tolist() == pytest.approx([0.15, 0.85, 0.7])
     assert (row["n"], row["n_gained"], row["n_lost"], row["unit"]) == (40, 9, 3, "points")
-    # mid-p of 3 against 9: (2 (1 + 12 + 66) + 220) / 4096
-    assert row["p_items"] == pytest.approx(378 / 4096)
-    assert row["p_value"] == row["p_interval"] > row["p_items"]
+    # one item per case: mid-p of 3 against 9 alone, (2 (1 + 12 + 66) + 220) / 4096
+    assert row["p_value"] == pytest.approx(378 / 4096)
     lacking = changes(graded({"old": [None, *OLD[1:]], "new": NEW}), LABELS)
     ends = lacking.loc["agreement_change", ["worst_low", "worst_high"]].tolist()
     assert ends == pytest.approx([0.15, 0.175])
     assert "agreement_change" not in changes(ROWS).index
 
 
-def test_the_p_value_is_the_larger_of_mid_p_mcnemar_and_interval() -> None:
+def test_with_one_item_per_case_the_p_value_is_mid_p_mcnemar_s() -> None:
     # mid-p of 0 against 2: 2 * (1/4) - 1/4 = 1/4; of 1 against 9: 2 * 11/1024 - 10/1024
-    names, midp = ["sensitivity_change", "specificity_change"], [0.25, 12 / 1024]
-    larger = []
-    for rule in ("adaptive", "t"):
-        found = changes(ROWS, LABELS, interval=rule)
-        rows = found.loc[names]
-        assert rows["p_items"].tolist() == pytest.approx(midp)
-        assert rows["p_value"].tolist() == pytest.approx(np.maximum(midp, rows["p_interval"]))
+    for rule in ("adaptive", "bounded", "t"):
+        rows = changes(ROWS, LABELS, interval=rule).loc[
+            ["sensitivity_change", "specificity_change"]
+        ]
+        assert rows["p_value"].tolist() == pytest.approx([0.25, 12 / 1024])
         # each measure of this call has one row, so that nothing is adjusted
         assert rows["p_adjusted"].tolist() == rows["p_value"].tolist()
-        assert rows["method"].str.contains("; p: at least that of mid-p McNemar").all()
-        larger += (rows["p_interval"] > midp).tolist()
-    assert larger == [True, True, False, False]
+        assert rows["method"].str.contains("; p: mid-p McNemar").all()
 
 
-def test_a_change_that_clumped_errors_could_undo_is_not_shown() -> None:
-    # 40 cases of five checks: old errs on one check of six cases, new nowhere
-    old: list[bool | None] = [k % 5 > 0 or k >= 30 for k in range(200)]
-    rows = graded({"old": old, "new": [True] * 200}, checks=5)
-    found = changes(rows, labels([True] * 200, checks=5)).loc["agreement_change"]
-    # six cases with one sign: mid-p of 0 against 6 is 1/64
-    assert found["p_items"] == pytest.approx(1 / 64)
-    assert found["p_value"] > 0.05 and found["ci_low"] < 0
+def of_five_checks(verdicts: dict[str, list[bool | None]]) -> pd.Series:
+    """The change in agreement where each case has five checks, all of which should pass."""
+    n = len(next(iter(verdicts.values())))
+    rows = graded(verdicts, checks=5)
+    return changes(rows, labels([True] * n, checks=5)).loc["agreement_change"]
+
+
+def test_errors_of_whole_cases_widen_the_interval_and_single_errors_do_not() -> None:
+    right: list[bool | None] = [True] * 200
+    # 40 cases of five checks: the old version errs on 20 items, in 20 cases or in four
+    single: list[bool | None] = [k % 10 > 0 for k in range(200)]
+    whole: list[bool | None] = [k % 50 >= 5 for k in range(200)]
+    shown, clumped = (of_five_checks({"old": old, "new": right}) for old in (single, whole))
+    assert shown["estimate"] == clumped["estimate"] == pytest.approx(0.1)
+    assert shown["p_value"] < 0.01 and shown["ci_low"] > 0.02 and shown["shown"]
+    assert clumped["p_value"] > 0.05 and clumped["ci_low"] < 0 and not clumped["shown"]
+    assert "p: at least that of mid-p McNemar" in clumped["method"]
+
+
+def tables(n: int) -> Iterator[pd.DataFrame]:
+    """Random verdicts of two versions on cases with one to six items; few errors in some."""
+    rng = np.random.default_rng(11)
+    for _ in range(n):
+        sizes = rng.integers(1, rng.integers(2, 7), rng.integers(2, 13))
+        case = np.repeat([f"c{k}" for k in range(len(sizes))], sizes)
+        chance = rng.choice([0.02, 0.2, 0.5, 0.9], 2)
+        of_case = np.clip(chance + rng.choice([-0.5, 0.0, 0.5], (len(sizes), 2)), 0.0, 1.0)
+        verdicts = rng.random((len(case), 2)) < np.repeat(of_case, sizes, axis=0)
+        yield pd.DataFrame(verdicts.astype(float), columns=["new", "old"]).assign(cluster=case)
+
+
+def numbers(interval: Any) -> list[float]:
+    return [interval.estimate, interval.low, interval.high, interval.p_value]
+
+
+def test_changes_over_items_follow_the_rule_for_random_tables() -> None:
+    every = list(tables(200))
+    found = changes_over_items(every, ci_level=0.95)
+    for table, interval in zip(every, found, strict=True):
+        expected = change_over_items(*(table[n].astype(int).tolist() for n in ("new", "old")),
+                                     table["cluster"].tolist())  # fmt: skip
+        np.testing.assert_allclose(numbers(interval), expected, rtol=0, atol=1e-9)
+        assert interval.low < interval.high
+
+
+def test_an_exchange_of_versions_turns_the_sign_and_the_order_of_items_does_not_matter() -> None:
+    every = list(tables(40))
+    plain = changes_over_items(every, ci_level=0.9)
+    turned = changes_over_items(every, "old", "new", ci_level=0.9)
+    mixed = changes_over_items([t.sample(frac=1, random_state=1) for t in every], ci_level=0.9)
+    for one, other, same in zip(plain, turned, mixed, strict=True):
+        a, low, high, p = numbers(one)
+        assert numbers(other) == pytest.approx([-a, -high, -low, p], abs=1e-9)
+        assert numbers(same) == pytest.approx([a, low, high, p], abs=1e-9)
+
+
+def test_the_specificity_of_the_pilot_differs_between_two_versions(pilot: sc.RunStore) -> None:
+    rows, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
+    for cases, expected in (
+        (sc.frames.cases(pilot), [62, -0.080, -0.149, -0.007, 0.035]),
+        (None, [68, -0.080, -0.142, -0.022, 0.011]),
+    ):
+        found = drift(rows, gold, reference_grader="g2", cases=cases)
+        found = found.set_index(["grader", "measure"]).loc[("g1", "specificity_change")]
+        columns = ["n_clusters", "estimate", "ci_low", "ci_high", "p_value"]
+        assert found[columns].astype(float).round(3).tolist() == expected
+        assert found[["n", "n_gained", "n_lost", "shown"]].tolist() == [175, 14, 0, True]
 
 
 @pytest.mark.parametrize("reference", [("old",), ("old", "1", "x"), 3, ("old", None)])
@@ -212,7 +270,6 @@ def test_three_versions_get_cochrans_q_beside_the_pairs() -> None:
     table = np.column_stack([OLD, NEW, third]).astype(float)
     plain = cochrans_q(table)
     assert row["estimate"] == pytest.approx(plain.statistic)
-    assert row["p_items"] == pytest.approx(plain.pvalue)
     # one item a case: exchanging versions within cases is the permutation form of the same test
     assert row["p_value"] == pytest.approx(plain.pvalue, abs=0.01)
     assert pd.isna(row["grader"]) and "versions of a, b, c" in row["note"]
@@ -222,11 +279,11 @@ def test_three_versions_get_cochrans_q_beside_the_pairs() -> None:
 def test_cochrans_q_by_case_does_not_believe_many_checks_of_few_cases() -> None:
     one = np.repeat([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 1, 0]], 10, axis=0)
     case = np.repeat(np.arange(6), 10)
-    by_case, plain = clustered_cochran(one, case, n_resamples=999, seed=0)
-    assert plain.p_value < 1e-4
+    by_case, plain = clustered_cochran(one, case, n_resamples=999, seed=0), cochrans_q(one)
+    assert plain.pvalue < 1e-4
     assert by_case.p_value > 0.02
     assert by_case.statistic == pytest.approx(plain.statistic)
-    same, _ = clustered_cochran(np.ones((4, 3)), list("abcd"), n_resamples=9, seed=0)
+    same = clustered_cochran(np.ones((4, 3)), list("abcd"), n_resamples=9, seed=0)
     assert same.p_value == 1.0 and "agree on every item" in same.note
 
 

@@ -64,7 +64,7 @@ MODES = rows(
 )
 COPIES = rows(
     ("perturbation_points", -3.0, -5.0, -1.0),
-    **{"grader": "a", "perturbation": "pad", "n_pairs": 50, "n_to_pass": 0, "n_to_fail": 2},
+    **{"grader": "a", "perturbation": "pad", "n": 50, "n_to_pass": 0, "n_to_fail": 2},
 )
 ORDERS = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))
 ERRORS = rows(
@@ -225,7 +225,7 @@ def test_every_number_of_a_sentence_is_a_number_of_its_rows() -> None:
         "grader": "a", "reference": "b", "condition": "skill", "side": "x", "opponent": "y",
         "feature": "total", "perturbation": "pad", "rate": 0.84, "reference_rate": 0.48,
         "n_near": 15.0, "n_far": 26.0, "dimensions": "K", "n_rounds": 3.0, "round": "7",
-        "n_clusters": 6.0, "n_pairs": 50.0, "n_to_pass": 9.0, "n_to_fail": 2.0, "n_gained": 31.0,
+        "n_clusters": 6.0, "n_to_pass": 9.0, "n_to_fail": 2.0, "n_gained": 31.0,
         "n_lost": 32.0, "n_missing": 0.0,
     }  # fmt: skip
     names = {"row", "grader", "how", "without", "what", "subject", *columns, "n"}
