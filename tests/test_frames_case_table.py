@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from oracles.planned_attempts import lacking
 
 import skillcomp as sc
 from skillcomp.contrast import missing_attempts
 from skillcomp.errors import FrameError
 from skillcomp.report import answer
 from skillcomp.stats.clusters import cr2_mean
-from tests.oracles.planned_attempts import lacking
 from tests.reference_map import ENTRIES
 
 LIMITS = ["estimate", "ci_low", "ci_high", "p_value", "n", "n_clusters"]
