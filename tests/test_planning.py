@@ -589,3 +589,32 @@ def test_agents_that_repeat_themselves_need_no_more_cases_than_one_attempt_shows
     assert 31 <= same <= 34
     mixed = planning.cases_needed(sigma2=0.005, **about)["estimate"].iloc[0]
     assert same < mixed < 41
+
+
+SIXTY = {"n_skills": 1, "n_cases": 60, "n_repeats": 3, "margin": 0.1}
+QUIET = {"omega2": 0.03, "sigma2": 0.08, "baseline_rate": 0.8}
+
+
+def test_as_good_is_planned_as_compare_tests_it() -> None:
+    both, lower = (
+        planning.power_curve(sizes=[-0.1, 0.0, 0.05], **SIXTY, **QUIET, claim=claim)["estimate"]
+        for claim in ("change", "as_good")
+    )
+    # sixty cases: no change within the margin is rarely shown, and twice as often no loss beyond it
+    assert both[1] == pytest.approx(0.32, abs=0.03)
+    assert lower[1] == pytest.approx(0.66, abs=0.03)
+    # a loss of the margin itself is called as good in at most 2.5 % of studies
+    assert lower[0] < 0.035 and lower[2] > 0.9
+    how = {"n_skills": 1, "n_repeats": 3, "margin": 0.1, "claim": "as_good", **QUIET}
+    n = int(planning.cases_needed(size=0.0, **how)["estimate"].iloc[0])
+    at = planning.power_curve(sizes=0.0, n_cases=n, **how)
+    assert n > 60 and at["estimate"].iloc[0] == pytest.approx(0.8, abs=0.02)
+
+
+def test_as_good_needs_a_margin_and_has_no_smallest_size() -> None:
+    with pytest.raises(StudyError, match=r"claim='as_good' is about a delta and needs margin="):
+        planning.power_curve(**QUIET, claim="as_good")
+    smallest = planning.minimum_detectable_delta(**SIXTY, **QUIET, claim="as_good").iloc[0]
+    assert np.isnan(smallest["estimate"]) and "see power_curve" in smallest["note"]
+    lost = planning.cases_needed(size=-0.1, margin=0.1, **QUIET, claim="as_good").iloc[0]
+    assert np.isnan(lost["estimate"]) and "a loss of the margin is not as good" in lost["note"]

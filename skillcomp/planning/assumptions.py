@@ -19,10 +19,12 @@ from skillcomp.stats.bounded import IntervalRule
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]
+Claim = Literal["change", "as_good"]
 Numbers = int | Sequence[int]
 _T = TypeVar("_T")
 
-_WORDS = {"effect": Effect, "cluster": Cluster, "scope": Scope, "interval": IntervalRule}
+_WORDS = {"effect": Effect, "claim": Claim, "cluster": Cluster, "scope": Scope}
+_WORDS |= {"interval": IntervalRule}
 PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
@@ -38,6 +40,10 @@ class Assumptions:
     effect : {"delta", "gap"}, default "delta"
         Effect to plan for. A delta is skill minus baseline; a gap is the delta of far cases minus
         the delta of near cases.
+    claim : {"change", "as_good"}, default "change"
+        What a delta is to show: a change (or, with a size below the margin, no change), or that the
+        condition is as good as the reference, as in :func:`skillcomp.skillverdicts.compare`: the
+        lower limit is above ``-margin``.
     cluster : {"case", "skill"}, default "case"
         Whether the claim is about further cases of the same skills (``case``), or about skills in
         general (``skill``).
@@ -88,6 +94,7 @@ class Assumptions:
     """
 
     effect: Effect = "delta"
+    claim: Claim = "change"
     cluster: Cluster = "case"
     scope: Scope = "within_dimensions"
     by: By = ()
@@ -114,6 +121,8 @@ class Assumptions:
         number("margin", self.margin, least=0, most=1)
         for name, allowed in _WORDS.items():
             require_known(f"{name}: found", getattr(self, name), get_args(allowed), StudyError)
+        if self.claim == "as_good" and (self.effect != "delta" or not self.margin):
+            raise StudyError("claim='as_good' is about a delta and needs margin= above 0.")
         for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), least=least, most=1)

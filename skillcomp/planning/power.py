@@ -81,8 +81,9 @@ def power_curve(
 
     Power is the chance that the interval excludes 0 and the estimate has the right sign. With a
     ``margin``, power is the chance that the interval is beyond the margin or, for a size below the
-    margin, within it. For a given power, :func:`minimum_detectable_delta` finds the effect and
-    :func:`cases_needed` the number of cases.
+    margin, within it (with ``claim="as_good"``, that it is above minus the margin). For a given
+    power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the number of
+    cases.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ class _PlannedStudy:
             samples = _skill_samples(values, arms, drawn, plan.sides)
         quantity = DELTAS if settings.effect == "delta" else GAPS
         right = np.ones(settings.n_studies, dtype=bool)
-        for null, side in _excluded_effects(size, settings.margin):
+        for null, side in _excluded_effects(size, settings):
             sides = sides_of_null(
                 samples,
                 quantity=quantity,
@@ -464,12 +465,16 @@ class _PlannedStudy:
         return rng.multinomial(n_cases, tables[skill]), fits
 
 
-def _excluded_effects(size: float, margin: float) -> list[tuple[float, float]]:
+def _excluded_effects(size: float, settings: Assumptions) -> list[tuple[float, float]]:
     """Return pairs of a value and a sign: the interval must be above (1) or below (-1) the value.
 
     To show an effect beyond the margin, the interval must exclude the margin on the side of the
-    effect. To show an effect within the margin, it must exclude ``margin`` and ``-margin``.
+    effect. To show an effect within the margin, it must exclude ``margin`` and ``-margin``; to show
+    that the condition is as good, only ``-margin``.
     """
+    margin = settings.margin
+    if settings.claim == "as_good":
+        return [(-margin, 1.0)]
     if abs(size) >= margin:
         sign = math.copysign(1.0, size)
         return [(sign * margin, sign)]
@@ -490,6 +495,8 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
     if study.problem:
         return study.nothing(study.problem)
     effect = study.plan.assumptions.effect
+    if study.plan.assumptions.claim == "as_good":
+        return study.nothing("as good is no size of a delta: see power_curve and cases_needed")
     sign = -1.0 if effect == "gap" else 1.0
     most = study.room(sign)
     least = study.plan.assumptions.margin
@@ -511,8 +518,10 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
 
 def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
     """Return the fewest cases per skill with which the study has the target power."""
-    nothing = study.problem or study.impossible(size)
-    if abs(size) == study.plan.assumptions.margin:
+    nothing, settings = study.problem or study.impossible(size), study.plan.assumptions
+    if settings.claim == "as_good" and size <= -settings.margin:
+        nothing = nothing or "a loss of the margin is not as good"
+    elif settings.claim == "change" and abs(size) == settings.margin:
         nothing = nothing or ("the size is that of the margin" if size else "a size of 0")
     if nothing:
         return study.nothing(nothing)
@@ -542,7 +551,10 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
-    distance = abs(size) - study.plan.assumptions.margin
+    settings = study.plan.assumptions
+    distance = (
+        size + settings.margin if settings.claim == "as_good" else abs(size) - settings.margin
+    )
     return math.ceil(min(reach**2 * each / distance**2, MOST_CASES))
 
 
