@@ -254,7 +254,7 @@ def test_a_replayed_grader_that_agrees_with_the_user_is_named_by_the_audit(tmp_p
     audit = sc.bias.audit(verdicts, attempts, sc.frames.gold(recorded), by=["grader"])
     pleased, displeased = audit[audit["bias"].eq("framing")].to_dict("records")
     assert pleased["per"].endswith("a pleased user") and pleased["ci_low"] > 0
-    assert displeased["estimate"] < 0 < displeased["ci_high"]
+    assert displeased["estimate"] < displeased["ci_high"] < 0
 
 
 def test_deltas_by_kind_of_knowledge_are_of_its_cases_alone() -> None:

@@ -63,12 +63,15 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
     )
 
 
+DETECTABLE = " A change of 37 points would have been shown in 8 of 10 such studies."
+
+
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (-0.2, 0.3, "Neither a gain nor a loss is ruled out."),
-        (-0.05, 0.3, "Ruled out: a loss of 10 points."),
-        (-0.3, 0.05, "Ruled out: a gain of 10 points."),
+        (-0.2, 0.3, f"Neither a gain nor a loss is ruled out.{DETECTABLE}"),
+        (-0.05, 0.3, f"Ruled out: a loss of 10 points.{DETECTABLE}"),
+        (-0.3, 0.05, f"Ruled out: a gain of 10 points.{DETECTABLE}"),
         (0.02, 0.3, "Taken alone this row shows a gain; adjusted for the 5 verdicts it does not "
          "(adjusted p = .12)."),
         (-0.3, -0.02, "Taken alone this row shows a loss; adjusted for the 5 verdicts it does not "
@@ -81,6 +84,7 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
 )  # fmt: skip
 def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:
     interval = {"estimate": 0.04, "ci_low": low, "ci_high": high, "p_adjusted": 0.12}
+    interval["detectable"] = 0.37
     method = "adaptive; p adjusted by Holm over 5 rows"
     text = skill(verdict="undetermined", method=method, **interval)
     assert text.startswith("tea is undetermined: ") and text.endswith(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from skillcomp.contrast import (
     level_table,
     missing_note,
 )
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import (
     n_distinct,
     prepared,
@@ -30,7 +31,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
-from skillcomp.stats.ratios import log_ratio
+from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
 from skillcomp.stats.results import Interval, is_number, join_notes
 
 NO_AMOUNTS = "no case has an amount in both conditions"
@@ -60,14 +61,26 @@ def amount_rows(
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     _check_limit(amount, value, limit)
-    table = level_table(checked, amount, by=[*names, *average], cluster=cluster)
+    if n_infinite := int(np.isinf(amount).sum()):
+        raise FrameError(
+            f"{value}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
+            "number, or missing."
+        )
     # the groups of `by` in alphabetical order
-    units = Units.of(sorted_by(table, names), names, average=average, value="level")
+    units, zeros = (
+        Units.of(
+            sorted_by(level_table(checked, values, by=[*names, *average], cluster=cluster), names),
+            names,
+            average=average,
+            value="level",
+        )
+        for values in (amount, amount.eq(0).where(amount.notna()))
+    )
     contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
     return [
         each
         for contrast in contrasts
-        for each in _rows_of_contrast(units, contrast, value, cluster, limit, ci_level)
+        for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
     ]
 
 
@@ -85,15 +98,17 @@ def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
 
 def _rows_of_contrast(
     units: Units,
+    zeros: Units,
     contrast: Contrast,
     value: str,
     cluster: str,
     limit: float | None,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return a row with the mean difference and, unless the amount is a score, one with the ratio.
+    """Return the rows of an amount: ratio of totals, mean difference, mean ratio.
 
-    An undefined estimate is NaN, with a note.
+    A score has only the difference. An undefined estimate is NaN, with a note. ``zeros`` has the
+    shares of attempts with an amount of 0.
     """
     part = units.part(contrast)
     cases = part.means_of_cases()
@@ -116,24 +131,40 @@ def _rows_of_contrast(
 
     difference = _mean_difference(amounts, base, labels, limit, ci_level)
     about |= {"rate": amounts.mean(), "reference_rate": base.mean()}
-    rows = [row(f"delta_{value}", noted(difference, heavy if limit is None else ""), **about)]
-    if value != "score":
-        ratio = log_ratio(amounts, base, labels, ci_level=ci_level)
-        both = (amounts > 0) & (base > 0)
-        about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
-        rows.append(row(f"ratio_{value}", noted(ratio, heavy), **about))
-    return rows
+    if value == "score":
+        return [row("delta_score", noted(difference, heavy), **about)]
+    unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides)
+    total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
+    # a ratio of 1 is inside Fieller's limits exactly if 0 is inside the t interval of the change
+    total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
+    rows = [row(f"total_ratio_{value}", noted(total, unbilled), **about)]
+    more = "" if limit is not None else heavy
+    rows.append(row(f"delta_{value}", noted(difference, unbilled, more), **about))
+    ratio = log_ratio(amounts, base, labels, ci_level=ci_level)
+    both = (amounts > 0) & (base > 0)
+    about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
+    return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
+
+
+def _note_on_zeros(numbers: dict[str, Any], sides: Sequence[str]) -> str:
+    """Return a note on the attempts with an amount of 0, if others have an amount."""
+    counts = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
+    known = np.nansum(numbers["n"], axis=0).astype(int)
+    found = [
+        f"{n} of {size} under {side}"
+        for n, size, side in zip(counts, known, sides, strict=True)
+        if n
+    ]
+    return f"amounts of 0 (unbilled?): {', '.join(found)}" if found else ""
 
 
 def _mean_difference(
     amounts: pd.Series, base: pd.Series, label: Any, limit: float | None, ci_level: float
 ) -> Interval:
-    """Return the mean difference with its t interval or, if there is a ``limit``, a bounded one."""
+    """Return the mean difference; with a ``limit`` it has a bounded interval."""
     difference = amounts - base
     if limit is None or difference.empty:
-        sides = (amounts, base)
-        scale = max(side.abs().max() for side in sides) if len(difference) else None
-        return cr2_mean(difference, label, ci_level=ci_level, scale=scale)
+        return amount_change(amounts, base, label, ci_level=ci_level)
     share = bounded_mean(difference / limit, label, quantity=DELTAS, null=0.0, ci_level=ci_level)
     scaled = {name: getattr(share, name) * limit for name in ("estimate", "low", "high", "se")}
     return replace(share, **scaled, method=f"{share.method}; amounts from 0 to {limit:g}")

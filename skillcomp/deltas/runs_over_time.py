@@ -92,7 +92,7 @@ def over_time(
           run       measure  estimate  p_value
     0  monday   rate_passed      0.33      NaN
     1   again   rate_passed      0.42      NaN
-    2   again  delta_passed      0.08      1.0
+    2   again  delta_passed      0.08     0.34
     """
     names = listed(by)
     require_columns(outcomes, ["run"], "deltas.over_time")

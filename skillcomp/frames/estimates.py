@@ -87,7 +87,9 @@ _MEASURES_OF_UNIT = {
     "logits": "severity_shift",
     "ratio": """
         ratio_cost_usd ratio_seconds ratio_input_tokens ratio_output_tokens ratio_n_words
-        ratio_n_commands""",
+        ratio_n_commands
+        total_ratio_cost_usd total_ratio_seconds total_ratio_input_tokens total_ratio_output_tokens
+        total_ratio_n_words total_ratio_n_commands""",
     "dollars": "delta_cost_usd cost_usd_per_pass cost_usd_per_added_pass",
     "seconds": "delta_seconds",
     "minutes": "minutes_per_pass minutes_per_added_pass",

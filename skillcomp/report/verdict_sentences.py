@@ -311,9 +311,11 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         return f" The interval is within {margin}, but not once adjusted for {verdicts}."
     ruled = [f"a loss of {margin}"] if low > -size else []
     ruled += [f"a gain of {margin}"] if high < size else []
-    text = f" Ruled out: {say.listing(ruled)}." if ruled else ""
+    text = " Neither a gain nor a loss is ruled out."
+    if ruled:
+        text = f" Ruled out: {say.listing(ruled)}."
     if pd.isna(row.get("detectable")):
-        return text or " Neither a gain nor a loss is ruled out."
+        return text
     change = f"A change of {say.size(row['detectable'])}"
     return f"{text} {change} would have been shown in 8 of 10 such studies."
 

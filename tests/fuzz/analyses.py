@@ -166,6 +166,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.pass_at_k paired": lambda f: sc.deltas.pass_at_k(
         f["outcomes"], k=2, by=GRADER, reference="baseline"
     ),
+    "deltas.unpaired": lambda f: sc.deltas.unpaired(f["outcomes"], by=GRADER),
     "deltas.over_time": lambda f: sc.deltas.over_time(f["runs"]),
     "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
     "deltas.paired by dimension": lambda f: sc.deltas.paired(
