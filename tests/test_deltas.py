@@ -141,7 +141,8 @@ def test_an_amount_that_nobody_recorded_is_a_row_of_nan_with_a_note(lost: str) -
     else:
         frame.loc[frame["condition"].eq(lost) | (lost == "amounts"), "cost_usd"] = np.nan
     found = sc.deltas.paired(frame, value="cost_usd")
-    assert found["measure"].tolist() == ["delta_cost_usd", "ratio_cost_usd"]
+    measures = ["total_ratio_cost_usd", "delta_cost_usd", "ratio_cost_usd"]
+    assert found["measure"].tolist() == measures
     assert found[["estimate", "ci_low", "ci_high"]].isna().all().all()
     assert found["note"].str.startswith("no case has an amount in both conditions; ").all()
     assert found["n_dropped"].eq(8).all() and found["n"].eq(0).all()
@@ -399,29 +400,29 @@ def test_several_values_in_one_call_are_the_rows_of_each_value() -> None:
     attempts["seconds"] = attempts["cost_usd"] * 100.0
     values = ["passed", "cost_usd", "seconds"]
     rows = sc.deltas.paired(frame, attempts, value=values)
-    assert rows["measure"].tolist() == [
-        *("delta_passed", "delta_cost_usd", "ratio_cost_usd", "delta_seconds", "ratio_seconds"),
-    ]
+    three = ["total_ratio_{}", "delta_{}", "ratio_{}"]
+    of_amounts = [name.format(value) for value in values[1:] for name in three]
+    assert rows["measure"].tolist() == ["delta_passed", *of_amounts]
     passed = one(sc.deltas.paired(frame))
     assert rows.iloc[0].drop("note").equals(passed.drop("note"))
     # the pair of cases is one cluster for the cost, too
-    assert rows["n_clusters"].tolist() == [5] * 5
+    assert rows["n_clusters"].tolist() == [5] * 7
     alone = sc.deltas.paired(
         attempts.merge(frame[["skill", "case_id", "contrast_of"]].drop_duplicates()),
         value="cost_usd",
     )
-    assert rows["estimate"].tolist()[1:3] == alone["estimate"].tolist()
-    assert rows["ci_low"].tolist()[1:3] == alone["ci_low"].tolist()
+    assert rows["estimate"].tolist()[1:4] == alone["estimate"].tolist()
+    assert rows["ci_low"].tolist()[1:4] == alone["ci_low"].tolist()
     # only the cases of the outcomes count
     some = frame[~frame["case_id"].isin(["s/4", "s/5"])]
-    assert sc.deltas.paired(some, attempts, value=values)["n"].tolist() == [4] * 5
+    assert sc.deltas.paired(some, attempts, value=values)["n"].tolist() == [4] * 7
     more = [attempts, amounts(frame).assign(agent="b", attempt_id=range(100, 124))]
     more.append(attempts[attempts["condition"].eq("skill")].assign(condition="placebo"))
     more[2] = more[2].assign(attempt_id=range(200, 212))
     whole = sc.deltas.paired(frame.assign(agent="a"), pd.concat(more), value=values)
     assert whole["estimate"].equals(rows["estimate"])
     limited = sc.deltas.paired(frame, attempts, value=["passed", "seconds"], limit=600.0)
-    assert limited["ci_low"].iloc[1] != rows["ci_low"].iloc[3]
+    assert limited["ci_low"].iloc[2] != rows["ci_low"].iloc[5]
     two = pd.concat([frame, frame.assign(grader="h")])
     with pytest.raises(FrameError, match=r"found 'cost'.*Did you mean 'cost_usd'"):
         sc.deltas.paired(frame, attempts, value=["passed", "cost"])
@@ -519,7 +520,7 @@ def test_rates_pass_at_k_and_amounts_count_and_note_what_is_missing() -> None:
     row = sc.deltas.paired(costs.assign(cost_usd=costs["cost_usd"].mask(dear)), value="cost_usd")
     assert (
         row[["n_missing", "n_attempts", "n_missing_reference"]].to_numpy().tolist()
-        == [[4, 8, 0]] * 2
+        == [[4, 8, 0]] * 3
     )
     counts = "attempts without cost_usd: 4 of 8 under skill, 0 of 8 under baseline; if their cost"
     assert row["note"].str.contains(counts).all()
@@ -571,9 +572,9 @@ def test_a_few_dear_cases_are_noted_and_a_limit_gives_the_interval_of_a_bounded_
     frame = frame.assign(skill="s", status="ok", attempt_id=[str(i) for i in range(28)])
     free = sc.deltas.paired(frame, value="cost_usd")
     assert free["note"].str.contains("1 of 14 cases holds 58 % of the amount").all()
-    bound = sc.deltas.paired(frame, value="cost_usd", limit=30).iloc[0]
-    assert bound["estimate"] == pytest.approx(free["estimate"].iloc[0])
-    assert bound["ci_high"] > free["ci_high"].iloc[0] and "hold" not in bound["note"]
+    bound = sc.deltas.paired(frame, value="cost_usd", limit=30).iloc[1]
+    assert bound["estimate"] == pytest.approx(free["estimate"].iloc[1])
+    assert bound["ci_high"] > free["ci_high"].iloc[1] and "hold" not in bound["note"]
     with pytest.raises(FrameError, match="limit: found 3, but cost_usd runs from 1 to 20"):
         sc.deltas.paired(frame, value="cost_usd", limit=3)
     with pytest.raises(FrameError, match="limit=: only amounts have a limit"):

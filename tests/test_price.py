@@ -1,16 +1,18 @@
 """The price of a pass, and Fieller's interval of a ratio of two means."""
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
+from oracles import amounts
 from scipy.stats import ttest_1samp
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.stats import cr2_mean
-from skillcomp.stats.ratios import ratio_of_means
+from skillcomp.stats.ratios import amount_change, ratio_of_means
 
 SKILL = [2, 2, 1, 2, 2, 2, 1, 0, 2, 2]
 BASELINE = [0, 1, 0, 0, 1, 1, 0, 0, 0, 1]
@@ -61,6 +63,70 @@ def test_the_limits_of_a_ratio_are_the_ratios_that_a_t_test_just_rejects(cluster
     # the unit of the numerator does not matter
     cents = ratio_of_means(100 * top, bottom, clusters)
     assert cents.high == pytest.approx(100 * ratio.high)
+
+
+def drawn_amounts(n: int) -> Iterator[tuple[list[float], list[float]]]:
+    """Pairs of skewed amounts, more or less alike within the case."""
+    rng = np.random.default_rng(4)
+    for _ in range(n):
+        size = int(rng.integers(3, 30))
+        new = np.exp(rng.normal(0.0, 1.0, size))
+        yield new.tolist(), (np.exp(rng.normal(0.0, 0.8, size)) * new ** rng.random()).tolist()
+
+
+def test_amounts_follow_the_plain_form_of_their_rule() -> None:
+    for new, old in drawn_amounts(60):
+        change, ratio = amount_change(new, old), ratio_of_means(new, old)
+        expected = amounts.amount_change(new, old)
+        assert [change.estimate, change.low, change.high] == pytest.approx(expected)
+        expected = amounts.total_ratio(new, old)
+        assert [ratio.estimate, ratio.low, ratio.high] == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_change_of_an_amount_has_the_p_value_of_its_interval_and_any_unit() -> None:
+    for new, old in drawn_amounts(60):
+        change, back = amount_change(new, old), amount_change(old, new)
+        assert [back.low, back.high] == pytest.approx([-change.high, -change.low])
+        cents = amount_change(np.multiply(new, 100), np.multiply(old, 100))
+        assert [cents.low, cents.high] == pytest.approx([100 * change.low, 100 * change.high])
+        assert cents.p_value == pytest.approx(change.p_value, rel=1e-3, abs=1e-9)
+        if 1e-6 < change.p_value < 1.0:
+            at = amount_change(new, old, ci_level=1.0 - change.p_value)
+            nearest = min(abs(at.low), abs(at.high))
+            assert nearest == pytest.approx(0.0, abs=1e-3 * max(abs(change.estimate), 1.0))
+        assert (change.p_value < 0.05) == (change.low > 0 or change.high < 0)
+
+
+def test_cases_of_a_cluster_count_by_their_total_and_a_zero_leaves_t() -> None:
+    new, old = [2.0, 3.0, 9.0, 4.0], [1.0, 1.0, 2.0, 1.0]
+    single = amount_change(new, old)
+    # four clusters with two equal cases each: the same totals, twice
+    twice = amount_change(np.repeat(new, 2), np.repeat(old, 2), np.repeat(list("abcd"), 2))
+    assert [twice.estimate, twice.low] == pytest.approx([single.estimate, single.low])
+    free = amount_change([0.0, *new], [1.0, *old])
+    plain = cr2_mean(np.subtract([0.0, *new], [1.0, *old]))
+    assert (free.low, free.high, free.p_value) == (plain.low, plain.high, plain.p_value)
+    assert "an amount of 0 has no logarithm: t alone" in free.note
+    assert np.isnan(amount_change([1.0], [2.0]).low)
+
+
+def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
+    frame = pd.DataFrame({
+        "attempt_id": [str(k) for k in range(12)], "skill": "s", "status": "ok",
+        "case_id": [f"s/{k}" for k in range(6)] * 2,
+        "condition": ["baseline"] * 6 + ["skill"] * 6,
+        "cost_usd": [1.0, 2.0, 1.5, 0.0, 3.0, 1.0, 2.0, 5.0, 3.0, 4.0, 0.0, 0.0],
+    })  # fmt: skip
+    rows = sc.deltas.paired(frame, value="cost_usd").set_index("measure")
+    assert (
+        "amounts of 0 (unbilled?): 2 of 6 under skill, 1 of 6 under baseline"
+        in (rows.loc["total_ratio_cost_usd", "note"])
+    )
+    assert rows.loc["total_ratio_cost_usd", "estimate"] == pytest.approx(14 / 8.5)
+    assert rows.loc["total_ratio_cost_usd", "unit"] == "ratio"
+    frame.loc[0, "cost_usd"] = np.inf
+    with pytest.raises(FrameError, match="cost_usd"):
+        sc.deltas.paired(frame, value="cost_usd")
 
 
 def test_a_ratio_without_limits_says_why() -> None:

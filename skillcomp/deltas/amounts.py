@@ -129,16 +129,18 @@ def _rows_of_contrast(
         result = claimed(interval, note, nothing, cases.note, missing, *more)
         return replace(result, method=interval.method)
 
-    difference = _mean_difference(amounts, base, labels, limit, ci_level)
     about |= {"rate": amounts.mean(), "reference_rate": base.mean()}
     if value == "score":
-        return [row("delta_score", noted(difference, heavy), **about)]
+        scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
+        change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
+        return [row("delta_score", noted(change, heavy), **about)]
     unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     # a ratio of 1 is inside Fieller's limits exactly if 0 is inside the t interval of the change
     total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
-    rows = [row(f"total_ratio_{value}", noted(total, unbilled), **about)]
+    difference = _mean_difference(amounts, base, labels, limit, ci_level)
     more = "" if limit is not None else heavy
+    rows = [row(f"total_ratio_{value}", noted(total, unbilled, more), **about)]
     rows.append(row(f"delta_{value}", noted(difference, unbilled, more), **about))
     ratio = log_ratio(amounts, base, labels, ci_level=ci_level)
     both = (amounts > 0) & (base > 0)
@@ -186,6 +188,6 @@ def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
             holds = "hold" if heavy[0] else "holds"
             return (
                 f"{heavy[0] + 1} of {len(side)} cases {holds} {100 * share[heavy[0]]:.0f} % of the "
-                "amount: a t interval covers too seldom; name the limit of an attempt by limit="
+                "amount: an interval may be too narrow; name the limit of an attempt by limit="
             )
     return ""

@@ -173,17 +173,23 @@ def paired(
     error comes on top. The note counts the missing attempts, and warns if their shares under the
     two conditions differ by five points or more.
 
-    Amounts without a ``limit`` have no bound and therefore a different interval. They have two
-    rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval
-    (:func:`skillcomp.stats.clusters.cr2_mean`). A t interval covers the truth too seldom if a
-    few cases hold most of the amount. In a simulation in which the agent loops in 5 % of the
-    cases, at 20 times the cost, it covered 51 % with 14 cases and 85 % with 84. A sample
-    may contain no such case and then gives no warning. ``note`` warns if a tenth of the cases
-    or fewer hold a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
-    (:func:`skillcomp.stats.ratios.log_ratio`). It leaves out cases with an amount of 0. A
-    ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
-    the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
-    and ``worst_high``.
+    Amounts have three rows. ``total_ratio_<amount>`` is the ratio of the totals, over the cases
+    with both amounts, with Fieller's limits (:func:`skillcomp.stats.ratios.ratio_of_means`); it has
+    no limits if the reference could be 0. ``delta_<amount>`` is the mean difference of the case
+    means (:func:`skillcomp.stats.ratios.amount_change`). Its limits allow for ordinary skew, which
+    a t interval does not; if a total is 0, they are those of t, and the note says so.
+    ``ratio_<amount>`` is the geometric mean of the case ratios
+    (:func:`skillcomp.stats.ratios.log_ratio`), without the cases with an amount of 0. In
+    simulations of lognormal amounts of 14 to 84 cases, also in clusters of two to five, the first
+    two covered 94 to 98 %. With a tenth or a fifth of the amounts 0, the ratio of totals covered 95
+    % and the difference 90 to 93 %. If a few cases hold most of the amount, for instance because
+    the agent loops there, a sample may contain no such case and then gives no warning; ``note``
+    warns if a tenth of the cases or fewer hold a third of the amount. With a ``limit``, the
+    difference has a bounded interval. The note also counts amounts of 0 where others have an
+    amount: such attempts may not have been billed. A ``score`` has only the difference, with a t
+    interval. Attempts that ended in an error or a pause are missing; those with the status
+    ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low`` and
+    ``worst_high``.
 
     ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
     that the rows of the call share; without spread in a row, it inverts the interval. For amounts
