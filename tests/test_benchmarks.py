@@ -17,6 +17,7 @@ from benchmarks.validity import (
     analyses,
     available,
     cells,
+    changes,
     claims,
     designs,
     methods,
@@ -164,6 +165,7 @@ def test_finished_cells_are_kept_and_not_run_again(
                 studies.Batch,
                 analyses.Analysis,
                 words.Words,
+                changes.Change,
             },
             "skillcomp/stats/bounded.py",
         ),
@@ -182,6 +184,7 @@ def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Pat
         *cells.NEXT_SKILL,
         *cells.ANALYSES,
         *cells.WORDS,
+        *cells.CHANGES,
     )
     for file in kept:
         copy = tmp_path / file
@@ -216,6 +219,8 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     monkeypatch.setattr(words, "cells", lambda runs: named)
     spoken = words.study(4, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert len(spoken) == len(named) and words.report(spoken) in (0, 1)
+    moved = changes.study(4, tmp_path, jobs=1, docs=tmp_path / "docs")
+    assert changes.report(moved) in (0, 1) and moved["coverage"].gt(0.4).all()
     result = validity.intervals(10, tmp_path, jobs=1)
     short = list({cell.world: cell for cell in analyses.cells(2) if cell.runs}.values())
     short.append(analyses.Analysis("leniency_scan", "audit: leniency", "exact", (("n", 4),), 0))

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from benchmarks.validity import (
     analyses,
     available,
+    changes,
     claims,
     methods,
     next_skill,
@@ -55,11 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         following = next_skill.study(runs, out, jobs=options.jobs, docs=docs)
         audits = analyses.study(runs, out, jobs=options.jobs, docs=docs)
         spoken = words.study(runs, out, jobs=options.jobs, docs=docs)
+        moved = changes.study(runs, out, jobs=options.jobs, docs=docs)
         if options.page:
             print(f"wrote {write_page(results, out)}")
             return 0
         failed = study(results, n_studies, out, jobs=options.jobs, audits=audits)
-        return failed or next_skill.report(following) or words.report(spoken)
+        failed = failed or next_skill.report(following) or words.report(spoken)
+        return failed or changes.report(moved)
     except KeyboardInterrupt:
         print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
         return 130

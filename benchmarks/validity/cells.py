@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from benchmarks.validity.analyses import Analysis
 from benchmarks.validity.available import Available
+from benchmarks.validity.changes import Change
 from benchmarks.validity.designs import Design, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import NextSkill
@@ -52,6 +53,11 @@ WORDS = (
     "skillcomp/skillverdicts/decide_verdicts.py",
     *_STATS,
 )
+CHANGES = (
+    *(f"benchmarks/validity/{name}.py" for name in ("changes", "claims", "designs")),
+    *("skillcomp/contrast.py", "skillcomp/stats/ratios.py"),
+    *_STATS,
+)
 FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
@@ -71,8 +77,8 @@ _ANALYSES_PACKAGES = tuple(
     f"skillcomp/{name}" for name in ("bias", "planning", "reliability", "structure")
 )
 
-Cell = Design | Batch | Scan | Available | NextSkill | Analysis | Words
-C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis, Words)
+Cell = Design | Batch | Scan | Available | NextSkill | Analysis | Words | Change
+C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis, Words, Change)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
@@ -86,6 +92,7 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
         (Design, VECTORISED), (Available, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
         (NextSkill, NEXT_SKILL), (Analysis, (*ANALYSES, *packages, *analysed)), (Words, WORDS),
+        (Change, CHANGES),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]

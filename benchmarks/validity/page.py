@@ -32,6 +32,7 @@ TABLES = (
     "next_skill",
     "analyses",
     "words",
+    "changes",
 )
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 _LOGIT = "layout {}, size {}, attempts {}, regime middle, delta {}, tau {}"
@@ -187,6 +188,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "planned": read["analyses"].reindex(columns=_PLANNED).dropna().to_dict("records"),
         "longest": analyses.LONGEST,
         "words": read["words"].to_dict("records"),
+        "changes": read["changes"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
         "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),

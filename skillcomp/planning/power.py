@@ -311,11 +311,10 @@ def detectable_changes(deltas: pd.DataFrame, *, power: float = 0.8) -> pd.Series
     reach = np.maximum(*limits)
     error_rate = 1.0 - deltas["ci_level"]
     # without a spread between the cases there is no standard error: that of the interval is taken
-    se = deltas["se"].fillna(reach / norm.isf(error_rate / 2))
+    se = deltas["se"].fillna(pd.Series(reach / norm.isf(error_rate / 2), deltas.index))
     df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].notna().sum(), 1)
-    return np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se) + (
-        student.isf(1.0 - power, df) * se
-    )
+    needed = np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se)
+    return pd.Series(needed + student.isf(1.0 - power, df) * se, deltas.index)
 
 
 def _frame_of(rows: list[dict[str, Any]], settings: Assumptions, *extra: str) -> pd.DataFrame:

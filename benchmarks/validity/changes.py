@@ -1,0 +1,141 @@
+"""Changes of verdicts over the same items, and amounts: coverage, errors and power."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.validity.claims import deviations
+from benchmarks.validity.designs import Rng, digest
+from benchmarks.validity.methods import Rows
+from skillcomp.contrast import changes_over_items
+from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.ratios import amount_change, ratio_of_means
+from skillcomp.stats.significance import clustered_midp
+
+MOST_RUNS = 1000  # studies of a design
+COVERAGE, MOST_SHOWN = 0.94, 0.05
+ZEROS = 0.89  # lowest coverage of a difference of amounts if some are 0: its limits are those of t
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Studies of ``cases``, each with ``size`` items (verdicts) or answers (amounts).
+
+    ``old`` and ``new`` are error rates of two versions, or the means of two amounts. ``kind`` is
+    ``"single"`` (errors come singly), ``"whole"`` (the new version errs in whole cases),
+    ``"amounts"``, ``"clusters"`` (the answers of a case share an effect) or ``"zeros"`` (a tenth
+    of the amounts of the reference is 0).
+    """
+
+    design: str
+    cases: int
+    size: int
+    old: float
+    new: float
+    kind: str
+    runs: int
+
+
+def cells(runs: int) -> list[Change]:
+    """List the designs with a change of verdicts, those without, and those of amounts."""
+    n = min(runs, MOST_RUNS)
+    return [
+        Change("40 cases of 5 checks, errors of 5 and 12 %", 40, 5, 0.05, 0.12, "single", n),
+        Change("72 cases of 11 checks, errors of 1 and 6 %", 72, 11, 0.01, 0.06, "single", n),
+        Change("30 cases of 1 check, errors of 5 and 30 %", 30, 1, 0.05, 0.3, "single", n),
+        Change("40 cases of 5 checks, one version errs in whole cases", 40, 5, 0.1, 0.1, "whole",
+               n),
+        Change("84 cases of 10 checks, one version errs in whole cases", 84, 10, 0.05, 0.05,
+               "whole", n),
+        Change("14 cases, twice the amount", 14, 1, 1.0, 2.0, "amounts", n),
+        Change("84 cases, twice the amount", 84, 1, 1.0, 2.0, "amounts", n),
+        Change("20 clusters of 4 cases, twice the amount", 20, 4, 1.0, 2.0, "clusters", n),
+        Change("8 clusters of 5 cases, twice the amount", 8, 5, 1.0, 2.0, "clusters", n),
+        Change("40 cases, twice the amount, a tenth is 0", 40, 1, 1.0, 2.0, "zeros", n),
+    ]  # fmt: skip
+
+
+def run(cell: Change) -> Rows:
+    """Return the share of studies with a shown change, and the coverage of each interval."""
+    rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
+    of_kind = _verdicts if cell.kind in ("single", "whole") else _amounts
+    shares = pd.DataFrame([of_kind(rng, cell) for _ in range(cell.runs)], dtype=float).mean()
+    names = ("shown", "shown_before", "coverage", "coverage_before", "coverage_ratio")
+    return [
+        {"design": cell.design, "kind": cell.kind, "studies": cell.runs}
+        | dict(zip(names, map(float, shares), strict=True))
+    ]
+
+
+def _verdicts(rng: Rng, cell: Change) -> tuple[float, ...]:
+    """Draw a study of verdicts; before, only the test that exchanges versions decided."""
+    shape, case = (cell.cases, cell.size), np.repeat(np.arange(cell.cases), cell.size)
+    old = rng.random(shape) < cell.old
+    new = rng.random(shape) < cell.new
+    if cell.kind == "whole":
+        new = np.broadcast_to(rng.random((cell.cases, 1)) < cell.new, shape)
+    sides = {"new": new.ravel().astype(float), "old": old.ravel().astype(float)}
+    (change,) = changes_over_items([pd.DataFrame(sides | {"cluster": case})], ci_level=0.95)
+    midp = clustered_midp(new.ravel() & ~old.ravel(), old.ravel() & ~new.ravel(), case).p_value
+    covers = change.low <= cell.new - cell.old <= change.high
+    return change.p_value < 0.05, midp < 0.05, covers, np.nan, np.nan
+
+
+def _amounts(rng: Rng, cell: Change) -> tuple[float, ...]:
+    """Draw a study of lognormal amounts; the interval before is that of t."""
+    n, shared = cell.cases * cell.size, np.zeros(cell.cases * cell.size)
+    clusters = np.repeat(np.arange(cell.cases), cell.size)
+    if cell.kind == "clusters":
+        shared = 0.7 * rng.normal(size=cell.cases)[clusters]
+    noise, spread = rng.normal(size=(2, n)), 1.0 + (0.49 if cell.kind == "clusters" else 0.0)
+    level = np.exp(-spread / 2)  # so that the mean amounts are `old` and `new`
+    old, new = (mean * level * np.exp(shared + part)
+                for mean, part in zip((cell.old, cell.new), noise, strict=True))  # fmt: skip
+    mean_old = cell.old
+    if cell.kind == "zeros":
+        old, mean_old = np.where(rng.random(n) < 0.1, 0.0, old), 0.9 * cell.old
+    change, plain = amount_change(new, old, clusters), cr2_mean(new - old, clusters)
+    ratio = ratio_of_means(new, old, clusters)
+    true = cell.new - mean_old
+    covers = [float(i.low <= true <= i.high) for i in (change, plain)]
+    right = float(ratio.low <= cell.new / mean_old <= ratio.high)
+    return (change.p_value < 0.05, plain.p_value < 0.05, *covers,
+            np.nan if np.isnan(ratio.low) else right)  # fmt: skip
+
+
+def table(results: Sequence[tuple[Change, Rows]]) -> pd.DataFrame:
+    """Tabulate the designs; ``fails`` marks too low coverage and too many false changes."""
+    frame = pd.DataFrame([row for _, rows in results for row in rows])
+    least = np.where(frame["kind"].eq("zeros"), ZEROS, COVERAGE)
+    many = deviations(3 * len(frame)) / np.sqrt(frame["studies"])
+    low = frame["coverage"] < least - many * np.sqrt(least * (1 - least))
+    ratio = frame["coverage_ratio"] < COVERAGE - many * np.sqrt(COVERAGE * (1 - COVERAGE))
+    most = MOST_SHOWN + many * np.sqrt(MOST_SHOWN * (1 - MOST_SHOWN))
+    return frame.assign(fails=low | ratio | (frame["kind"].eq("whole") & (frame["shown"] > most)))
+
+
+def study(runs: int, out: Path, *, jobs: int = -1, docs: Path | None = None) -> pd.DataFrame:
+    """Run all designs and write their table, into the docs as well if there are any."""
+    from benchmarks.validity.cells import work  # which knows this kind of cell
+
+    results, _ = work(cells(runs), run, out / "cells", jobs=jobs, title="changes")
+    designs = table(results)
+    for folder in [out, *([docs / "intervals"] if docs is not None else [])]:
+        folder.mkdir(parents=True, exist_ok=True)
+        designs.to_csv(folder / "changes.csv", index=False, float_format="%.5g")
+    return designs
+
+
+def report(designs: pd.DataFrame) -> int:
+    """Print whether intervals cover and changes are rarely shown by mistake; return 1 if not."""
+    failing = designs.loc[designs["fails"], "design"].tolist()
+    print(
+        f"{'FAILS' if failing else 'holds'}: changes of verdicts and amounts: lowest coverage "
+        f"{designs['coverage'].min():.1%}; fail: {'; '.join(failing) or 'none'}"
+    )
+    return int(bool(failing))
