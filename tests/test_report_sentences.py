@@ -62,6 +62,13 @@ MODES = rows(
     ("none_of_these", 0.7, 0.5, 0.9),
     condition="v2",
 )
+AMOUNTS = rows(
+    ("total_ratio_cost_usd", 2.04, 1.8, 2.31),
+    ("delta_cost_usd", 0.5, 0.4, 0.6),
+    ("ratio_cost_usd", 1.9, 1.7, 2.2),
+    condition="skill",
+    reference="baseline",
+)
 COPIES = rows(
     ("perturbation_points", -3.0, -5.0, -1.0),
     **{"grader": "a", "perturbation": "pad", "n": 50, "n_to_pass": 0, "n_to_fail": 2},
@@ -147,6 +154,8 @@ CHANGES = rows(
             "under skill in a (+4 points [1, 6]).",
             "An effect on a grader on checks with gold fail is not shown for condition "
             "leniency under skill in a."]),
+        (AMOUNTS, [
+            "The skill changes the cost by +104 % [80, 131] of the total on 100 cases."]),
         (COPIES, ["On copies of the kind 'pad', a changed 0 of 50 verdicts to PASS and 2 to FAIL; "
          "−3 points [−5, −1], a shift to FAIL."]),
         (ORDERS, ["The grader makes the same choice in both orders in 90 % [80, 95] of 100 pairs; "
@@ -235,14 +244,17 @@ def test_every_number_of_a_sentence_is_a_number_of_its_rows() -> None:
     for _, phrases in PHRASES:
         for name, phrase in phrases.items():
             fields = {f for part in phrase for f in re.findall(r"\{(\w+)", part)} - names
+            # a ratio is said as the change that it is
+            one = 1.0 if name.startswith("total_ratio") else 0.0
             values = [
-                (f, -0.11 - k / 50, -0.3, -0.01) for k, f in enumerate(sorted(fields | {name}))
+                (f, one - 0.11 - k / 50, one - 0.3, one - 0.01)
+                for k, f in enumerate(sorted(fields | {name}))
             ]
             frame = rows(*values, **columns)
             own = fields_of(frame.iloc[0], {r["measure"]: r for _, r in frame.iterrows()})
             text = filled(phrase, own | {name: Field(word) for name, word in words.items()})
             allowed = {*columns.values(), 100.0, 30.0, 0.3, 1.0, 0.01}
-            allowed |= {abs(v) for row in values for v in row[1:]}
+            allowed |= {abs(v - one) for row in values for v in row[1:]}
             allowed = {a for a in allowed if isinstance(a, float)} | {7.0}
             for number in re.findall(r"[−+]?\d+(?:\.\d+)?|\.\d+", text):
                 value = abs(float(number.replace("−", "-")))

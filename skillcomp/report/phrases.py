@@ -149,6 +149,12 @@ def points(row: Row, unit: bool = True) -> str:
     return change(row[["estimate", "ci_low", "ci_high"]] / 100, unit)
 
 
+def percent(row: Row) -> str:
+    """Format a ratio as a change in percent, such as "+104 % [80, 131]"."""
+    text = change(row[["estimate", "ci_low", "ci_high"]] - 1.0)
+    return text.replace(" points", " %").replace(" point", " %")
+
+
 def share(row: Row, of: str = "") -> str:
     """Format a rate with its interval and, with `of`, its n, such as "16 % [11, 22] of 419 items".
 
@@ -270,6 +276,7 @@ class Field(NamedTuple):
 _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "change": change,
     "points": points,
+    "percent": percent,
     "share": share,
     "limits": limits,
     "lost": lost,
