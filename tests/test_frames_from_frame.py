@@ -2,6 +2,8 @@
 
 import re
 import warnings
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -753,3 +755,53 @@ def test_the_report_reads_the_words_of_conditions_that_were_asked() -> None:
     assert unanswered[["condition", "n"]].to_numpy().tolist() == [["skill", 1]]
     with pytest.raises(StudyError, match=r"asked: .* condition 'tea'; there: baseline, skill"):
         sc.report.answer(made, asked=asked.assign(condition="tea"))
+
+
+def of_families(effects: Sequence[float], *, cluster: Any = "family") -> sc.frames.Frames:
+    """Five tasks of each family, tried twice; the skill changes all tasks of a family alike."""
+    rng, rows = np.random.default_rng(len(effects)), []
+    for family, effect in enumerate(effects):
+        for task in range(5):
+            for setup, chance in (("baseline", 0.5), ("skill", 0.5 + effect)):
+                rows += [
+                    {"skill": "s", "task": f"{family}-{task}", "setup": setup, "try": trial,
+                     "family": f"f{family}", "ok": rng.random() < chance}
+                    for trial in (1, 2)
+                ]  # fmt: skip
+    roles = {"case": "task", "condition": "setup", "repeat": "try", "passed": "ok"}
+    return sc.from_frame(pd.DataFrame(rows), skill="skill", **roles, cluster=cluster)
+
+
+def test_a_declared_cluster_is_used_by_every_analysis_and_named(tmp_path: Path) -> None:
+    made = of_families([0.4, -0.4] * 4)
+    free = of_families([0.4, -0.4] * 4, cluster=None)
+    for frame, n in ((made, 8), (free, 40)):
+        rates, paired = sc.deltas.rates(frame.outcomes), sc.deltas.paired(frame.outcomes)
+        verdicts = sc.skillverdicts.decide(frame.outcomes)
+        flips = sc.reliability.consistency(frame.outcomes, by=["condition"])
+        for rows in (rates, paired, verdicts, flips):
+            assert rows["n_clusters"].dropna().eq(n).all() and rows["n_clusters"].notna().any()
+    linked, alone = (sc.deltas.paired(f.outcomes).iloc[0] for f in (made, free))
+    assert linked["estimate"] == alone["estimate"]
+    assert linked["ci_high"] - linked["ci_low"] > alone["ci_high"] - alone["ci_low"]
+    # analyses of verdicts read it from the cases
+    gold = made.verdicts[["attempt_id", "check_id", "passed"]]
+    agreement = sc.reliability.agreement(made.verdicts, gold, cases=made.cases)
+    assert agreement.loc[agreement["measure"].eq("raw_agreement"), "n_clusters"].eq(8).all()
+    (line,) = made.problems.to_dict("records")
+    assert line["place"] == "column 'family' (cluster=)"
+    assert (line["found"], line["n"]) == ("8 values", 40)
+    again = sc.read_results(made.save(tmp_path / "saved"))
+    assert sc.deltas.paired(again.outcomes)["n_clusters"].eq(8).all()
+
+
+def test_two_declared_clusters_link_through_each_other() -> None:
+    table = pd.DataFrame({
+        "skill": "s", "task": list("abcd") * 2, "setup": ["baseline"] * 4 + ["skill"] * 4,
+        "video": ["v", "v", "w", None] * 2, "user": ["x", "y", "y", None] * 2,
+        "ok": [True, False, True, False, True, True, True, False],
+    })  # fmt: skip
+    roles = {"case": "task", "condition": "setup", "passed": "ok"}
+    made = sc.from_frame(table, skill="skill", **roles, cluster=["video", "user"])
+    # a and b share a video, b and c a user; d has neither
+    assert sc.frames.clusters_of(made.outcomes).tolist() == [0, 0, 0, 1] * 2

@@ -53,6 +53,9 @@ AMOUNTS = get_args(Amount)
 CASE = ["skill", "case_id"]  # The key of a case: two suites may use the same case ids.
 # A column of attempts and outcomes: True if the planned attempts are known and all have a row.
 PLANNED = "in_plan"
+# A column of cases and outcomes: the names of the columns whose equal values link cases, one per
+# line. A table declares them by `cluster=` of from_frame.
+LINKED_BY = "linked_by"
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
 # dtypes of the columns that are not text; a column has the same dtype in every frame

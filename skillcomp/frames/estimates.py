@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check, require_frame, show
-from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster, key_by_word
+from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level, holm, join_notes
@@ -485,11 +485,12 @@ def clusters_of(
 
     Two cases are linked if one names the other in ``contrast_of`` (a contrast pair within a skill),
     if they have the same ``task`` under several skills, or if they have the same value of
-    ``column``. Clusters are connected components of these links, so it does not matter which case
-    of a pair names the other. Cases that name the same third case are in one cluster, even if the
-    third case is not in the frame. All rows of a case are in its cluster, whatever their agent,
-    grader, round or repeat. Clusters are numbered in the order of the sorted skills and cases, so
-    resampling does not depend on the order of the rows.
+    ``column`` or of a column that the table declared (``cluster=`` of
+    :func:`skillcomp.from_frame`). Clusters are connected components of these links, so it does not
+    matter which case of a pair names the other. Cases that name the same third case are in one
+    cluster, even if the third case is not in the frame. All rows of a case are in its cluster,
+    whatever their agent, grader, round or repeat. Clusters are numbered in the order of the sorted
+    skills and cases, so resampling does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -529,7 +530,9 @@ def clusters_of(
 
     if by is not None:
         _refuse_equal_names(frame, listed(by))
-    n, names = len(frame), list(dict.fromkeys(["task", column or "task"]))
+    frames = [frame] if cases is None else [frame, cases]
+    declared = [name for each in frames for name in _linking_columns(each)]
+    n, names = len(frame), list(dict.fromkeys(["task", column or "task", *declared]))
     rows = _case_links(frame, names)
     if cases is not None:
         rows = pd.concat([rows, _case_links(check(cases, "cases"), names)], ignore_index=True)
@@ -553,6 +556,13 @@ def clusters_of(
     first = np.unique(label, return_index=True)[1][label] if len(places) else node
     numbers = np.unique(first[node[:n]], return_inverse=True)[1]
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
+
+
+def _linking_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that a table has declared to link cases, see `LINKED_BY`."""
+    if LINKED_BY not in frame:
+        return []
+    return [name for text in frame[LINKED_BY].dropna().unique() for name in text.split("\n")]
 
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -586,11 +596,12 @@ def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Add columns of ``cases`` that ``frame`` lacks: ``task`` and those in ``columns``."""
+    """Add columns of ``cases`` that ``frame`` lacks: those that link cases, and ``columns``."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
-    facts = [n for n in dict.fromkeys(["task", *columns]) if n in checked and n not in frame]
+    names = dict.fromkeys(["task", LINKED_BY, *_linking_columns(checked), *columns])
+    facts = [n for n in names if n in checked and n not in frame]
     return frame.merge(checked[[*CASE, *facts]], on=CASE, how="left", validate="m:1")
 
 

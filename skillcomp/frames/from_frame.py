@@ -10,7 +10,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import CASE, CONTRACTS, PLANNED
+from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, PLANNED
 from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
@@ -167,8 +167,8 @@ def from_frame(
         ``comprehension_dimension``; a mixture stays in the column ``dimension``.
     cluster : hashable or sequence of hashable, optional
         Columns that link cases, such as a video, a repository or a user, with one value in all rows
-        of a case. They keep their names in ``cases``, ``attempts`` and ``outcomes``; name one in
-        the ``cluster=`` of an analysis.
+        of a case. Cases with an equal value are one cluster in every analysis. The columns keep
+        their names in ``cases``, ``attempts`` and ``outcomes``; ``linked_by`` there names them.
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
@@ -391,6 +391,12 @@ def _cases_frame(
         if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")
     cases = cases.rename(columns=clusters)
+    if clusters:
+        cases[LINKED_BY] = "\n".join(clusters.values())
+    for role, name in clusters.items():
+        n_values, done = plural(cases[name].nunique(), "value"), "linked cases are one cluster"
+        change = Change(reader.column_label(role), n_values, done, int(cases[name].notna().sum()))
+        reader.declared.append(change)
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})

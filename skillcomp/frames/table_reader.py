@@ -130,6 +130,7 @@ class TableReader:
         self.unused = dict(self.missing)  # values of `missing` not found in a column so far
         self.problems: list[str] = []
         self.changes: list[Change] = []
+        self.declared: list[Change] = []
         # whether repeats are numbered from 0; stored so that the gold frame is read in the same way
         self.from_zero = False
         self.tries: dict[str, int] = {}
@@ -178,7 +179,8 @@ class TableReader:
             warnings.warn(f"{self.place} read the table so:{lines}", FrameWarning, stacklevel=3)
         clusters = {role: f"cluster {name}" for role, name in self.names.items() if " " in role}
         columns = {clusters.get(role, role): str(name) for role, name in self.names.items()}
-        return {"columns": columns, "problems": changes}
+        # what was declared is listed without a warning
+        return {"columns": columns, "problems": changes_frame([*self.changes, *self.declared])}
 
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""

@@ -46,6 +46,18 @@ _CHANGES = {"percentage points": say.points}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
 _AMOUNTS |= {"output_tokens": "output tokens", "n_words": "words", "n_commands": "commands"}
+_PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
+    (
+        f"the change in {words}",
+        {
+            f"total_ratio_{amount}": (
+                f"{{subject:s}}{{how}} changes the {words} by {{row:percent}} of the total",
+                "{row:cases}",
+            )
+        },
+    )
+    for amount, words in _AMOUNTS.items()
+]
 # What is estimated, and its phrases by measure; the first measure with an estimate is said. The
 # first part of a phrase must be known; a further part is left out if a number in it is unknown.
 # A field is a column, a word of `fields_of`, or the row of another measure of the same subject. Its
@@ -61,13 +73,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), (
         "{subject:s}{rates:s}{row:change}{row:cases}",
     ))),
-    *(
-        (f"the change in {words}", {f"total_ratio_{amount}": (
-            f"{{subject:s}}{{how}} changes the {words} by {{row:percent}} of the total",
-            "{row:cases}",
-        )})
-        for amount, words in _AMOUNTS.items()
-    ),
+    *_PHRASES_OF_AMOUNTS,
     ("the rate of changed verdicts", {"flip_rate": (
         "{grader} graded in {n_rounds:,.0f} rounds, which disagree on "
         "{flip_rate:of checks graded again}",
