@@ -129,6 +129,30 @@ def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
         sc.deltas.paired(frame, value="cost_usd")
 
 
+def test_the_p_value_of_a_ratio_of_totals_is_that_of_its_interval() -> None:
+    for new, old in [*drawn_amounts(12), ([1.0, 2.0, 9.0], [0.1, 0.1, 30.0])]:
+        n = len(new)
+        frame = pd.DataFrame({
+            "attempt_id": [str(k) for k in range(2 * n)], "skill": "s", "status": "ok",
+            "case_id": [f"s/{k}" for k in range(n)] * 2,
+            "condition": ["baseline"] * n + ["skill"] * n, "cost_usd": [*old, *new],
+        })  # fmt: skip
+        rows = sc.deltas.paired(frame, value="cost_usd").set_index("measure")
+        total = rows.loc["total_ratio_cost_usd"]
+        if np.isnan(total["ci_low"]):
+            assert np.isnan(total["p_value"]) and "the ratio has no limits" in total["note"]
+        else:
+            excluded = total["ci_low"] > 1 or total["ci_high"] < 1
+            assert (total["p_value"] < 0.05) == excluded
+        back = frame.assign(
+            condition=frame["condition"].map({"baseline": "skill", "skill": "baseline"})
+        )
+        swapped = sc.deltas.paired(back, value="cost_usd").set_index("measure")
+        estimate = swapped.loc["total_ratio_cost_usd", "estimate"]
+        assert estimate == pytest.approx(1 / total["estimate"])
+    assert np.isnan(total["ci_low"])
+
+
 def test_a_ratio_without_limits_says_why() -> None:
     unbounded = ratio_of_means([1.0, 2.0, 3.0], [1.0, -1.0, 0.3])
     assert np.isnan(unbounded.low) and "includes 0: the ratio has no limits" in unbounded.note

@@ -136,8 +136,9 @@ def _rows_of_contrast(
         return [row("delta_score", noted(change, heavy), **about)]
     unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
-    # a ratio of 1 is inside Fieller's limits exactly if 0 is inside the t interval of the change
-    total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
+    if not np.isnan(total.low):
+        # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
+        total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
     difference = _mean_difference(amounts, base, labels, limit, ci_level)
     more = "" if limit is not None else heavy
     rows = [row(f"total_ratio_{value}", noted(total, unbilled, more), **about)]
