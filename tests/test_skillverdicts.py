@@ -607,6 +607,17 @@ def test_an_undetermined_row_has_the_change_that_the_study_would_have_shown(
     assert (whole < open_rows["detectable"].min()).all()
 
 
+def test_a_study_that_shows_no_possible_change_says_so_and_names_no_impossible_size() -> None:
+    few = sc.skillverdicts.decide(study(3, baseline=2, skill=1))
+    assert few["verdict"].item() == "undetermined" and np.isinf(few["detectable"].item())
+    (text,) = [str(s) for s in sc.report.sentences(few) if "is undetermined:" in str(s)]
+    assert "even the largest possible change may go unseen" in text
+    assert "would have been shown" not in text
+    # the largest change that the reference rate allows, here a loss, is a finite size
+    more = sc.skillverdicts.decide(study(14, baseline=12, skill=10, repeats=2))
+    assert more["detectable"].item() < more["reference_rate"].item()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_cases", "n_repeats"), [(14, 2), (30, 3)])
 def test_a_detectable_change_is_shown_in_about_80_of_100_studies(n_cases, n_repeats) -> None:

@@ -36,6 +36,7 @@ _VERDICTS = {
     ),
 }
 _LOSSES = ["hurts", "harmful"]
+_UNSEEN = "even the largest possible change may go unseen"
 _FEW = 4  # With more undetermined skills than this, there are no sentences on single skills.
 FIXED_IN_ADVANCE = (
     "A number of cases that rests on the change observed can be too small or too large by chance. "
@@ -249,6 +250,8 @@ def _reason_of_verdict(row: Row) -> str | None:
             phrase = "{row:limits} excludes 0, but not once adjusted for all verdicts"
         elif inside:
             phrase = "{row:limits} is within the margin, but not once adjusted"
+        elif row.get("detectable") == float("inf"):
+            phrase = f"{{row:limits}}; {_UNSEEN}"
     return say.filled([phrase], say.fields_of(row))
 
 
@@ -316,6 +319,8 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         text = f" Ruled out: {say.listing(ruled)}."
     if pd.isna(row.get("detectable")):
         return text
+    if row["detectable"] == float("inf"):
+        return f"{text} In such a study {_UNSEEN}."
     change = f"A change of {say.size(row['detectable'])}"
     return f"{text} {change} would have been shown in 8 of 10 such studies."
 

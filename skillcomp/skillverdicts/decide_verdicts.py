@@ -111,7 +111,8 @@ def decide(
             A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin.
         ``undetermined``
             Anything else: the data do not decide. ``detectable`` is the smallest true change that
-            such a study shows in 8 of 10 times (NaN for other verdicts). A note states if the
+            such a study shows in 8 of 10 times (NaN for other verdicts). It is infinite if no
+            change that is possible at the reference rate is shown as often. A note states if the
             interval of the row alone excludes zero, but ``p_adjusted`` is not below
             ``1 - ci_level``.
 
