@@ -129,6 +129,22 @@ def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
         sc.deltas.paired(frame, value="cost_usd")
 
 
+def test_a_price_names_amounts_of_zero_and_refuses_infinite_ones() -> None:
+    table = study()
+    table.loc[[0, 2, 25], "cost_usd"] = 0.0
+    rows = sc.deltas.price(*frames_of(table)).set_index(["measure", "condition"])["note"]
+    assert "amounts of 0 (unbilled?): 2 of 20" in rows[("cost_usd_per_pass", "baseline")]
+    assert "amounts of 0 (unbilled?): 1 of 20" in rows[("cost_usd_per_pass", "skill")]
+    assert (
+        "amounts of 0 (unbilled?): 1 of 20 under the condition, 2 of 20 under the reference"
+        in rows[("cost_usd_per_added_pass", "skill")]
+    )
+    assert not rows["tokens_per_pass"].str.contains("unbilled").any()
+    table["seconds"] = table["seconds"].where(table.index != 7, np.inf)
+    with pytest.raises(FrameError, match=r"seconds: found an infinite amount in 1 attempt"):
+        sc.deltas.price(*frames_of(table))
+
+
 def test_the_p_value_of_a_ratio_of_totals_is_that_of_its_interval() -> None:
     for new, old in [*drawn_amounts(12), ([1.0, 2.0, 9.0], [0.1, 0.1, 30.0])]:
         n = len(new)

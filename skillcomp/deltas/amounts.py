@@ -61,11 +61,7 @@ def amount_rows(
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     _check_limit(amount, value, limit)
-    if n_infinite := int(np.isinf(amount).sum()):
-        raise FrameError(
-            f"{value}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
-            "number, or missing."
-        )
+    refuse_infinite(amount, value)
     # the groups of `by` in alphabetical order
     units, zeros = (
         Units.of(
@@ -82,6 +78,15 @@ def amount_rows(
         for contrast in contrasts
         for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
     ]
+
+
+def refuse_infinite(amount: pd.Series, name: str) -> None:
+    """Raise FrameError if an amount is infinite: it is neither a number nor missing."""
+    if n_infinite := int(np.isinf(amount).sum()):
+        raise FrameError(
+            f"{name}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
+            "number, or missing."
+        )
 
 
 def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
@@ -134,7 +139,8 @@ def _rows_of_contrast(
         scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
         change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
         return [row("delta_score", noted(change, heavy), **about)]
-    unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides)
+    free, known = _attempts_without_cost(zeros.part(contrast).numbers)
+    unbilled = zeros_note(free, known, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     if not np.isnan(total.low):
         # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
@@ -149,16 +155,20 @@ def _rows_of_contrast(
     return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
 
 
-def _note_on_zeros(numbers: dict[str, Any], sides: Sequence[str]) -> str:
-    """Return a note on the attempts with an amount of 0, if others have an amount."""
-    counts = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
-    known = np.nansum(numbers["n"], axis=0).astype(int)
-    found = [
-        f"{n} of {size} under {side}"
-        for n, size, side in zip(counts, known, sides, strict=True)
+def _attempts_without_cost(numbers: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """Return per side the attempts with an amount of 0, and those with any amount."""
+    free = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
+    return free.tolist(), np.nansum(numbers["n"], axis=0).astype(int).tolist()
+
+
+def zeros_note(free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
+    """Return a note on the attempts with an amount of 0; empty if there are none."""
+    parts = [
+        f"{n} of {size}" + (f" under {side}" if side else "")
+        for n, size, side in zip(free, known, sides, strict=True)
         if n
     ]
-    return f"amounts of 0 (unbilled?): {', '.join(found)}" if found else ""
+    return f"amounts of 0 (unbilled?): {', '.join(parts)}" if parts else ""
 
 
 def _mean_difference(

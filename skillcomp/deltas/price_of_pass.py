@@ -18,7 +18,7 @@ from skillcomp.contrast import (
     compared_outcomes,
     missing_note,
 )
-from skillcomp.deltas.amounts import heavy_cases
+from skillcomp.deltas.amounts import heavy_cases, refuse_infinite, zeros_note
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
@@ -101,8 +101,8 @@ def price(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, agents or graders would be pooled, the reference is not
-        among the conditions, or no attempt belongs to these outcomes.
+        If a frame breaks its contract, an amount is infinite, agents or graders would be pooled,
+        the reference is not among the conditions, or no attempt belongs to these outcomes.
 
     See Also
     --------
@@ -118,7 +118,8 @@ def price(
     too seldom if few cases hold most of an amount (72 % with 20 cases, if one case in twenty costs
     20 times as much). ``note`` warns if the sample has such a case, but it may have none by chance.
     Attempts that ended in an error or a pause have no amount, as in
-    :func:`skillcomp.deltas.paired`.
+    :func:`skillcomp.deltas.paired`. Amounts of 0 are counted in ``note``, because they may be
+    unbilled; infinite ones are refused.
 
     Examples
     --------
@@ -164,8 +165,9 @@ def _with_amounts(
 ) -> pd.DataFrame:
     """Add to each case and condition the means over its attempts with an outcome and an amount.
 
-    For each amount there are three columns: the mean amount, the pass rate and the number of these
-    attempts, such as "cost_usd", "rate of cost_usd" and "n of cost_usd".
+    For each amount there are four columns: the mean amount, the pass rate, the number of these
+    attempts and how many of them have an amount of 0, such as "cost_usd", "rate of cost_usd",
+    "n of cost_usd" and "n of cost_usd of 0".
     """
     keys = list(dict.fromkeys([*by, *CASE, "condition"]))
     passed = outcomes["passed"].astype("Float64").astype("float64")
@@ -174,6 +176,7 @@ def _with_amounts(
         complete = amount.notna() & passed.notna()
         columns |= {str(name): amount.where(complete), f"rate of {name}": passed.where(complete)}
         columns[f"n of {name}"] = complete.astype("float64")
+        columns[f"n of {name} of 0"] = (complete & amount.eq(0)).astype("float64")
     how = {name: "sum" if name.startswith("n of ") else "mean" for name in columns}
     cells = grouped(outcomes[keys].assign(**columns), keys).agg(how).reset_index()
     return table.merge(cells, on=keys, how="left", validate="m:1")
@@ -191,6 +194,8 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
             f"{', '.join(keys)}. Add attempt_id to the outcomes."
         )
     counts = usable(own) | own["status"].isin(RESULTS)
+    for name in ("cost_usd", "seconds", "input_tokens", "output_tokens"):
+        refuse_infinite(own[name].astype("float64").where(counts), name)
     tokens = own["input_tokens"] + own["output_tokens"]
     amounts = own.assign(tokens=tokens, minutes=own["seconds"] / 60.0)
     amounts[[*_AMOUNTS]] = amounts[[*_AMOUNTS]].astype("float64").where(counts)
@@ -201,12 +206,14 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
 
 
 def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
-    """Add ``value`` (mean amount), ``passes`` and ``rate`` (both the pass rate), and ``n_priced``.
+    """Add ``value`` (mean amount), ``passes`` and ``rate`` (both the pass rate), and counts.
 
-    ``n_priced`` is the number of attempts with an outcome and an amount.
+    ``n_priced`` is the number of attempts with an outcome and an amount, and ``n_free`` of those
+    with an amount of 0.
     """
     rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
-    return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n)
+    free = side[f"n of {amount} of 0"].fillna(0.0)
+    return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n, n_free=free)
 
 
 def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
@@ -265,7 +272,11 @@ def _price_row(
     n_dropped = len(cases) - len(part)
     dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
     dropped = dropped if n_dropped and len(part) else ""
-    result = replace(result, note=join_notes(result.note, note, dropped, lacking))
+    free, known = (
+        [int(part[f"{name}{end}"].sum()) for end in ends] for name in ("n_free", "n_priced")
+    )
+    unbilled = zeros_note(free, known, ("the condition", "the reference") if is_paired else ("",))
+    result = result.with_note(note, dropped, lacking, unbilled)
     columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
     columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}
     return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
