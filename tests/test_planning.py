@@ -31,6 +31,7 @@ from skillcomp.planning.gold_needed import (
     expected_length,
 )
 from skillcomp.planning.power import GAPS, case_samples
+from skillcomp.skillverdicts import compare
 from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import sides_of_null
 from skillcomp.stats.gaps import standardised_gap
@@ -609,6 +610,36 @@ def test_as_good_is_planned_as_compare_tests_it() -> None:
     n = int(planning.cases_needed(size=0.0, **how)["estimate"].iloc[0])
     at = planning.power_curve(sizes=0.0, n_cases=n, **how)
     assert n > 60 and at["estimate"].iloc[0] == pytest.approx(0.8, abs=0.02)
+
+
+def test_sixty_cases_with_a_small_loss_show_as_good_more_often_than_no_change() -> None:
+    both, lower = (
+        planning.power_curve(sizes=-0.015, **SIXTY, **QUIET, claim=claim)["estimate"].item()
+        for claim in ("change", "as_good")
+    )
+    # equal versions cannot have these two: their lower limit alone is shown in half of 1 + .32
+    assert both == pytest.approx(0.32, abs=0.03) and lower == pytest.approx(0.52, abs=0.03)
+
+
+def test_compare_says_as_good_as_often_as_planned() -> None:
+    rng = np.random.default_rng(0)
+    n_studies, n_cases, n_repeats = 200, 60, 3
+    chance = rng.beta(2.4, 0.6, (n_studies, n_cases))  # equal versions that pass 80 %
+    sides = []
+    for condition in ("previous", "skill"):
+        passed = rng.random((n_studies, n_cases, n_repeats)) < chance[..., None]
+        study, case, repeat = (each.ravel() for each in np.indices(passed.shape))
+        columns = {"skill": study, "case_id": case, "repeat": repeat + 1, "passed": passed.ravel()}
+        sides.append(pd.DataFrame(columns).assign(condition=condition))
+    rows = pd.concat(sides, ignore_index=True).astype({"skill": str})
+    rows["case_id"] = rows["skill"] + "/" + rows["case_id"].astype(str)
+    rows = rows.assign(attempt_id=rows.index.astype(str), grader="g")
+    # each study is a skill of its own: "as good" rests on the interval of its row alone
+    judged = compare(rows, rows.drop(columns=["passed", "grader"]))
+    share = judged["verdict"].isin(["as good", "better"]).mean()
+    spread = {"omega2": 0.0, "sigma2": float((chance * (1 - chance)).mean()), "baseline_rate": 0.8}
+    planned = planning.power_curve(sizes=0.0, **SIXTY, **spread, claim="as_good")["estimate"]
+    assert share == pytest.approx(planned.item(), abs=0.08)
 
 
 def test_as_good_needs_a_margin_and_has_no_smallest_size() -> None:
