@@ -124,9 +124,15 @@ def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
     )
     assert rows.loc["total_ratio_cost_usd", "estimate"] == pytest.approx(14 / 8.5)
     assert rows.loc["total_ratio_cost_usd", "unit"] == "ratio"
+    # a command or a word is not billed
+    counted = frame.assign(n_commands=frame["cost_usd"].round())
+    counts = sc.deltas.paired(counted, value="n_commands")
+    assert "amounts of 0: 2 of 6 under skill" in counts["note"][0]
     frame.loc[0, "cost_usd"] = np.inf
     with pytest.raises(FrameError, match="cost_usd"):
         sc.deltas.paired(frame, value="cost_usd")
+    with pytest.raises(FrameError, match="infinite"):
+        sc.deltas.price(frame.assign(passed=True), frame)
 
 
 def test_the_p_value_of_a_ratio_of_totals_is_that_of_its_interval() -> None:

@@ -35,6 +35,7 @@ from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
 from skillcomp.stats.results import Interval, is_number, join_notes
 
 NO_AMOUNTS = "no case has an amount in both conditions"
+_COUNTS = ("n_words", "n_commands")  # these are not billed: 0 is an ordinary value
 
 
 def amount_rows(
@@ -61,11 +62,7 @@ def amount_rows(
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     _check_limit(amount, value, limit)
-    if n_infinite := int(np.isinf(amount).sum()):
-        raise FrameError(
-            f"{value}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
-            "number, or missing."
-        )
+    refuse_infinite(amount, value)
     # the groups of `by` in alphabetical order
     units, zeros = (
         Units.of(
@@ -82,6 +79,15 @@ def amount_rows(
         for contrast in contrasts
         for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
     ]
+
+
+def refuse_infinite(amount: pd.Series, name: str) -> None:
+    """Raise if an amount is infinite; it would be counted as missing."""
+    if n_infinite := int(np.isinf(amount).sum()):
+        raise FrameError(
+            f"{name}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
+            "number, or missing."
+        )
 
 
 def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
@@ -134,7 +140,8 @@ def _rows_of_contrast(
         scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
         change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
         return [row("delta_score", noted(change, heavy), **about)]
-    unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides)
+    hint = "" if value in _COUNTS else " (unbilled?)"
+    unbilled = _note_on_zeros(zeros.part(contrast).numbers, contrast.sides, hint)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     if not np.isnan(total.low):
         # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
@@ -149,8 +156,8 @@ def _rows_of_contrast(
     return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
 
 
-def _note_on_zeros(numbers: dict[str, Any], sides: Sequence[str]) -> str:
-    """Return a note on the attempts with an amount of 0, if others have an amount."""
+def _note_on_zeros(numbers: dict[str, Any], sides: Sequence[str], hint: str) -> str:
+    """Return a note on the attempts with an amount of 0; ``hint`` names a possible cause."""
     counts = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
     known = np.nansum(numbers["n"], axis=0).astype(int)
     found = [
@@ -158,7 +165,7 @@ def _note_on_zeros(numbers: dict[str, Any], sides: Sequence[str]) -> str:
         for n, size, side in zip(counts, known, sides, strict=True)
         if n
     ]
-    return f"amounts of 0 (unbilled?): {', '.join(found)}" if found else ""
+    return f"amounts of 0{hint}: {', '.join(found)}" if found else ""
 
 
 def _mean_difference(

@@ -18,7 +18,7 @@ from skillcomp.contrast import (
     compared_outcomes,
     missing_note,
 )
-from skillcomp.deltas.amounts import heavy_cases
+from skillcomp.deltas.amounts import heavy_cases, refuse_infinite
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
@@ -194,6 +194,8 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
     tokens = own["input_tokens"] + own["output_tokens"]
     amounts = own.assign(tokens=tokens, minutes=own["seconds"] / 60.0)
     amounts[[*_AMOUNTS]] = amounts[[*_AMOUNTS]].astype("float64").where(counts)
+    for name in _AMOUNTS:
+        refuse_infinite(amounts[name], name)
     matched = outcomes[keys].merge(amounts[[*keys, *_AMOUNTS]], how="left", indicator=True)
     if len(outcomes) and not matched["_merge"].eq("both").any():
         raise no_attempt_of_these(keys, _WHAT)
