@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.stats import cr2_mean
-from skillcomp.stats.ratios import amount_change, ratio_of_means
+from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
 
 SKILL = [2, 2, 1, 2, 2, 2, 1, 0, 2, 2]
 BASELINE = [0, 1, 0, 0, 1, 1, 0, 0, 0, 1]
@@ -124,9 +124,23 @@ def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
     )
     assert rows.loc["total_ratio_cost_usd", "estimate"] == pytest.approx(14 / 8.5)
     assert rows.loc["total_ratio_cost_usd", "unit"] == "ratio"
+    # a command or a word is not billed
+    counted = frame.assign(n_commands=frame["cost_usd"].round())
+    counts = sc.deltas.paired(counted, value="n_commands")
+    assert "amounts of 0: 2 of 6 under skill" in counts["note"][0]
     frame.loc[0, "cost_usd"] = np.inf
     with pytest.raises(FrameError, match="cost_usd"):
         sc.deltas.paired(frame, value="cost_usd")
+    with pytest.raises(FrameError, match="infinite"):
+        sc.deltas.price(frame.assign(passed=True), frame)
+
+
+@pytest.mark.parametrize("rule", [amount_change, log_ratio, ratio_of_means])
+def test_an_infinite_amount_is_not_a_missing_one(rule) -> None:
+    kept = rule([1.0, 2.0, 3.0, np.nan], [1.0, 1.0, 2.0, 2.0])
+    assert kept.n == 3 and "1 missing value left out" in kept.note
+    with pytest.raises(ValueError, match="found 1 infinite amount; allowed: numbers, or NaN"):
+        rule([1.0, 2.0, 3.0, np.inf], [1.0, 1.0, 2.0, 2.0])
 
 
 def test_a_price_names_amounts_of_zero_and_refuses_infinite_ones() -> None:

@@ -152,6 +152,40 @@ def test_an_exchange_of_versions_turns_the_sign_and_the_order_of_items_does_not_
         assert numbers(same) == pytest.approx([a, low, high, p], abs=1e-9)
 
 
+def test_items_that_one_version_did_not_decide_change_no_number() -> None:
+    old, new = ([k % n > 0 for k in range(60)] for n in (10, 4))
+    lacking = {k for k in range(60) if k % 7 == 0}
+    holes: Versions = {"old": old, "new": [None if k in lacking else v for k, v in enumerate(new)]}
+    known = build.gold([k % 3 > 0 for k in range(60)], checks=5)
+    found = changes(graded(holes, checks=5), known)
+    rows = graded({"old": old, "new": new}, checks=5)
+    without = rows[~rows.groupby("grader").cumcount().isin(lacking)]
+    expected = changes(without, known)
+    columns = ["estimate", "ci_low", "ci_high", "p_value", "n", "n_clusters", "n_gained", "n_lost"]
+    pd.testing.assert_frame_equal(found[columns], expected[columns])
+    assert (found.loc["agreement_change", ["n", "n_dropped"]] == [51, 9]).all()
+    # the slow form knows only the 51 decided items
+    both = pd.DataFrame(holes).assign(cluster=[f"c{k // 5}" for k in range(60)]).dropna()
+    slow = change_over_items(*(both[n].astype(int).tolist() for n in ("new", "old")),
+                             both["cluster"].tolist())  # fmt: skip
+    row = found.loc["pass_rate_change", ["estimate", "ci_low", "ci_high", "p_value"]]
+    assert row.tolist() == pytest.approx(slow.tolist(), abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("verdict", [0.0, 1.0])
+def test_verdicts_that_are_all_equal_show_no_change_and_exclude_none(
+    verdict: float, size: int
+) -> None:
+    items = pd.DataFrame({"new": verdict, "old": verdict, "cluster": np.repeat(range(12), size)})
+    (found,) = changes_over_items([items], ci_level=0.95)
+    assert (found.estimate, found.p_value, found.n) == (0, 1, 12 * size)
+    # 12 cases without a change say little about other cases, however many checks they have
+    assert -0.5 < found.low < -0.05 and found.high == pytest.approx(-found.low)
+    (one,) = changes_over_items([items.drop_duplicates("cluster")], ci_level=0.95)
+    assert (found.low, found.high) == pytest.approx((one.low, one.high))
+
+
 def test_the_specificity_of_the_pilot_differs_between_two_versions(pilot: sc.RunStore) -> None:
     rows, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
     for cases, expected in (

@@ -28,8 +28,9 @@ class Change:
 
     ``old`` and ``new`` are error rates of two versions, or the means of two amounts. ``kind`` is
     ``"single"`` (errors come singly), ``"whole"`` (the new version errs in whole cases),
-    ``"amounts"``, ``"clusters"`` (the answers of a case share an effect) or ``"zeros"`` (a tenth
-    of the amounts of the reference is 0).
+    ``"amounts"``, ``"alike"`` (the two amounts of a case share most of their variation),
+    ``"clusters"`` (the answers of a case share an effect) or ``"zeros"`` (a fifth of the amounts
+    of the reference is 0).
     """
 
     design: str
@@ -54,9 +55,12 @@ def cells(runs: int) -> list[Change]:
                "whole", n),
         Change("14 cases, twice the amount", 14, 1, 1.0, 2.0, "amounts", n),
         Change("84 cases, twice the amount", 84, 1, 1.0, 2.0, "amounts", n),
+        Change("14 cases, alike in both conditions", 14, 1, 1.0, 2.0, "alike", n),
+        Change("84 cases, alike in both conditions", 84, 1, 1.0, 2.0, "alike", n),
         Change("20 clusters of 4 cases, twice the amount", 20, 4, 1.0, 2.0, "clusters", n),
         Change("8 clusters of 5 cases, twice the amount", 8, 5, 1.0, 2.0, "clusters", n),
-        Change("40 cases, twice the amount, a tenth is 0", 40, 1, 1.0, 2.0, "zeros", n),
+        Change("14 cases, twice the amount, a fifth is 0", 14, 1, 1.0, 2.0, "zeros", n),
+        Change("84 cases, twice the amount, a fifth is 0", 84, 1, 1.0, 2.0, "zeros", n),
     ]  # fmt: skip
 
 
@@ -88,17 +92,17 @@ def _verdicts(rng: Rng, cell: Change) -> tuple[float, ...]:
 
 def _amounts(rng: Rng, cell: Change) -> tuple[float, ...]:
     """Draw a study of lognormal amounts; the interval before is that of t."""
-    n, shared = cell.cases * cell.size, np.zeros(cell.cases * cell.size)
-    clusters = np.repeat(np.arange(cell.cases), cell.size)
-    if cell.kind == "clusters":
-        shared = 0.7 * rng.normal(size=cell.cases)[clusters]
-    noise, spread = rng.normal(size=(2, n)), 1.0 + (0.49 if cell.kind == "clusters" else 0.0)
-    level = np.exp(-spread / 2)  # so that the mean amounts are `old` and `new`
+    n, clusters = cell.cases * cell.size, np.repeat(np.arange(cell.cases), cell.size)
+    # standard deviations, on the log scale, of what the amounts of a case share, and of the rest
+    sd, own_sd = {"clusters": (0.7, 1.0), "alike": (1.0, 0.3)}.get(cell.kind, (0.0, 1.0))
+    shared = sd * rng.normal(size=cell.cases)[clusters]
+    noise = own_sd * rng.normal(size=(2, n))
+    level = np.exp(-(sd**2 + own_sd**2) / 2)  # so that the mean amounts are `old` and `new`
     old, new = (mean * level * np.exp(shared + part)
                 for mean, part in zip((cell.old, cell.new), noise, strict=True))  # fmt: skip
     mean_old = cell.old
     if cell.kind == "zeros":
-        old, mean_old = np.where(rng.random(n) < 0.1, 0.0, old), 0.9 * cell.old
+        old, mean_old = np.where(rng.random(n) < 0.2, 0.0, old), 0.8 * cell.old
     change, plain = amount_change(new, old, clusters), cr2_mean(new - old, clusters)
     ratio = ratio_of_means(new, old, clusters)
     true = cell.new - mean_old

@@ -164,6 +164,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     by_level = read["levels"].to_dict("records")
     of_95 = next(row for row in by_level if row["level"] == LEVEL)
     main_suite = families[~families["weak"]]
+    changed = read["changes"][read["changes"]["kind"].eq("single")]
     return {
         "pilot": read["pilot"].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
@@ -189,6 +190,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "longest": analyses.LONGEST,
         "words": read["words"].to_dict("records"),
         "changes": read["changes"].to_dict("records"),
+        "power_price": (changed["shown_before"] - changed["shown"]).max(),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
         "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),

@@ -35,6 +35,7 @@ from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
 from skillcomp.stats.results import Interval, is_number, join_notes
 
 NO_AMOUNTS = "no case has an amount in both conditions"
+_COUNTS = ("n_words", "n_commands")  # these are not billed: 0 is an ordinary value
 
 
 def amount_rows(
@@ -81,7 +82,7 @@ def amount_rows(
 
 
 def refuse_infinite(amount: pd.Series, name: str) -> None:
-    """Raise FrameError if an amount is infinite: it is neither a number nor missing."""
+    """Raise if an amount is infinite; it would be counted as missing."""
     if n_infinite := int(np.isinf(amount).sum()):
         raise FrameError(
             f"{name}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
@@ -140,7 +141,7 @@ def _rows_of_contrast(
         change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
         return [row("delta_score", noted(change, heavy), **about)]
     free, known = _attempts_without_cost(zeros.part(contrast).numbers)
-    unbilled = zeros_note(free, known, contrast.sides)
+    unbilled = zeros_note(value, free, known, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     if not np.isnan(total.low):
         # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
@@ -161,14 +162,15 @@ def _attempts_without_cost(numbers: dict[str, Any]) -> tuple[list[int], list[int
     return free.tolist(), np.nansum(numbers["n"], axis=0).astype(int).tolist()
 
 
-def zeros_note(free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
+def zeros_note(value: str, free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
     """Return a note on the attempts with an amount of 0; empty if there are none."""
+    hint = "" if value in _COUNTS else " (unbilled?)"
     parts = [
         f"{n} of {size}" + (f" under {side}" if side else "")
         for n, size, side in zip(free, known, sides, strict=True)
         if n
     ]
-    return f"amounts of 0 (unbilled?): {', '.join(parts)}" if parts else ""
+    return f"amounts of 0{hint}: {', '.join(parts)}" if parts else ""
 
 
 def _mean_difference(

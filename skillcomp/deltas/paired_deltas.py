@@ -181,15 +181,14 @@ def paired(
     ``ratio_<amount>`` is the geometric mean of the case ratios
     (:func:`skillcomp.stats.ratios.log_ratio`), without the cases with an amount of 0. In
     simulations of lognormal amounts of 14 to 84 cases, also in clusters of two to five, the first
-    two covered 94 to 98 %. With a tenth or a fifth of the amounts 0, the ratio of totals covered 95
-    % and the difference 90 to 93 %. If a few cases hold most of the amount, for instance because
-    the agent loops there, a sample may contain no such case and then gives no warning; ``note``
-    warns if a tenth of the cases or fewer hold a third of the amount. With a ``limit``, the
-    difference has a bounded interval. The note also counts amounts of 0 where others have an
-    amount: such attempts may not have been billed. A ``score`` has only the difference, with a t
-    interval. Attempts that ended in an error or a pause are missing; those with the status
-    ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low`` and
-    ``worst_high``.
+    two covered 94 to 98 %. With a fifth of the amounts 0, the ratio of totals covered 95 % and the
+    difference 92 to 94 %. If a few cases hold most of the amount, for instance because the agent
+    loops there, a sample may contain no such case and then gives no warning; ``note`` warns if a
+    tenth of the cases or fewer hold a third of the amount. With a ``limit``, the difference has a
+    bounded interval. The note also counts amounts of 0 where others have an amount: such attempts
+    may not have been billed. A ``score`` has only the difference, with a t interval. Attempts that
+    ended in an error or a pause are missing; those with the status ``timeout``, ``truncated`` or
+    ``refused`` are results. There are no ``worst_low`` and ``worst_high``.
 
     ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
     that the rows of the call share; without spread in a row, it inverts the interval. For amounts

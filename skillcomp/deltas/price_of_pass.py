@@ -275,7 +275,8 @@ def _price_row(
     free, known = (
         [int(part[f"{name}{end}"].sum()) for end in ends] for name in ("n_free", "n_priced")
     )
-    unbilled = zeros_note(free, known, ("the condition", "the reference") if is_paired else ("",))
+    sides = ("the condition", "the reference") if is_paired else ("",)
+    unbilled = zeros_note(amount, free, known, sides)
     result = result.with_note(note, dropped, lacking, unbilled)
     columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
     columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from skillcomp.errors import plural
@@ -15,6 +15,16 @@ from skillcomp.stats.clusters import COLLAPSED, ZERO_VARIANCE, complete_values, 
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
 _SMALLEST_P = 1e-12  # smallest p-value that the inversion of an interval looks for
+
+
+def _paired_amounts(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Return the two amounts of each case; raise ValueError if one is infinite."""
+    amounts = np.array([first, second], dtype=float)
+    if n_infinite := int(np.isinf(amounts).sum()):
+        raise ValueError(
+            f"found {plural(n_infinite, 'infinite amount')}; allowed: numbers, or NaN if missing."
+        )
+    return amounts
 
 
 def log_ratio(
@@ -53,7 +63,7 @@ def log_ratio(
     >>> round(ci.estimate, 3)  # the cube root of 2 x 4 x 1
     2.0
     """
-    numerator, denominator = np.asarray(first, float), np.asarray(second, float)
+    numerator, denominator = _paired_amounts(first, second)
     empty = (numerator <= 0) | (denominator <= 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(numerator) - np.log(denominator)
@@ -103,7 +113,7 @@ def amount_change(
     >>> round(ci.estimate, 2), round(ci.low, 2), round(ci.high, 2)
     (3.25, -0.93, 12.95)
     """
-    top, bottom = np.asarray(first, float), np.asarray(second, float)
+    top, bottom = _paired_amounts(first, second)
     labels = np.arange(len(top)) if clusters is None else np.asarray(clusters)
     known = np.isfinite(top + bottom)
     scale = max(np.abs(top[known]).max(initial=0.0), np.abs(bottom[known]).max(initial=0.0))
@@ -191,7 +201,7 @@ def ratio_of_means(
     """
     check_level(ci_level)
     label = "Fieller, CR2 with Satterthwaite t"
-    top, bottom = np.asarray(numerator, float), np.asarray(denominator, float)
+    top, bottom = _paired_amounts(numerator, denominator)
     both = np.where(np.isfinite(top + bottom), top, np.nan)
     top, groups, note = complete_values(both, clusters)
     bottom = bottom[np.isfinite(both)]
