@@ -505,7 +505,8 @@ def test_an_old_store_names_the_batches_that_are_not_collected_and_counts_their_
             "open questions are asked, and paid for, again"
         )
         state = sc.live.status(sc.RunStore(store.path))
-        assert state["note"].unique().tolist() == [text] and state["n_open"].tolist() == [0, 1]
+        # which of the cells asked at the same time got the first answer, "400", is left open
+        assert state["note"].unique().tolist() == [text] and sorted(state["n_open"]) == [0, 1]
         with pytest.warns(StudyWarning) as caught:
             run(store, server, budget_usd=0.75)
         first, second = (str(warning.message) for warning in caught)

@@ -530,12 +530,12 @@ def clusters_of(
 
     if by is not None:
         _refuse_equal_names(frame, listed(by))
-    frames = [frame] if cases is None else [frame, cases]
+    frames = [frame] if cases is None else [frame, check(cases, "cases")]
     declared = [name for each in frames for name in _linking_columns(each)]
     n, names = len(frame), list(dict.fromkeys(["task", column or "task", *declared]))
     rows = _case_links(frame, names)
     if cases is not None:
-        rows = pd.concat([rows, _case_links(check(cases, "cases"), names)], ignore_index=True)
+        rows = pd.concat([rows, _case_links(frames[1], names)], ignore_index=True)
     has_twin = rows["contrast_of"].notna().to_numpy()
     skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
     ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
