@@ -135,6 +135,20 @@ def test_amounts_of_zero_are_named_and_infinite_ones_are_refused() -> None:
         sc.deltas.price(frame.assign(passed=True), frame)
 
 
+def test_a_ratio_without_any_positive_pair_has_its_reason() -> None:
+    frame = pd.DataFrame({
+        "attempt_id": [str(k) for k in range(6)], "skill": "s", "status": "ok",
+        "case_id": [f"s/{k}" for k in range(3)] * 2,
+        "condition": ["baseline"] * 3 + ["skill"] * 3,
+        "cost_usd": [1.0, 2.0, 4.0, 0.0, 0.0, 0.0],
+    })  # fmt: skip
+    notes = sc.deltas.paired(frame, value="cost_usd").set_index("measure")["note"]
+    assert "3 cases with an amount of 0: no ratio" in notes["ratio_cost_usd"]
+    nobody = frame.assign(cost_usd=frame["cost_usd"].where(frame["condition"].eq("skill")))
+    notes = sc.deltas.paired(nobody, value="cost_usd").set_index("measure")["note"]
+    assert notes["ratio_cost_usd"].startswith("no case has an amount in both conditions")
+
+
 @pytest.mark.parametrize("rule", [amount_change, log_ratio, ratio_of_means])
 def test_an_infinite_amount_is_not_a_missing_one(rule) -> None:
     kept = rule([1.0, 2.0, 3.0, np.nan], [1.0, 1.0, 2.0, 2.0])

@@ -131,7 +131,8 @@ def _rows_of_contrast(
     heavy = heavy_cases(amounts, base)
 
     def noted(interval: Interval, *more: str) -> Interval:
-        nothing = join_notes(part.nothing, missing)
+        # cases with amounts of 0 alone have no ratio, and the interval has the reason
+        nothing = join_notes(part.nothing or interval.note, missing)
         result = claimed(interval, note, nothing, cases.note, missing, *more)
         return replace(result, method=interval.method)
 
