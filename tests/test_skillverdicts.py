@@ -618,6 +618,17 @@ def test_a_study_that_shows_no_possible_change_says_so_and_names_no_impossible_s
     assert more["detectable"].item() < more["reference_rate"].item()
 
 
+@pytest.mark.parametrize("old", ["without the column", "with an unknown size"])
+def test_saved_verdicts_without_a_detectable_change_still_have_sentences(old: str) -> None:
+    rows = sc.skillverdicts.decide(study(20, baseline=10, skill=11))
+    assert rows["verdict"].item() == "undetermined"
+    saved = rows.assign(detectable=np.nan)
+    if old == "without the column":
+        saved = rows.drop(columns="detectable")
+    (text,) = [str(s) for s in sc.report.sentences(saved) if "is undetermined:" in str(s)]
+    assert "Neither a gain nor a loss is ruled out." in text and "8 of 10" not in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_cases", "n_repeats"), [(14, 2), (30, 3)])
 def test_a_detectable_change_is_shown_in_about_80_of_100_studies(n_cases, n_repeats) -> None:

@@ -252,6 +252,8 @@ def _reason_of_verdict(row: Row) -> str | None:
             phrase = "{row:limits} is within the margin, but not once adjusted"
         elif row.get("detectable") == float("inf"):
             phrase = f"{{row:limits}}; {_UNSEEN}"
+        elif pd.isna(row.get("detectable")):  # rows saved before there was this column
+            phrase = "{row:limits} includes 0 and changes beyond the margin"
     return say.filled([phrase], say.fields_of(row))
 
 
