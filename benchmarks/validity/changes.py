@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,8 @@ from skillcomp.stats.significance import clustered_midp
 
 MOST_RUNS = 1000  # studies of a design
 COVERAGE, MOST_SHOWN = 0.94, 0.05
+OF_VERDICTS = ("single", "clumped", "whole")
+CORRELATION = 0.1  # of the errors of a version on two items of a case, if they are clumped
 ZEROS = 0.89  # lowest coverage of a difference of amounts if some are 0: its limits are those of t
 
 
@@ -27,10 +30,11 @@ class Change:
     """Studies of ``cases``, each with ``size`` items (verdicts) or answers (amounts).
 
     ``old`` and ``new`` are error rates of two versions, or the means of two amounts. ``kind`` is
-    ``"single"`` (errors come singly), ``"whole"`` (the new version errs in whole cases),
-    ``"amounts"``, ``"alike"`` (the two amounts of a case share most of their variation),
-    ``"clusters"`` (the answers of a case share an effect) or ``"zeros"`` (a fifth of the amounts
-    of the reference is 0).
+    ``"single"`` (errors come singly), ``"clumped"`` (errors of a version on items of one case have
+    a correlation of .1), ``"whole"`` (the new version errs in whole cases), ``"amounts"``,
+    ``"alike"`` (the two amounts of a case share most of their variation), ``"clusters"`` (the
+    answers of a case share an effect) or ``"zeros"`` (a fifth of the amounts of the reference is
+    0).
     """
 
     design: str
@@ -49,6 +53,10 @@ def cells(runs: int) -> list[Change]:
         Change("40 cases of 5 checks, errors of 5 and 12 %", 40, 5, 0.05, 0.12, "single", n),
         Change("72 cases of 11 checks, errors of 1 and 6 %", 72, 11, 0.01, 0.06, "single", n),
         Change("30 cases of 1 check, errors of 5 and 30 %", 30, 1, 0.05, 0.3, "single", n),
+        Change("40 cases of 5 checks, errors of 5 and 12 %, clumped", 40, 5, 0.05, 0.12, "clumped",
+               n),
+        Change("84 cases of 10 checks, errors of 3 and 6 %, clumped", 84, 10, 0.03, 0.06,
+               "clumped", n),
         Change("40 cases of 5 checks, one version errs in whole cases", 40, 5, 0.1, 0.1, "whole",
                n),
         Change("84 cases of 10 checks, one version errs in whole cases", 84, 10, 0.05, 0.05,
@@ -67,7 +75,7 @@ def cells(runs: int) -> list[Change]:
 def run(cell: Change) -> Rows:
     """Return the share of studies with a shown change, and the coverage of each interval."""
     rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
-    of_kind = _verdicts if cell.kind in ("single", "whole") else _amounts
+    of_kind = _verdicts if cell.kind in OF_VERDICTS else _amounts
     shares = pd.DataFrame([of_kind(rng, cell) for _ in range(cell.runs)], dtype=float).mean()
     names = ("shown", "shown_before", "coverage", "coverage_before", "coverage_ratio")
     return [
@@ -79,8 +87,11 @@ def run(cell: Change) -> Rows:
 def _verdicts(rng: Rng, cell: Change) -> tuple[float, ...]:
     """Draw a study of verdicts; before, only the test that exchanges versions decided."""
     shape, case = (cell.cases, cell.size), np.repeat(np.arange(cell.cases), cell.size)
-    old = rng.random(shape) < cell.old
-    new = rng.random(shape) < cell.new
+    chances: list[Any] = [cell.old, cell.new]
+    if cell.kind == "clumped":  # the error rate of each version differs from case to case
+        spread = 1 / CORRELATION - 1
+        chances = [rng.beta(p * spread, (1 - p) * spread, (cell.cases, 1)) for p in chances]
+    old, new = (rng.random(shape) < chance for chance in chances)
     if cell.kind == "whole":
         new = np.broadcast_to(rng.random((cell.cases, 1)) < cell.new, shape)
     sides = {"new": new.ravel().astype(float), "old": old.ravel().astype(float)}

@@ -10,6 +10,7 @@ import pandas as pd
 
 from benchmarks.validity import analyses, claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
+from benchmarks.validity.changes import OF_VERDICTS
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, WEAKNESSES, designs
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
 from benchmarks.validity.scan import larger
@@ -164,7 +165,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     by_level = read["levels"].to_dict("records")
     of_95 = next(row for row in by_level if row["level"] == LEVEL)
     main_suite = families[~families["weak"]]
-    changed = read["changes"][read["changes"]["kind"].eq("single")]
+    changed = read["changes"][read["changes"]["kind"].isin(["single", "clumped"])]
     return {
         "pilot": read["pilot"].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
@@ -190,6 +191,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "longest": analyses.LONGEST,
         "words": read["words"].to_dict("records"),
         "changes": read["changes"].to_dict("records"),
+        "of_verdicts": OF_VERDICTS,
         "power_price": (changed["shown_before"] - changed["shown"]).max(),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,

@@ -307,7 +307,15 @@ def perturbed(
 
     Notes
     -----
-    Interval and p-value are those of :func:`skillcomp.reliability.drift`, with cases as clusters.
+    An item is a pair of verdicts, one on the copy and one on the original, and items have equal
+    weight: an answer counts as often as it has checks with both verdicts. Interval and p-value
+    follow the rule of :func:`skillcomp.reliability.drift`, which measures how far fails come singly
+    within their cases: McNemar's mid-p test on cases and, if a case has several items, the interval
+    as well. The rule assumes that cases are independent of each other. It shows a change from .05
+    to .12 fails in 40 cases of five items in 46 to 60 % of studies. It is cautious if fails come in
+    whole cases: in one simulated study, 12 of 300 verdicts in 12 of 50 cases changed to PASS and
+    none to FAIL. The p-value is then .03 if the fails of a case have a correlation of .1, .12 if
+    they have one of .5, and .0002 by the test alone.
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
