@@ -219,6 +219,14 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     skillcomp.errors.FrameError: cases frame, 1 problem:
     - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
     """
+    return converted(frame, kind)
+
+
+def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> pd.DataFrame:
+    """Convert a frame as :func:`check` does.
+
+    Without ``compares_rows``, rows with equal keys are a problem only beside another problem.
+    """
     contract = _contract_of(kind)
     require_frame(frame, f"{kind} frame")
     problems: list[str] = []
@@ -239,7 +247,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
             columns[name] = absent[dtype].copy()
     present = {name: values for name, values in columns.items() if name in source.columns}
     problems += _problems_of_values(present, contract)
-    problems += _problems_of_keys(columns, contract)
+    if compares_rows or problems:
+        problems += _problems_of_keys(columns, contract)
     if problems and kind == "outcomes" and "check_id" in source.columns:
         problems.append(
             "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
@@ -255,8 +264,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if [*dtypes.items()][: len(columns)] == [(n, values.dtype) for n, values in columns.items()]:
         return source  # nothing to convert: order and dtypes are those of the contract
     # copy=False is safe, because pandas copies a shared column before changing it.
-    converted = pd.DataFrame(columns, index=source.index, copy=False)
-    return pd.concat([converted, source[others]], axis=1) if others else converted
+    result = pd.DataFrame(columns, index=source.index, copy=False)
+    return pd.concat([result, source[others]], axis=1) if others else result
 
 
 def _contract_of(kind: str) -> Contract:

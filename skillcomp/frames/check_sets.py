@@ -106,10 +106,10 @@ def check_sets(
     """
     require_known(f"{what}: checks: found", checks, get_args(Checks))
     shared = checks == "shared"
-    case = dense_codes(group, group_codes(keys, CASE)[0])[0]
+    case = dense_codes(group, [group_codes(keys, CASE)[0]])[0]
     n_rows = np.bincount(outcome, minlength=len(keys))
     # number of checks with a row for the case, whatever the condition
-    _, first = dense_codes(case[outcome], pd.factorize(rows["check_id"])[0])
+    _, first = dense_codes(case[outcome], [pd.factorize(rows["check_id"])[0]])
     n_pairs = np.bincount(case[outcome[first]])[case]
     if (n_rows == n_pairs).all() and (n_listed <= n_pairs).all():  # no row is absent
         nothing = np.zeros(len(keys), dtype=bool)

@@ -443,26 +443,26 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
     """
-    # the code of a missing value is -1, so add 1
-    columns = [pd.factorize(frame[name])[0] + 1 for name in names]
-    return dense_codes(np.zeros(len(frame), dtype=np.int64), *columns)
+    columns = (pd.factorize(frame[name], use_na_sentinel=False)[0] for name in names)
+    return dense_codes(np.zeros(len(frame), dtype=np.int64), columns)
 
 
-def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
+def dense_codes(code: Ints, others: Iterable[Ints]) -> tuple[Ints, Ints]:
     """Return a number for each combination of codes, and the first index of each number.
 
     The numbers follow the order of appearance. The codes are not negative.
     """
-    code, size = np.zeros(len(codes[0]), dtype=np.int64), 1
-    for other in codes:
+    size = int(code.max(initial=0)) + 1
+    for other in others:
         n = int(other.max(initial=0)) + 1
         if size > _LARGEST // n:
             code, numbers = pd.factorize(code)
             size = len(numbers)
-        code, size = code * n + other, size * n
-    code = pd.factorize(code)[0]
-    # a row is the first with its code if its code is above those of all rows before
-    first = np.flatnonzero(np.diff(np.maximum.accumulate(code), prepend=-1))
+        if n > 1:  # one value tells no rows apart
+            code, size = code * n + other, size * n
+    code, numbers = pd.factorize(code)
+    first = np.empty(len(numbers), dtype=np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]  # of equal indices, the last one assigns
     return code, first
 
 

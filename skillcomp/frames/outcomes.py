@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.check import as_list, check, empty, settle, show
+from skillcomp.frames.check import as_list, check, converted, empty, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS, PLANNED
-from skillcomp.frames.estimates import group_codes, require_rows
+from skillcomp.frames.estimates import dense_codes, group_codes, require_rows
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
@@ -115,15 +115,18 @@ def outcomes(
     0          a         2         2          0    True
     1          b         2         0          2    <NA>
     """
-    rows = check(verdicts, "verdicts")
+    rows = converted(verdicts, "verdicts", compares_rows=False)
     graders = as_list(grader)
-    present = sorted(rows["grader"].dropna().unique())
     for name in graders:
+        present = sorted(rows["grader"].unique())
         require_known("outcomes: there is no verdict by a grader", name, present, label="there")
     if rows.empty:
         return empty("outcomes")
     # the key columns are constant within a group: take them from its first row
     code, first = group_codes(rows, ["attempt_id", "grader", "grader_version", "round"])
+    check_of_row = pd.factorize(rows["check_id"])[0]
+    if len(dense_codes(code, [check_of_row])[1]) < len(rows):
+        check(verdicts, "verdicts")  # raises, because rows have equal keys
     keys = rows[[*ATTEMPT_KEYS, *GRADER_KEYS]].take(first).reset_index(drop=True)
     case, first_of_case = group_codes(keys, CASE)
     facts = _case_facts(keys.take(first_of_case)[CASE], cases)
@@ -221,7 +224,8 @@ def _check_weights(rows: pd.DataFrame) -> Floats:
 def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
     """Return n_checks and the facts about the case that each row of ``names`` identifies."""
     if cases is None:
-        return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
+        unknown = pd.Series(pd.NA, names.index, dtype="str")
+        return pd.DataFrame({"n_checks": 0} | dict.fromkeys(_CASE_FACTS, unknown))
     facts = check(cases, "cases")
     require_rows(names, facts, CASE, "outcomes", "cases")
     own = list(
