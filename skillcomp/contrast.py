@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, literal, plural, suggest
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
-from skillcomp.frames.contracts import AMOUNTS, CASE, PLANNED
+from skillcomp.frames.contracts import AMOUNTS, CASE, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import (
     GRADER,
     PLACEBO,
@@ -55,6 +55,7 @@ from skillcomp.stats.bounded import (
 )
 from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
 from skillcomp.stats.gaps import standardised_gap
+from skillcomp.stats.repeats import FEWEST_RUNS, for_other_runs
 from skillcomp.stats.results import Interval, join_notes, undefined
 from skillcomp.stats.significance import clustered_midp
 
@@ -132,7 +133,7 @@ def case_table(
     :func:`_with_retries`.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
-    table = _with_retries(table, code, outcomes)
+    table = _with_runs(_with_retries(table, code, outcomes), code, outcomes)
 
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
@@ -188,6 +189,22 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
         table.loc[cells, "retried"] = stopped & retried[condition]
         table.loc[cells, "first"] = passed[order[start]]
         table.loc[cells, "size"] = n_rows
+    return table
+
+
+def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Add the value of each repeat to the rows of a case table, if the repeats have names."""
+    if NAMED_REPEATS not in outcomes.columns:
+        return table
+    named = outcomes[NAMED_REPEATS].eq(True).fillna(False) & outcomes["repeat"].notna()
+    repeat, names = pd.factorize(outcomes["repeat"].where(named), sort=True)
+    if len(names) < FEWEST_RUNS:
+        return table
+    for value in get_args(Value):
+        runs = np.full((len(table), len(names)), np.nan)
+        values = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
+        runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
+        table = table.assign(**{f"_{value} {k}": column for k, column in enumerate(runs.T)})
     return table
 
 
@@ -695,6 +712,8 @@ class Units:
         Columns that are averaged within the case.
     is_share : bool
         Whether values are shares of checks rather than passes.
+    runs : ndarray of float, shape (rows of the table, repeats)
+        The value of each repeat, if repeats have names; otherwise without columns.
     """
 
     facts: Facts
@@ -704,6 +723,7 @@ class Units:
     start: Ints
     average: list[str]
     is_share: bool
+    runs: Floats
 
     @classmethod
     def of(
@@ -740,6 +760,8 @@ class Units:
             Columns with one value in each unit that become facts of the units.
         """
         table = _with_numbers(table, value)
+        names = [name for name in table if str(name).startswith(f"_{value} ")]
+        runs = table[[] if nested else names].to_numpy(dtype=np.float64)
         if nested:
             table = _averaged_within_arms(table, by, arm, nested)
         group, first_of_group = group_codes(table, by)
@@ -771,6 +793,7 @@ class Units:
             start=np.searchsorted(group[first_of_unit], np.arange(len(first_of_group) + 1)),
             average=list(average),
             is_share=value != "passed",
+            runs=runs,
         )
 
     def arms_of_group(self, group: int) -> list[ArmKey]:
@@ -1172,6 +1195,12 @@ def within(
         quantity = _quantity(span, is_share=units.is_share)
         tested = None if span is None and not null else null
         means = bounded_means(rows, quantity=quantity, null=tested, **how)
+        if units.runs.shape[1]:
+            bounds = (quantity.low, quantity.high)
+            means = [
+                _for_other_runs(m, units, contrasts[i], parts[i], bounds, cluster)
+                for i, m in zip(at, means, strict=True)
+            ]
         if span is not None and not null:
             means = _with_p_of_rows(means, rows, span)
         intervals |= dict(zip(at, means, strict=True))
@@ -1193,6 +1222,24 @@ def _with_p_of_rows(means: list[Interval], samples: list[Sample], span: float) -
         else mean
         for mean, p_value in zip(means, p_values.tolist(), strict=True)
     ]
+
+
+def _for_other_runs(
+    mean: Interval,
+    units: Units,
+    contrast: Contrast,
+    part: _Part,
+    bounds: tuple[float, float],
+    cluster: str,
+) -> Interval:
+    """Widen an interval if the repeats of an arm share something."""
+    complete = part.rows(~np.isnan(part.numbers["level"]).any(axis=1) & (not part.nothing))
+    rows, facts = complete.numbers["row"].astype(np.int64), complete.facts
+    clusters, _ = claim(facts["skill"], facts["cluster"], cluster)
+    names = [" ".join(map(str, key)) for key in contrast.weights]
+    values = [units.runs[at] for at in rows.T]
+    arms = list(zip(names, part.weights.tolist(), values, strict=True))
+    return for_other_runs(mean, arms, clusters, _weights_of_units(facts), bounds)
 
 
 def _span(weights: Floats) -> float | None:

@@ -56,6 +56,9 @@ PLANNED = "in_plan"
 # A column of cases and outcomes: the names of the columns whose equal values link cases, one per
 # line. A table declares them by `cluster=` of from_frame.
 LINKED_BY = "linked_by"
+# A column of cases and outcomes: True if the table names the repeats (`repeat=` of from_frame), so
+# that attempts of one repeat may share something.
+NAMED_REPEATS = "named_repeats"
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
 # dtypes of the columns that are not text; a column has the same dtype in every frame

@@ -10,7 +10,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, PLANNED
+from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
@@ -343,6 +343,8 @@ def frames_of_columns(
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
+    if "repeat" in reader.names:
+        made["cases"][NAMED_REPEATS] = True
     if asked is not None:
         # a store keeps columns of cases
         made["cases"][PLANNED] = True

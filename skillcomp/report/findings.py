@@ -21,6 +21,7 @@ from skillcomp.report.verdict_sentences import (
     row_sentences,
     settling_sentences,
 )
+from skillcomp.stats.repeats import RUNS_DIFFER
 from skillcomp.style import called
 
 _LIMITS = ["estimate", "ci_low", "ci_high"]
@@ -202,11 +203,22 @@ def _limit_sentences(
     by = columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
-    overturned = undecided.apply(is_overturned, axis=1).astype(bool)
-    for _, row in undecided[overturned].drop_duplicates(by).iterrows():
-        text = "more cases would not settle this; the missing answers would."
-        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
-    yield from settling_sentences(undecided[~overturned].drop_duplicates(by), frames.get("needed"))
+    others = {
+        "the missing answers": undecided.apply(is_overturned, axis=1).astype(bool),
+        "more repeats": undecided["note"].str.contains(RUNS_DIFFER, regex=False),
+    }
+    for remedy, rows in others.items():
+        for _, row in undecided[rows.reindex(undecided.index)].drop_duplicates(by).iterrows():
+            text = f"more cases would not settle this; {remedy} would."
+            yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+        undecided = undecided[~rows.reindex(undecided.index)]
+    yield from settling_sentences(undecided.drop_duplicates(by), frames.get("needed"))
+    unseen = main["note"].str.extract(r"below (\d+) points may go unseen")[0].astype(float)
+    if unseen.notna().any():
+        yield Sentence(
+            "If the attempts of one repeat share something, such as a day or a server, an effect "
+            f"with a standard deviation below {unseen.max():.0f} points may go unseen."
+        )
     # in a factorial study, the document without the content serves as placebo
     if frames.get("placebo") is None and frames.get("effects") is None:
         yield Sentence(

@@ -1,0 +1,153 @@
+"""Repeats that share something, such as a day, a server or what the agent has learned.
+
+The attempts of one repeat at all cases are a run. If runs differ more than chance allows, the
+attempts of a case are not independent, and an interval by case is too narrow (STATISTICS, H7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import f as fisher_f
+from scipy.stats import t as student_t
+
+from skillcomp.stats.results import Interval, quantile
+
+Floats = NDArray[np.float64]
+FEWEST_RUNS = 3
+_ALPHA = 0.01  # of all tests of an estimate together; each arm has two
+_POWER = 0.8
+_ROUNDING = 1e-12
+RUNS_DIFFER = "repeats differ more than chance allows"
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How the runs of one arm differ.
+
+    Attributes
+    ----------
+    rates : ndarray of float
+        Mean of each run, over the cases that have all runs.
+    p_value : float
+        The smaller p-value of two tests: of any difference, and of a trend over the runs.
+    between, noise : float
+        Variance of the mean of a run: the observed one, and the one expected by chance.
+    unseen : float
+        Standard deviation of a run effect that the test would find with 80 % power.
+    """
+
+    rates: Floats
+    p_value: float
+    between: float
+    noise: float
+    unseen: float
+
+    @classmethod
+    def of(cls, values: Floats, clusters: Any, weights: Floats, alpha: float) -> Runs | None:
+        """Test the runs of one arm; None if fewer than two clusters or three runs are complete.
+
+        ``values`` has a row for each case and a column for each run. In each cluster, deviations
+        from the mean of the case are summed by run. The tests are F of run against cluster by run,
+        and a t test of the linear trend.
+        """
+        values = values[:, ~np.isnan(values).all(axis=0)]
+        full = ~np.isnan(values).any(axis=1)
+        values, weights = values[full], weights[full]
+        cluster, names = pd.factorize(np.asarray(clusters)[full])
+        n, k = len(names), values.shape[1]
+        if n < 2 or k < FEWEST_RUNS:
+            return None
+        weights = weights / weights.sum()
+        sums = np.zeros((n, k))
+        deviations = values - values.mean(axis=1, keepdims=True)
+        np.add.at(sums, cluster, weights[:, None] * deviations)
+        df = (k - 1, (k - 1) * (n - 1))
+        between = float(sums.sum(axis=0) @ sums.sum(axis=0)) / df[0]
+        noise = n * float(((sums - sums.mean(axis=0)) ** 2).sum()) / df[1]
+        rates = weights @ values
+        if noise < _ROUNDING:  # equal attempts, or all clusters change at the same run
+            counts = np.unique(np.round(sums[0], 9), return_counts=True)[1]
+            orders = math.factorial(k) / math.prod(map(math.factorial, counts.tolist()))
+            return cls(rates, orders ** (1.0 - n), between, noise, math.nan)
+        slope = sums @ (np.arange(k) - (k - 1) / 2)
+        se = float(slope.std(ddof=1)) / math.sqrt(n)
+        trend = float(student_t.sf(abs(slope.mean()) / se, n - 1)) if se > _ROUNDING else 0.5
+        p_value = min(float(fisher_f.sf(between / noise, *df)), 2.0 * trend)
+        larger = float(fisher_f.isf(alpha, *df) / fisher_f.isf(_POWER, *df))
+        return cls(rates, p_value, between, noise, math.sqrt((larger - 1.0) * noise))
+
+
+def for_other_runs(
+    interval: Interval,
+    arms: Sequence[tuple[str, float, Floats]],
+    clusters: Any,
+    weights: Floats | None,
+    bounds: tuple[float, float],
+) -> Interval:
+    """Widen an interval if the runs of an arm differ, and say in the note what was tested.
+
+    Parameters
+    ----------
+    interval : Interval
+        A weighted sum of arm means in the case.
+    arms : sequence of tuple
+        For each arm its name, its weight in the sum, and its values: cases by runs, NaN if missing.
+    clusters, weights
+        The cluster and the weight of each case; without weights, cases are equal.
+    bounds : tuple of float
+        Lowest and highest possible value of the sum.
+
+    Returns
+    -------
+    Interval
+        If one of the tests is significant at 0.01 divided by the number of tests, the interval is
+        the one for other runs of the same kind: the variance between runs is added, and the degrees
+        of freedom follow by Satterthwaite. Otherwise it is unchanged, and the note states how large
+        a run effect would go unseen.
+    """
+    n_cases = len(arms[0][2])
+    heavy = np.ones(n_cases) if weights is None else weights
+    alpha = _ALPHA / (2 * len(arms))
+    found = [(name, w, Runs.of(values, clusters, heavy, alpha)) for name, w, values in arms]
+    tested = [(name, w, runs) for name, w, runs in found if runs is not None]
+    differing = [(name, runs) for name, _, runs in tested if runs.p_value < alpha]
+    if not differing:
+        unseen = max((r.unseen for _, _, r in tested if not math.isnan(r.unseen)), default=0.0)
+        if not unseen:
+            return interval
+        return interval.with_note(
+            "attempts are taken as independent: repeats show no run effect, but one with a "
+            f"standard deviation below {100 * unseen:.0f} points may go unseen"
+        )
+    shares = [(w**2 / len(r.rates), r) for _, w, r in tested]
+    extra = sum(share * max(r.between - r.noise, 0.0) for share, r in shares)
+    parts = sum((share * r.between) ** 2 / (len(r.rates) - 1) for share, r in shares)
+    df = sum(share * r.between for share, r in shares) ** 2 / parts
+    more = quantile(interval.ci_level, df) * math.sqrt(extra)
+    low = interval.estimate - math.hypot(interval.estimate - interval.low, more)
+    high = interval.estimate + math.hypot(interval.high - interval.estimate, more)
+    variance = interval.se**2 + extra
+    df = variance**2 / (interval.se**4 / interval.df + extra**2 / df)
+    texts = [
+        f"{', '.join(f'{rate:.2f}' for rate in runs.rates)}{' under ' * bool(name)}{name}"
+        for name, runs in differing
+    ]
+    return replace(
+        interval,
+        low=max(low, bounds[0]),
+        high=min(high, bounds[1]),
+        se=math.sqrt(variance),
+        df=df,
+        method=f"{interval.method}, widened by the variance between repeats",
+    ).with_note(
+        f"{RUNS_DIFFER}, so their attempts share something, such as a day, a server or what the "
+        f"agent learned: by repeat {'; '.join(texts)}. The interval is the one for other runs of "
+        "this kind"
+    )
