@@ -1,4 +1,4 @@
-"""Changes of verdicts over the same items, and amounts: coverage, errors and power."""
+"""Changes of verdicts over the same items, amounts, and run effects: coverage, errors, power."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from benchmarks.validity.claims import deviations
 from benchmarks.validity.designs import Rng, digest
 from benchmarks.validity.methods import Rows
 from skillcomp.contrast import changes_over_items
+from skillcomp.deltas import paired
+from skillcomp.frames.contracts import NAMED_REPEATS
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import amount_change, ratio_of_means
+from skillcomp.stats.repeats import RUNS_DIFFER
 from skillcomp.stats.significance import clustered_midp
 
 MOST_RUNS = 1000  # studies of a design
 COVERAGE, MOST_SHOWN = 0.94, 0.05
+FALSE_ALARMS = 0.012  # of run effects
 OF_VERDICTS = ("single", "clumped", "whole")
 CORRELATION = 0.1  # of the errors of a version on two items of a case, if they are clumped
 ZEROS = 0.89  # lowest coverage of a difference of amounts if some are 0: its limits are those of t
@@ -34,7 +38,8 @@ class Change:
     a correlation of .1), ``"whole"`` (the new version errs in whole cases), ``"amounts"``,
     ``"alike"`` (the two amounts of a case share most of their variation), ``"clusters"`` (the
     answers of a case share an effect) or ``"zeros"`` (a fifth of the amounts of the reference is
-    0).
+    0). With ``"runs"`` there are ``size`` repeats, ``old`` is the pass rate under both conditions,
+    and ``new`` the standard deviation of the effect that all cases share in a repeat.
     """
 
     design: str
@@ -67,6 +72,12 @@ def cells(runs: int) -> list[Change]:
         Change("84 cases, alike in both conditions", 84, 1, 1.0, 2.0, "alike", n),
         Change("20 clusters of 4 cases, twice the amount", 20, 4, 1.0, 2.0, "clusters", n),
         Change("8 clusters of 5 cases, twice the amount", 8, 5, 1.0, 2.0, "clusters", n),
+        *(
+            Change(f"{cases} cases x {repeats} repeats, run effect {100 * sd:.0f} points",
+                   cases, repeats, 0.5, sd, "runs", n)
+            for cases, repeats in ((14, 3), (30, 3), (30, 5))
+            for sd in (0.0, 0.1, 0.25)
+        ),
         Change("14 cases, twice the amount, a fifth is 0", 14, 1, 1.0, 2.0, "zeros", n),
         Change("84 cases, twice the amount, a fifth is 0", 84, 1, 1.0, 2.0, "zeros", n),
     ]  # fmt: skip
@@ -75,8 +86,12 @@ def cells(runs: int) -> list[Change]:
 def run(cell: Change) -> Rows:
     """Return the share of studies with a shown change, and the coverage of each interval."""
     rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
-    of_kind = _verdicts if cell.kind in OF_VERDICTS else _amounts
-    shares = pd.DataFrame([of_kind(rng, cell) for _ in range(cell.runs)], dtype=float).mean()
+    if cell.kind == "runs":
+        studies = _with_runs(rng, cell)
+    else:
+        of_kind = _verdicts if cell.kind in OF_VERDICTS else _amounts
+        studies = pd.DataFrame([of_kind(rng, cell) for _ in range(cell.runs)], dtype=float)
+    shares = studies.mean()
     names = ("shown", "shown_before", "coverage", "coverage_before", "coverage_ratio")
     return [
         {"design": cell.design, "kind": cell.kind, "studies": cell.runs}
@@ -123,6 +138,36 @@ def _amounts(rng: Rng, cell: Change) -> tuple[float, ...]:
             np.nan if np.isnan(ratio.low) else right)  # fmt: skip
 
 
+def _with_runs(rng: Rng, cell: Change) -> pd.DataFrame:
+    """Draw studies without an effect of the skill; ``shown`` is a run effect that was found."""
+    shape = (cell.runs, cell.cases, 2, cell.size)
+    study, case, arm, repeat = (axis.ravel() for axis in np.indices(shape))
+    chance = cell.old + 0.15 * rng.normal(size=(cell.runs, cell.cases, 1, 1))
+    chance = chance + cell.new * rng.normal(size=(cell.runs, 1, 2, cell.size))
+    passed = (rng.random(shape) < chance).ravel()
+    outcomes = pd.DataFrame(
+        {
+            "skill": pd.Series(study).astype("str"),
+            "case_id": pd.Series(case).astype("str"),
+            "condition": np.where(arm, "skill", "baseline"),
+            "repeat": repeat + 1,
+            "passed": passed,
+            "share_passed": passed.astype(float),
+            "n_checks": 1,
+            "n_passed": passed.astype(int),
+            "n_missing": 0,
+            NAMED_REPEATS: True,
+        }
+    )
+    after, before = (
+        paired(frame, by="skill") for frame in (outcomes, outcomes.drop(columns=NAMED_REPEATS))
+    )
+    covers = [each["ci_low"].le(0) & each["ci_high"].ge(0) for each in (after, before)]
+    found = after["note"].str.contains(RUNS_DIFFER, regex=False)
+    nothing = pd.Series(np.nan, found.index)
+    return pd.concat([found, nothing, *covers, nothing], axis=1).astype(float)
+
+
 def table(results: Sequence[tuple[Change, Rows]]) -> pd.DataFrame:
     """Tabulate the designs; ``fails`` marks too low coverage and too many false changes."""
     frame = pd.DataFrame([row for _, rows in results for row in rows])
@@ -131,7 +176,12 @@ def table(results: Sequence[tuple[Change, Rows]]) -> pd.DataFrame:
     low = frame["coverage"] < least - many * np.sqrt(least * (1 - least))
     ratio = frame["coverage_ratio"] < COVERAGE - many * np.sqrt(COVERAGE * (1 - COVERAGE))
     most = MOST_SHOWN + many * np.sqrt(MOST_SHOWN * (1 - MOST_SHOWN))
-    return frame.assign(fails=low | ratio | (frame["kind"].eq("whole") & (frame["shown"] > most)))
+    # a run effect that is not found is not allowed for: only too many false alarms fail
+    runs = frame["kind"].eq("runs")
+    alarms = FALSE_ALARMS + many * np.sqrt(FALSE_ALARMS * (1 - FALSE_ALARMS))
+    false = frame["design"].str.endswith("run effect 0 points") & (frame["shown"] > alarms)
+    false |= frame["kind"].eq("whole") & (frame["shown"] > most)
+    return frame.assign(fails=(low & ~runs) | ratio | false)
 
 
 def study(runs: int, out: Path, *, jobs: int = -1, docs: Path | None = None) -> pd.DataFrame:
@@ -149,8 +199,9 @@ def study(runs: int, out: Path, *, jobs: int = -1, docs: Path | None = None) -> 
 def report(designs: pd.DataFrame) -> int:
     """Print whether intervals cover and changes are rarely shown by mistake; return 1 if not."""
     failing = designs.loc[designs["fails"], "design"].tolist()
+    lowest = designs.loc[designs["kind"].ne("runs"), "coverage"].min()
     print(
         f"{'FAILS' if failing else 'holds'}: changes of verdicts and amounts: lowest coverage "
-        f"{designs['coverage'].min():.1%}; fail: {'; '.join(failing) or 'none'}"
+        f"{lowest:.1%}; fail: {'; '.join(failing) or 'none'}"
     )
     return int(bool(failing))

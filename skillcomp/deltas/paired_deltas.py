@@ -190,6 +190,9 @@ def paired(
     ended in an error or a pause are missing; those with the status ``timeout``, ``truncated`` or
     ``refused`` are results. There are no ``worst_low`` and ``worst_high``.
 
+    If the table names three or more repeats (``repeat=``), the interval is widened where repeats
+    share something, see :func:`skillcomp.stats.repeats.for_other_runs`; not for amounts.
+
     ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
     that the rows of the call share; without spread in a row, it inverts the interval. For amounts
     it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have

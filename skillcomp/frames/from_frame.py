@@ -140,7 +140,8 @@ def from_frame(
         "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. ``passed`` may
         be None if ``score`` is given.
     repeat : hashable, optional
-        Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
+        Column that numbers the repeats of a case, from 0 or from 1, or names them. Three or more
+        named repeats are tested for what their attempts share. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
         repeats, numbered in the order of the rows.
     check, check_kind, check_weight : hashable, optional
