@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import browser
+import pandas as pd
 import pytest
 import typer
 
@@ -218,3 +219,18 @@ def test_the_examples_of_the_source_documents_print_what_the_page_shows() -> Non
     page = ROOT / "docs" / "source-documents.md"
     results = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert results.failed == 0 and results.attempted > 15
+
+
+def test_the_power_that_the_readme_states_was_measured() -> None:
+    folder = ROOT / "docs/intervals"
+    power = pd.read_csv(folder / "power.csv").query("method == 'adaptive'").set_index("design")
+    words = pd.read_csv(folder / "words.csv").set_index("design")
+    shown = [
+        power.loc["20 x 3, delta .3", "power"],
+        power.loc["10 cases x 3 attempts, delta .3", "power"],
+        words.loc["ten skills of 14 x 2, four gain 31 points", "shown"],
+    ]
+    first, second, third = (f"{100 * share:.0f}" for share in shown)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"30 points in {first} of 100 studies, 10 cases in {second}." in text
+    assert f"{third} of 100 gains are shown" in text
