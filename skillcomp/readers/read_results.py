@@ -15,7 +15,7 @@ from typing import Any, Literal
 import orjson
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened
+from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened, suggest
 from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import ROLES, from_frame
 from skillcomp.frames.from_pairs import from_pairs
@@ -257,7 +257,8 @@ def _paths_by_condition(path: Any) -> dict[str | None, Path]:
     paths = {name: as_path(part, "read_results: path", FrameError) for name, part in parts.items()}
     for place in paths.values():
         if not exists(place):
-            raise FrameError(f"{place}: there are no results here.")
+            near = suggest(place.name, [other.name for other in place.parent.glob("*")])
+            raise FrameError(f"{place}: there is no such file or folder.{near}")
     if not paths:
         raise FrameError("read_results: path: an empty mapping; expected condition: path.")
     # a link that the user names is followed; links inside a folder may not lead out of the folder
