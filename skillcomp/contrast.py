@@ -200,12 +200,13 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.Da
     repeat, names = pd.factorize(outcomes["repeat"].where(named), sort=True)
     if len(names) < FEWEST_RUNS:
         return table
+    parts = [table]
     for value in get_args(Value):
         runs = np.full((len(table), len(names)), np.nan)
         values = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
         runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
-        table = table.assign(**{f"_{value} {k}": column for k, column in enumerate(runs.T)})
-    return table
+        parts.append(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
+    return pd.concat(parts, axis=1)
 
 
 def level_table(
@@ -1195,14 +1196,14 @@ def within(
         quantity = _quantity(span, is_share=units.is_share)
         tested = None if span is None and not null else null
         means = bounded_means(rows, quantity=quantity, null=tested, **how)
+        if span is not None and not null:
+            means = _with_p_of_rows(means, rows, span)
         if units.runs.shape[1]:
             bounds = (quantity.low, quantity.high)
             means = [
-                _for_other_runs(m, units, contrasts[i], parts[i], bounds, cluster)
+                _for_other_runs(m, units, contrasts[i], parts[i], bounds, cluster, null)
                 for i, m in zip(at, means, strict=True)
             ]
-        if span is not None and not null:
-            means = _with_p_of_rows(means, rows, span)
         intervals |= dict(zip(at, means, strict=True))
     return [
         _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
@@ -1231,6 +1232,7 @@ def _for_other_runs(
     part: _Part,
     bounds: tuple[float, float],
     cluster: str,
+    null: float,
 ) -> Interval:
     """Widen an interval if the repeats of an arm share something."""
     complete = part.rows(~np.isnan(part.numbers["level"]).any(axis=1) & (not part.nothing))
@@ -1239,7 +1241,7 @@ def _for_other_runs(
     names = [" ".join(map(str, key)) for key in contrast.weights]
     values = [units.runs[at] for at in rows.T]
     arms = list(zip(names, part.weights.tolist(), values, strict=True))
-    return for_other_runs(mean, arms, clusters, _weights_of_units(facts), bounds)
+    return for_other_runs(mean, arms, clusters, _weights_of_units(facts), bounds, null)
 
 
 def _span(weights: Floats) -> float | None:

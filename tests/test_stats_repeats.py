@@ -100,6 +100,56 @@ def test_two_cases_that_fail_in_the_same_run_prove_nothing() -> None:
     assert Runs.of(values[:1], [0], np.ones(1), ALPHA) is None
 
 
+def test_attempts_that_stop_at_a_pass_and_runs_of_few_cases_are_not_tested() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):  # without an effect: up to three tries, until one passes
+        values = (rng.random((40, 3)) < 0.5).astype(float)
+        values[np.cumsum(values, axis=1) - values > 0] = np.nan
+        assert Runs.of(values, range(40), np.ones(40), ALPHA) is None
+    values, _ = attempts(rng, 20, 5, np.linspace(-0.4, 0.4, 5))
+    more = np.column_stack([values, np.full(20, np.nan)])
+    more[0, 5] = 1.0
+    runs = [Runs.of(each, range(20), np.ones(20), ALPHA) for each in (values, more)]
+    assert runs[0].p_value == runs[1].p_value < ALPHA
+    sites = np.full((20, 8), np.nan)
+    sites[:10, :4], sites[10:, 4:] = values[:10, :4], values[10:, :4]
+    arms = [("skill", 1.0, sites), ("baseline", -1.0, values * 0)]
+    mean = for_other_runs(Interval(0.1, 0.0, 0.2), arms, range(20), None, (-1.0, 1.0))
+    assert "of any size may go unseen" in mean.note
+
+
+def test_a_widened_row_has_a_p_value_of_its_own_and_leaves_those_of_others_alone() -> None:
+    rng = np.random.default_rng(8)
+    equal = table(np.tile([1.0, 0, 1], (12, 1)), np.zeros((12, 3)))
+    assert sc.deltas.paired(outcomes(equal, repeat="try")).iloc[0]["p_value"] > 0.05
+    skills = [
+        table(*(attempts(rng, 20, 4, effects)[0] for effects in (skill, [0] * 4))).assign(
+            skill=f"s{at}"
+        )
+        for at, skill in enumerate([[0.45, 0.45, 0.3, -0.5], *[[0.0] * 4] * 4])
+    ]
+    named = outcomes(pd.concat(skills), repeat="try")
+    after = sc.deltas.paired(named, by="skill").set_index("skill")
+    before = sc.deltas.paired(named.drop(columns="named_repeats"), by="skill").set_index("skill")
+    assert after.loc["s0", "p_value"] > before.loc["s0", "p_value"]
+    assert "repeats differ" in after.loc["s0", "note"]
+    pd.testing.assert_series_equal(after["p_value"].drop("s0"), before["p_value"].drop("s0"))
+
+
+def test_the_page_names_the_repeats_that_differ_and_what_would_help() -> None:
+    rng = np.random.default_rng(4)
+    skill, _ = attempts(rng, 20, 5, np.linspace(0.12, 0.96, 5) - 0.5)
+    baseline, _ = attempts(rng, 20, 5, [-0.25] * 5)
+    decided = sc.skillverdicts.decide(outcomes(table(skill, baseline), repeat="try"))
+    text = " ".join(sc.report.findings(decided)["sentence"])
+    assert "repeats differ more than chance allows" in text
+    assert "more repeats would make it narrower" in text
+    assert "cases would show" not in text
+    plain = sc.skillverdicts.decide(outcomes(table(baseline, baseline), repeat="try"))
+    text = " ".join(sc.report.findings(plain)["sentence"])
+    assert "an effect with a standard deviation below 3" in text
+
+
 def test_an_arm_that_learns_is_not_said_to_be_taught_by_the_skill() -> None:
     rng = np.random.default_rng(4)
     skill, _ = attempts(rng, 20, 5, np.linspace(0.12, 0.96, 5) - 0.5)

@@ -203,21 +203,22 @@ def _limit_sentences(
     by = columns_of(main, "skill", "agent")
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
-    others = {
-        "the missing answers": undecided.apply(is_overturned, axis=1).astype(bool),
-        "more repeats": undecided["note"].str.contains(RUNS_DIFFER, regex=False),
-    }
-    for remedy, rows in others.items():
-        for _, row in undecided[rows.reindex(undecided.index)].drop_duplicates(by).iterrows():
-            text = f"more cases would not settle this; {remedy} would."
-            yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
-        undecided = undecided[~rows.reindex(undecided.index)]
-    yield from settling_sentences(undecided.drop_duplicates(by), frames.get("needed"))
-    unseen = main["note"].str.extract(r"below (\d+) points may go unseen")[0].astype(float)
-    if unseen.notna().any():
+    overturned = undecided.apply(is_overturned, axis=1).astype(bool)
+    for _, row in undecided[overturned].drop_duplicates(by).iterrows():
+        text = "more cases would not settle this; the missing answers would."
+        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+    runs = main["note"].str.extract(f"({RUNS_DIFFER}.*?of this kind)")[0]
+    for _, row in main.assign(runs=runs)[runs.notna()].iterrows():
+        text = f"{row['runs']}: more repeats would make it narrower."
+        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+    rest = undecided[~overturned & runs.isna().reindex(undecided.index)]
+    yield from settling_sentences(rest.drop_duplicates(by), frames.get("needed"))
+    sizes = main["note"].str.extract(r"deviation (of any size|below \d+ points) may go unseen")[0]
+    if sizes.notna().any():
+        unseen = sorted(sizes.dropna(), key=lambda size: ("below" not in size, len(size), size))[-1]
         yield Sentence(
             "If the attempts of one repeat share something, such as a day or a server, an effect "
-            f"with a standard deviation below {unseen.max():.0f} points may go unseen."
+            f"with a standard deviation {unseen} may go unseen."
         )
     # in a factorial study, the document without the content serves as placebo
     if frames.get("placebo") is None and frames.get("effects") is None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import gammaln
 from scipy.stats import f as fisher_f
 from scipy.stats import t as student_t
 
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 FEWEST_RUNS = 3
 _ALPHA = 0.01  # of all tests of an estimate together; each arm has two
 _POWER = 0.8
+_MOST = 0.8  # the least share of cases that have a run, and that have all runs
 _ROUNDING = 1e-12
 RUNS_DIFFER = "repeats differ more than chance allows"
 
@@ -51,14 +53,18 @@ class Runs:
 
     @classmethod
     def of(cls, values: Floats, clusters: Any, weights: Floats, alpha: float) -> Runs | None:
-        """Test the runs of one arm; None if fewer than two clusters or three runs are complete.
+        """Test the runs of one arm, over the cases that have all runs that most cases have.
 
         ``values`` has a row for each case and a column for each run. In each cluster, deviations
         from the mean of the case are summed by run. The tests are F of run against cluster by run,
-        and a t test of the linear trend.
+        and a t test of the linear trend. The result is None if there are fewer than three runs or
+        two clusters, or if many cases lack a run: attempts may then have ended with a pass.
         """
-        values = values[:, ~np.isnan(values).all(axis=0)]
+        known = ~np.isnan(values)
+        values = values[:, known.mean(axis=0) >= _MOST] if len(values) else values
         full = ~np.isnan(values).any(axis=1)
+        if not full.any() or full.mean() < _MOST:
+            return None
         values, weights = values[full], weights[full]
         cluster, names = pd.factorize(np.asarray(clusters)[full])
         n, k = len(names), values.shape[1]
@@ -73,9 +79,10 @@ class Runs:
         noise = n * float(((sums - sums.mean(axis=0)) ** 2).sum()) / df[1]
         rates = weights @ values
         if noise < _ROUNDING:  # equal attempts, or all clusters change at the same run
+            # the chance that all other clusters have the order of the first
             counts = np.unique(np.round(sums[0], 9), return_counts=True)[1]
-            orders = math.factorial(k) / math.prod(map(math.factorial, counts.tolist()))
-            return cls(rates, orders ** (1.0 - n), between, noise, math.nan)
+            orders = float(gammaln(k + 1) - gammaln(counts + 1).sum())
+            return cls(rates, math.exp((1 - n) * orders), between, noise, math.nan)
         slope = sums @ (np.arange(k) - (k - 1) / 2)
         se = float(slope.std(ddof=1)) / math.sqrt(n)
         trend = float(student_t.sf(abs(slope.mean()) / se, n - 1)) if se > _ROUNDING else 0.5
@@ -90,6 +97,7 @@ def for_other_runs(
     clusters: Any,
     weights: Floats | None,
     bounds: tuple[float, float],
+    null: float = 0.0,
 ) -> Interval:
     """Widen an interval if the runs of an arm differ, and say in the note what was tested.
 
@@ -103,14 +111,21 @@ def for_other_runs(
         The cluster and the weight of each case; without weights, cases are equal.
     bounds : tuple of float
         Lowest and highest possible value of the sum.
+    null : float
+        The value that the p-value tests, if there is one.
 
     Returns
     -------
     Interval
-        If one of the tests is significant at 0.01 divided by the number of tests, the interval is
-        the one for other runs of the same kind: the variance between runs is added, and the degrees
-        of freedom follow by Satterthwaite. Otherwise it is unchanged, and the note states how large
-        a run effect would go unseen.
+        If one of the tests is significant at 0.01 divided by the number of tests, the interval and
+        the p-value are those for other runs of the same kind: the variance between runs is added,
+        and the degrees of freedom follow by Satterthwaite. Otherwise they are unchanged, and the
+        note states how large a run effect may go unseen.
+
+    Notes
+    -----
+    The runs of different arms count as independent. If they share their effects, as on the same
+    day, a difference of arms has a wider interval than it needs.
     """
     n_cases = len(arms[0][2])
     heavy = np.ones(n_cases) if weights is None else weights
@@ -119,12 +134,13 @@ def for_other_runs(
     tested = [(name, w, runs) for name, w, runs in found if runs is not None]
     differing = [(name, runs) for name, _, runs in tested if runs.p_value < alpha]
     if not differing:
-        unseen = max((r.unseen for _, _, r in tested if not math.isnan(r.unseen)), default=0.0)
-        if not unseen:
-            return interval
+        unseen = max((runs.unseen for _, _, runs in tested), default=math.inf)
+        size = f"below {100 * unseen:.0f} points"  # the standard deviation of rates is at most .5
+        if len(tested) < len(arms) or not unseen < 0.5:
+            size = "of any size"
         return interval.with_note(
-            "attempts are taken as independent: repeats show no run effect, but one with a "
-            f"standard deviation below {100 * unseen:.0f} points may go unseen"
+            f"attempts are taken as independent: a run effect with a standard deviation {size} may "
+            "go unseen"
         )
     shares = [(w**2 / len(r.rates), r) for _, w, r in tested]
     extra = sum(share * max(r.between - r.noise, 0.0) for share, r in shares)
@@ -133,8 +149,12 @@ def for_other_runs(
     more = quantile(interval.ci_level, df) * math.sqrt(extra)
     low = interval.estimate - math.hypot(interval.estimate - interval.low, more)
     high = interval.estimate + math.hypot(interval.high - interval.estimate, more)
-    variance = interval.se**2 + extra
-    df = variance**2 / (interval.se**4 / interval.df + extra**2 / df)
+    own = interval.se**2 if math.isfinite(interval.se) else 0.0
+    se = math.sqrt(own + extra)
+    df = se**4 / ((own**2 / interval.df if own else 0.0) + extra**2 / df)
+    p_value = interval.p_value
+    if math.isfinite(p_value):
+        p_value = float(2.0 * student_t.sf(abs(interval.estimate - null) / se, df))
     texts = [
         f"{', '.join(f'{rate:.2f}' for rate in runs.rates)}{' under ' * bool(name)}{name}"
         for name, runs in differing
@@ -143,9 +163,10 @@ def for_other_runs(
         interval,
         low=max(low, bounds[0]),
         high=min(high, bounds[1]),
-        se=math.sqrt(variance),
+        se=se,
         df=df,
-        method=f"{interval.method}, widened by the variance between repeats",
+        p_value=p_value,
+        method=f"{interval.method.split('; p: ')[0]}, widened by the variance between repeats",
     ).with_note(
         f"{RUNS_DIFFER}, so their attempts share something, such as a day, a server or what the "
         f"agent learned: by repeat {'; '.join(texts)}. The interval is the one for other runs of "
