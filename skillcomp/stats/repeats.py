@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import gammaln
 from scipy.stats import f as fisher_f
 from scipy.stats import t as student_t
 
@@ -25,7 +24,8 @@ FEWEST_RUNS = 3
 _ALPHA = 0.01  # of all tests of an estimate together; each arm has two
 _POWER = 0.8
 _MOST = 0.8  # the least share of cases that have a run, and that have all runs
-_ROUNDING = 1e-12
+_FEW, _SAME_END = 3, 0.9  # so many incomplete cases, with this share of equal last values
+_MANY, _ORDERS = 12, 1999  # with fewer clusters, so many orders of the runs are drawn
 RUNS_DIFFER = "repeats differ more than chance allows"
 
 
@@ -57,38 +57,65 @@ class Runs:
 
         ``values`` has a row for each case and a column for each run. In each cluster, deviations
         from the mean of the case are summed by run. The tests are F of run against cluster by run,
-        and a t test of the linear trend. The result is None if there are fewer than three runs or
+        and a t test of the linear trend; with few clusters, a test that exchanges the runs of each
+        cluster must agree. The result is None if there are fewer than three runs or
         two clusters, or if many cases lack a run: attempts may then have ended with a pass.
         """
         known = ~np.isnan(values)
         values = values[:, known.mean(axis=0) >= _MOST] if len(values) else values
         full = ~np.isnan(values).any(axis=1)
-        if not full.any() or full.mean() < _MOST:
+        if not full.any() or full.mean() < _MOST or _ends_by_result(values[~full]):
             return None
-        values, weights = values[full], weights[full]
+        values, weights = values[full], weights[full] / weights[full].sum()
         cluster, names = pd.factorize(np.asarray(clusters)[full])
         n, k = len(names), values.shape[1]
         if n < 2 or k < FEWEST_RUNS:
             return None
-        weights = weights / weights.sum()
         sums = np.zeros((n, k))
         deviations = values - values.mean(axis=1, keepdims=True)
         np.add.at(sums, cluster, weights[:, None] * deviations)
         df = (k - 1, (k - 1) * (n - 1))
+        size = np.bincount(cluster, weights)
         between = float(sums.sum(axis=0) @ sums.sum(axis=0)) / df[0]
         noise = n * float(((sums - sums.mean(axis=0)) ** 2).sum()) / df[1]
         rates = weights @ values
-        if noise < _ROUNDING:  # equal attempts, or all clusters change at the same run
-            # the chance that all other clusters have the order of the first
-            counts = np.unique(np.round(sums[0], 9), return_counts=True)[1]
-            orders = float(gammaln(k + 1) - gammaln(counts + 1).sum())
-            return cls(rates, math.exp((1 - n) * orders), between, noise, math.nan)
-        slope = sums @ (np.arange(k) - (k - 1) / 2)
-        se = float(slope.std(ddof=1)) / math.sqrt(n)
-        trend = float(student_t.sf(abs(slope.mean()) / se, n - 1)) if se > _ROUNDING else 0.5
-        p_value = min(float(fisher_f.sf(between / noise, *df)), 2.0 * trend)
+        if between <= noise:
+            p_value = 1.0
+        else:
+            slopes = sums @ (np.arange(k) - (k - 1) / 2)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                trend = abs(slopes.mean()) / (slopes.std(ddof=1) / math.sqrt(n))
+                ratio = np.divide(between, noise)
+            p_values = fisher_f.sf(ratio, *df), 2.0 * student_t.sf(np.nan_to_num(trend), n - 1)
+            p_value = float(min(p_values))
+            if p_value < alpha and size @ size > 1 / _MANY:
+                p_value = float(min(np.maximum(p_values, _p_of_orders(sums))))
+        uneven = n * float(((size - 1 / n) ** 2).sum()) / (n - 1)
         larger = float(fisher_f.isf(alpha, *df) / fisher_f.isf(_POWER, *df))
-        return cls(rates, p_value, between, noise, math.sqrt((larger - 1.0) * noise))
+        left = 1.0 - larger * uneven
+        unseen = math.sqrt((larger - 1.0) * noise / left) if left > 0 and noise else math.inf
+        return cls(rates, p_value, between, noise, unseen)
+
+
+def _ends_by_result(values: Floats) -> bool:
+    """Return whether attempts seem to have ended with a pass, or with a fail."""
+    n = len(values)
+    last = pd.DataFrame(values).ffill(axis=1).to_numpy()[:, -1:]
+    return n >= _FEW and bool((last == last[0]).mean() >= _SAME_END)
+
+
+def _p_of_orders(sums: Floats) -> tuple[float, float]:
+    """Return p-values of a difference and of a trend: runs change places in each cluster."""
+    rng, steps = np.random.default_rng(0), np.arange(sums.shape[1]) - (sums.shape[1] - 1) / 2
+
+    def statistics(table: Floats) -> Floats:
+        total = table.sum(axis=0)
+        return np.array([total @ total, abs(total @ steps)])
+
+    found = statistics(sums) * (1 - 1e-9)
+    larger = [statistics(rng.permuted(sums, axis=1)) >= found for _ in range(_ORDERS)]
+    any_change, trend = (1 + np.sum(larger, axis=0)) / (1 + _ORDERS)
+    return float(any_change), float(trend)
 
 
 def for_other_runs(
