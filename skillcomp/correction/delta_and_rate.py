@@ -368,7 +368,10 @@ def _estimated_rows(
     rows: list[dict[str, Any]] = []
     found = estimates_by_name(places, ci_level, interval)
     for (values, group, names), intervals in zip(compared, found, strict=True):
-        intervals = _as_claimed(intervals, group.claim)
+        intervals = {
+            name: claimed(each, group.claim, join_notes(each.note, group.claim))
+            for name, each in intervals.items()
+        }
         own, n_gold = group.errors[names[0]], group.n_gold(*names)
         chosen = choose(
             group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
@@ -601,11 +604,3 @@ def _group_of(
     by_condition = dict(zip(names, errors[:-1], strict=True))
     known = {c: row for c, row in shares.items() if row is not None}
     return Group(sides, units, by_condition, errors[-1], known, by_strata)
-
-
-def _as_claimed(intervals: dict[str, Interval], note: str) -> dict[str, Interval]:
-    """Add the note of :func:`skillcomp.contrast.claim` to the interval of each estimator."""
-    return {
-        name: claimed(interval, note, join_notes(interval.note, note))
-        for name, interval in intervals.items()
-    }

@@ -443,8 +443,10 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
     """
-    columns = (pd.factorize(frame[name], use_na_sentinel=False)[0] for name in names)
-    return dense_codes(np.zeros(len(frame), dtype=np.int64), columns)
+    return dense_codes(
+        np.zeros(len(frame), dtype=np.int64),
+        (pd.factorize(frame[name], use_na_sentinel=False)[0] for name in names),
+    )
 
 
 def dense_codes(code: Ints, others: Iterable[Ints]) -> tuple[Ints, Ints]:

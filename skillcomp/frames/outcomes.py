@@ -118,8 +118,12 @@ def outcomes(
     rows = converted(verdicts, "verdicts", compares_rows=False)
     graders = as_list(grader)
     for name in graders:
-        present = sorted(rows["grader"].unique())
-        require_known("outcomes: there is no verdict by a grader", name, present, label="there")
+        require_known(
+            "outcomes: there is no verdict by a grader",
+            name,
+            sorted(rows["grader"].unique()),
+            label="there",
+        )
     if rows.empty:
         return empty("outcomes")
     # the key columns are constant within a group: take them from its first row
