@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, suggest
-from skillcomp.frames.check import check_cluster
+from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import (
@@ -44,7 +44,6 @@ from skillcomp.frames.estimates import (
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
-    SHARES,
     Arm,
     IntervalRule,
     Quantity,
@@ -56,10 +55,12 @@ from skillcomp.stats.bounded import (
 from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.repeats import FEWEST_RUNS, for_other_runs
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval, is_number, join_notes, undefined
 from skillcomp.stats.significance import clustered_midp
 
 Value = Literal["passed", "share_passed"]
+BoundedValue = Literal["passed", "share_passed", "score"]
+Bounds = tuple[float, float] | None
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,31 +93,53 @@ def compared_outcomes(
     what: str,
     *,
     value: str = "passed",
+    bounds: Bounds = None,
     reference: str | None = None,
     average: Sequence[str] | None = None,
     agents: bool = True,
 ) -> pd.DataFrame:
     """Check outcomes for a comparison of conditions, and return them.
 
-    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, if ``by`` contains
-    the condition, or if the analysis would pool graders or (with ``agents``) agents. If there is a
-    ``reference``, also raise FrameError if the reference has no rows or the conditions have
-    different checks.
+    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed`` nor, with ``bounds``,
+    ``score``; if ``by`` contains the condition, or if the analysis would pool graders or (with
+    ``agents``) agents. If there is a ``reference``, also raise FrameError if the reference has no
+    rows or the conditions have different checks.
     """
-    if value not in get_args(Value):
-        words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
+    if value not in get_args(BoundedValue):
+        words = [] if value in AMOUNTS else [*get_args(BoundedValue), *AMOUNTS]
         raise FrameError(
-            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', in deltas.rates "
-            "and deltas.paired 'passed_own_words' and, in deltas.paired, 'score' of an outcomes "
-            f"frame or, of an attempts frame, {', '.join(AMOUNTS[:-1])}."
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', 'score' with "
+            "bounds= and, in deltas.rates and deltas.paired, 'passed_own_words'. Amounts of an "
+            f"attempts frame are for deltas.paired: {', '.join(AMOUNTS[:-1])}."
             + suggest(str(value), words)
         )
+    check_bounds(outcomes, value, bounds)
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
     checked = prepared(outcomes, "outcomes", by, what, **how)
     require_reference(checked["condition"], reference)
     if reference is not None:
         refuse_different_checks(checked, what, value)
     return checked
+
+
+def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
+    """Raise FrameError unless scores, and only scores, have bounds that contain all of them."""
+    if value != "score":
+        if bounds is not None:
+            raise FrameError(f"bounds=: only scores have bounds; found value='{value}'.")
+        return
+    allowed = "the lowest and the highest score that an attempt can have, such as bounds=(1, 5)"
+    if bounds is None:
+        raise FrameError(f"value='score': bounds= is missing; give {allowed}.")
+    ends = tuple(as_list(bounds))
+    if len(ends) != 2 or not all(map(is_number, ends)) or not 0 < ends[1] - ends[0] < math.inf:
+        raise FrameError(f"bounds=: found {bounds!r}; allowed: {allowed}.")
+    require_columns(outcomes, ["score"], "value=")
+    least, most = outcomes["score"].min(), outcomes["score"].max()
+    if least < ends[0] or most > ends[1]:
+        raise FrameError(
+            f"bounds=: found {ends}, but scores run from {least:g} to {most:g}; allowed: {allowed}."
+        )
 
 
 def case_table(
@@ -130,7 +153,8 @@ def case_table(
     number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
     shares of the attempts without a share. ``retried`` and ``first`` are those of
-    :func:`_with_retries`.
+    :func:`_with_retries`. If any attempt has a score, n_scores counts these in a cell, and scores
+    and score_squares are the means of the scores and of their squares.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
     table = _with_runs(_with_retries(table, code, outcomes), code, outcomes)
@@ -151,6 +175,12 @@ def case_table(
         low, high = attempt_bounds(outcomes, value)
         bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
         bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
+    scores = outcomes["score"].to_numpy(dtype=np.float64, na_value=np.nan)
+    if (scored := ~np.isnan(scores)).any():
+        bounds["n_scores"] = totals(scored)
+        for name, power in (("scores", 1), ("score_squares", 2)):
+            sums_of = totals(np.where(scored, scores, 0.0) ** power)
+            bounds[name] = sums_of / np.where(bounds["n_scores"] > 0, bounds["n_scores"], np.nan)
     of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
     n_checks = np.full(len(table), np.nan)
     np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
@@ -201,7 +231,7 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.Da
     if len(names) < FEWEST_RUNS:
         return table
     parts = [table]
-    for value in get_args(Value):
+    for value in get_args(BoundedValue):
         runs = np.full((len(table), len(names)), np.nan)
         values = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
         runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
@@ -435,13 +465,16 @@ def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, .
     """Return the arms of a contrast (see :class:`skillcomp.stats.bounded.Arm`), one per side.
 
     A side is a tuple: rates, attempts, numbers of checks, sign and, if the rates are means over
-    agents, how mixed the outcomes are. If the values are shares and a side has no known number of
-    checks, the result is empty: nothing then shows whether outcomes are mixed within a case. If
-    only some numbers are unknown, the smallest known number of the side replaces them.
+    agents, how mixed the outcomes are; for scores also their mean squares. If the values are shares
+    and a side has no known number of checks, or if all numbers of attempts are unknown, the result
+    is empty: nothing then shows whether outcomes are mixed within a case. If only some numbers of
+    checks are unknown, the smallest known number of the side replaces them.
     """
     arms = []
     for rates, attempts, checks, sign, *mixed in sides:
         if not is_share:
+            if np.isnan(np.asarray(attempts, float)).all():
+                return ()
             arms.append(Arm(rates, attempts, sign, None, *mixed))
             continue
         n_checks = pd.Series(np.asarray(checks, float))
@@ -624,13 +657,14 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
 # the row in the table; 1 if the attempts stopped at the first pass; value of the first attempt in a
-# study of such attempts.
+# study of such attempts. For scores, `squares` is the mean of the squared scores.
 _NUMBERS = (
-    *("level", "mixed", "fewest", "n_checks", "n", "size", "low", "high", "absent", "row"),
-    *("retried", "first"),
+    *("level", "mixed", "squares", "fewest", "n_checks", "n", "size", "low", "high", "absent"),
+    *("row", "retried", "first"),
 )
 # In a table their names begin with an underscore, because a column of `by` may be called level.
-_MEANS, _SUMS = ("_level", "_mixed", "_low", "_high", "_retried", "_first"), ("_n", "_size")
+_MEANS = ("_level", "_mixed", "_squares", "_low", "_high", "_retried", "_first")
+_SUMS = ("_n", "_size")
 _LEAST = ("_fewest", "_n_checks")
 
 
@@ -711,10 +745,12 @@ class Units:
         Position of the first unit of each group, and the number of units.
     average : list of str
         Columns that are averaged within the case.
-    is_share : bool
-        Whether values are shares of checks rather than passes.
+    value : str
+        The value of an attempt, see :meth:`of`.
     runs : ndarray of float, shape (rows of the table, repeats)
         The value of each repeat, if repeats have names; otherwise without columns.
+    scale : tuple of float
+        Lowest value and range of the results. Scores are read as numbers from 0 to 1.
     """
 
     facts: Facts
@@ -723,8 +759,9 @@ class Units:
     numbers: dict[str, Floats]
     start: Ints
     average: list[str]
-    is_share: bool
+    value: str
     runs: Floats
+    scale: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
     def of(
@@ -735,6 +772,7 @@ class Units:
         arm: Sequence[str] = ("condition",),
         unit: Sequence[str] = CASE,
         value: str = "passed",
+        bounds: Bounds = None,
         average: Sequence[str] = (),
         nested: Sequence[str] = (),
         facts: Sequence[str] = (),
@@ -751,16 +789,20 @@ class Units:
             Columns that tell the arms apart.
         unit : sequence of str
             Columns that identify a unit in its group, such as case and check.
-        value : {"passed", "share_passed", "level"}
+        value : {"passed", "share_passed", "score", "level"}
             The value of an attempt. With ``"level"``, the table has a column ``_level`` with the
-            value of the unit in the arm and, if known, ``_n``, ``_size``, ``_low`` and ``_high``.
+            value of the unit in the arm and, if known, ``_n``, ``_size``, ``_low`` and ``_high``;
+            for the share of attempts with an event, also ``_fewest`` (attempts) and ``_mixed``.
+        bounds : tuple of float, optional
+            Lowest and highest possible score.
         nested : sequence of str
             Columns that are averaged within the arm, such as the agents of a family. An arm has a
             value only if each combination of their values that the arm's level has, has one.
         facts : sequence of str
             Columns with one value in each unit that become facts of the units.
         """
-        table = _with_numbers(table, value)
+        low, high = bounds or (0.0, 1.0)
+        table = _with_numbers(table, value, low, high - low)
         names = [name for name in table if str(name).startswith(f"_{value} ")]
         runs = table[[] if nested else names].to_numpy(dtype=np.float64)
         if nested:
@@ -793,9 +835,15 @@ class Units:
             numbers=numbers,
             start=np.searchsorted(group[first_of_unit], np.arange(len(first_of_group) + 1)),
             average=list(average),
-            is_share=value != "passed",
+            value=value,
             runs=runs,
+            scale=(low, high - low),
         )
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values are shares of checks."""
+        return self.value == "share_passed"
 
     def arms_of_group(self, group: int) -> list[ArmKey]:
         """Return the arms in which the group has rows, in the order of `arms`."""
@@ -829,6 +877,7 @@ class Units:
             numbers=_rows_of(numbers, present),
             weights=np.array(list(contrast.weights.values())),
             average=self.average,
+            scale=self.scale,
         )
         return replace(part, nothing=self._why_nothing(contrast, part))
 
@@ -849,15 +898,16 @@ class Units:
         n_values = np.nansum(numbers["n"])
         if not n_values and part.facts.get("is_scored", np.False_).any():
             return (
-                f"{nothing}: attempts have scores, but no verdicts (passed); value='score' of "
-                "deltas.paired compares scores"
+                f"{nothing}: attempts have scores, but no verdicts (passed); value='score' with "
+                "bounds= compares scores"
             )
         has_rows = ~np.isnan(numbers["row"]) & ~(numbers["absent"] > 0)
         if not is_pair or (has_rows.all(axis=1).any() and not is_mostly_alone):
             n = int(np.nansum(numbers["size"]) - n_values)
             if not n or "is_scored" not in part.facts:
                 return nothing
-            return f"{nothing}; {plural(n, 'attempt')} without a usable verdict"
+            what = "score" if self.value == "score" else "verdict"
+            return f"{nothing}; {plural(n, 'attempt')} without a usable {what}"
         texts = [
             f"{first_names(part.facts['label'][rows])} only under {side}"
             for rows, side in zip((has_rows & ~has_rows[:, ::-1]).T, sides, strict=True)
@@ -887,9 +937,13 @@ class Units:
                 j = self.arms.index(key)
                 level = self.numbers["low" if weight > 0 else "high"][:, j]
                 size = self.numbers["size"][:, j]
-                numbers["level"][:, j] = level
+                # the values that replace missing ones are 0 or 1, and equal to their squares
+                known = np.nan_to_num(numbers["squares"][:, j] - numbers["level"][:, j])
+                squares = level + known * self.numbers["n"][:, j] / size
+                numbers["level"][:, j], numbers["squares"][:, j] = level, squares
                 numbers["n"][:, j] = numbers["fewest"][:, j] = size
-                numbers["mixed"][:, j] = mixed_of_case(level, None if self.is_share else size)
+                of_case = None if self.is_share else size
+                numbers["mixed"][:, j] = mixed_of_case(level, of_case, squares)
         return replace(self, numbers=numbers)
 
 
@@ -941,24 +995,35 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
     ]
 
 
-def _with_numbers(table: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts."""
+def _with_numbers(table: pd.DataFrame, value: str, lowest: float, span: float) -> pd.DataFrame:
+    """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts.
+
+    Scores from ``lowest``, in a range of ``span``, become numbers from 0 to 1.
+    """
     if value == "level":
         columns = table.columns.union([f"_{name}" for name in _NUMBERS])
         table = table.reindex(columns=columns).reset_index(drop=True)
-        return table.assign(_row=table.index.where(table[["_level", "_size"]].notna().any(axis=1)))
+        is_row = table[["_level", "_size"]].notna().any(axis=1)
+        return table.assign(_row=table.index.where(is_row), _squares=table["_level"])
     if value == "passed":
         n, total, name = table["n"], table["n_passed"], "passed"
-        level = total / n.where(n > 0)
-    else:
+        level = squares = total / n.where(n > 0)
+    elif value == "share_passed":
         n, level, name = table["n_shares"], table["share"], "share"
-        total = level.fillna(0.0) * n
+        total, squares = level.fillna(0.0) * n, level
+    else:
+        n, level = table["n_scores"], (table["scores"] - lowest) / span
+        # the mean of (x - lowest)^2
+        squares = (table["score_squares"] - lowest * (2 * table["scores"] - lowest)) / span**2
+        total, name = level.fillna(0.0) * n, "score"
+        table = table.assign(score_low=0.0, score_high=table["size"] - n)
     names = ("n_checks", "size", "absent", "retried", "first")
     own = {f"_{name}": table[name] for name in names}
     return table.assign(
         **own,
         _level=level,
-        _mixed=mixed_of_case(level, n if value == "passed" else None),
+        _mixed=mixed_of_case(level, None if value == "share_passed" else n, squares),
+        _squares=squares,
         _fewest=n,
         _n=n,
         _row=np.arange(len(table)),
@@ -1014,6 +1079,7 @@ class _Part(_Rows):
     """The units of a contrast; ``nothing`` is the reason why there is no estimate."""
 
     average: list[str]
+    scale: tuple[float, float]
     nothing: str = ""
 
     def means_of_cases(self) -> _Cases:
@@ -1024,7 +1090,7 @@ class _Part(_Rows):
         """
         is_complete = ~np.isnan(self.numbers["level"]).any(axis=1) & (not self.nothing)
         complete = self.rows(is_complete)
-        facts, numbers = complete.facts, {name: complete.numbers[name] for name in _NUMBERS[:4]}
+        facts, numbers = complete.facts, {name: complete.numbers[name] for name in _NUMBERS[:5]}
         case = pd.factorize(facts["case"])[0]
         first = np.unique(case, return_index=True)[1]
         if len(first) == len(case):
@@ -1054,7 +1120,10 @@ class _Part(_Rows):
         if bounded.any():
             ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
             heavy = _weights_of_units(_rows_of(both.facts, bounded))
-            worst = [float(np.average(end[bounded] @ self.weights, weights=heavy)) for end in ends]
+            worst = [
+                _in_unit(float(np.average(end[bounded] @ self.weights, weights=heavy)), self)
+                for end in ends
+            ]
         note, biased = missing_note(counts, sides)
         if not note:
             return counts, worst, ""
@@ -1066,7 +1135,8 @@ class _Part(_Rows):
                     names = first_names(both.facts["label"][absent])
                     parts.append(f"no row under the {side}: {names}")
         sign, noun = ("", "rate") if len(self.weights) == 1 else ("+", "delta")
-        noun = noun if len(self.weights) <= 2 else "estimate"
+        if len(self.weights) > 2 or self.scale != (0.0, 1.0):
+            noun = "estimate"
         parts.append(
             f"in the worst case the {noun} is {worst[0]:{sign}.2f} or {worst[1]:{sign}.2f}"
         )
@@ -1117,7 +1187,7 @@ class _Cases(_Rows):
         arms = arms_of(
             [
                 (level[:, j], self.numbers["fewest"][:, j], self.numbers["n_checks"][:, j], weight,
-                 self.numbers["mixed"][:, j])
+                 self.numbers["mixed"][:, j], self.numbers["squares"][:, j])
                 for j, weight in enumerate(self.weights)
             ],
             is_share=is_share,
@@ -1183,7 +1253,8 @@ def within(
     for contrast, part, each in zip(contrasts, parts, cases, strict=True):
         skill, label = each.facts["skill"], each.facts["cluster"]
         # what a number of skills can show is known for deltas alone, with the adaptive rule
-        rule: IntervalRule = interval if _span(part.weights) == 1.0 else "bounded"
+        is_delta = _span(part.weights) == 1.0 and units.value != "score"
+        rule: IntervalRule = interval if is_delta else "bounded"
         labels, note = claim(skill, label, cluster, delta=len(part.weights) > 1, rule=rule)
         samples.append(each.sample(labels, is_share=units.is_share))
         claims.append(note)
@@ -1193,13 +1264,17 @@ def within(
     for family in dict.fromkeys(families):
         at, span = [i for i, each in enumerate(families) if each == family], family[0]
         rows = [samples[i] for i in at]
-        quantity = _quantity(span, is_share=units.is_share)
-        tested = None if span is None and not null else null
+        quantity, first = _quantity(span), parts[at[0]]
+        tested = None
+        if span is not None or null:
+            tested = (null - _in_unit(0.0, first)) / units.scale[1]
         means = bounded_means(rows, quantity=quantity, null=tested, **how)
         if span is not None and not null:
             means = _with_p_of_rows(means, rows, span)
+        if units.value == "score":
+            means = [_interval_in_unit(mean, first) for mean in means]
         if units.runs.shape[1]:
-            bounds = (quantity.low, quantity.high)
+            bounds = _in_unit(quantity.low, first), _in_unit(quantity.high, first)
             means = [
                 _for_other_runs(m, units, contrasts[i], parts[i], bounds, cluster, null)
                 for i, m in zip(at, means, strict=True)
@@ -1241,7 +1316,20 @@ def _for_other_runs(
     names = [" ".join(map(str, key)) for key in contrast.weights]
     values = [units.runs[at] for at in rows.T]
     arms = list(zip(names, part.weights.tolist(), values, strict=True))
-    return for_other_runs(mean, arms, clusters, _weights_of_units(facts), bounds, null)
+    heavy, span = _weights_of_units(facts), units.scale[1]
+    return for_other_runs(mean, arms, clusters, heavy, bounds, null, span=span)
+
+
+def _in_unit(number: Any, part: _Part) -> Any:
+    """Return a value of a contrast in the unit of the scores."""
+    lowest, span = part.scale
+    return lowest * part.weights.sum() + span * number
+
+
+def _interval_in_unit(interval: Interval, part: _Part) -> Interval:
+    """Return an interval of a contrast in the unit of the scores."""
+    ends = {name: _in_unit(getattr(interval, name), part) for name in ("estimate", "low", "high")}
+    return replace(interval, **ends, se=part.scale[1] * interval.se)
 
 
 def _span(weights: Floats) -> float | None:
@@ -1249,9 +1337,9 @@ def _span(weights: Floats) -> float | None:
     return None if len(weights) == 1 else 0.5 * float(np.abs(weights).sum())
 
 
-def _quantity(span: float | None, *, is_share: bool) -> Quantity:
+def _quantity(span: float | None) -> Quantity:
     if span is None:
-        return SHARES if is_share else RATES
+        return RATES
     return Quantity(span * DELTAS.low, span * DELTAS.high, DELTAS.c)
 
 
@@ -1270,7 +1358,9 @@ def _estimate(
         interval = claimed(
             interval, note, part.nothing, contrast.note, dropped, lost, part.retries(contrast.sides)
         )
-    return Estimate(interval, cases.levels(), n_dropped, counts, worst)
+    lowest, span = part.scale
+    levels = [lowest + span * level for level in cases.levels()]
+    return Estimate(interval, levels, n_dropped, counts, worst)
 
 
 class Gap(NamedTuple):
@@ -1357,12 +1447,12 @@ def between(
     second = cases.facts[column] == values[1]
     sizes = [int((~second).sum()), int(second.sum())]
     how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-    how["quantity"] = _quantity(_span(part.weights), is_share=units.is_share)
+    how["quantity"] = _quantity(_span(part.weights))
     if not shared:
         sides = [cases.rows(side) for side in (~second, second)]
         samples = [s.sample(s.facts["cluster"], is_share=units.is_share) for s in sides]
-        first, other = bounded_means(samples, **how)
-        return Gap([first, other, other.minus(first)], sizes, cases, part, n_dropped)
+        means = [_interval_in_unit(mean, part) for mean in bounded_means(samples, **how)]
+        return Gap([*means, means[1].minus(means[0])], sizes, cases, part, n_dropped)
     if min(sizes) < least:
         counts = (*sizes, sum(sizes))
         nothing = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
@@ -1371,7 +1461,8 @@ def between(
     how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
     stratum = cases.facts["stratum"]
     intervals = standardised_gap(sample.values, second, stratum, sample.clusters, **how)
-    return Gap(list(intervals), sizes, cases, part, n_dropped)
+    means = [_interval_in_unit(mean, part) for mean in intervals]
+    return Gap(means, sizes, cases, part, n_dropped)
 
 
 __all__ = [

@@ -12,10 +12,11 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.contrast import (
+    BoundedValue,
+    Bounds,
     Contrast,
     Gap,
     Units,
-    Value,
     between,
     case_table,
     compared_outcomes,
@@ -62,7 +63,8 @@ def gap(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str = "baseline",
     average: By = (),
     ci_level: float = 0.95,
@@ -81,8 +83,10 @@ def gap(
         An outcomes frame with transfer and comprehension_dimension.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     reference : str, default "baseline"
         The condition that the others are compared with.
     average : str or sequence of str, optional
@@ -96,14 +100,15 @@ def gap(
     -------
     pandas.DataFrame
         Six rows per ``by`` and condition, with the estimates columns. The measures are
-        ``near_delta``, ``far_delta`` and ``gap`` (far minus near), first for scope
-        ``within_dimensions`` (the main result), then for scope ``pooled`` (all cases, with distance
-        and dimension confounded). Estimates are in rate units. Intervals and p-values are clustered
-        by case, and a contrast pair is one cluster. ``n_near`` and ``n_far`` count the cases.
-        ``dimensions`` lists the dimensions used. ``n_dropped`` counts the cases with an outcome
-        under only one of the two conditions. Estimates are NaN with a note if there are fewer than
-        five near or five far cases; for ``within_dimensions`` only cases in dimensions with both
-        kinds count. ``note`` counts the near and far attempts without an outcome by condition.
+        ``near_delta``, ``far_delta`` and ``gap`` (far minus near), for scores with the ending
+        ``_score``. They come first for scope ``within_dimensions`` (the main result), then for
+        scope ``pooled`` (all cases, with distance and dimension confounded). Estimates are in rate
+        units or in the unit of the scores. Intervals and p-values are clustered by case, and a
+        contrast pair is one cluster. ``n_near`` and ``n_far`` count the cases. ``dimensions`` lists
+        the dimensions used. ``n_dropped`` counts the cases with an outcome under only one of the
+        two conditions. Estimates are NaN with a note if there are fewer than five near or five far
+        cases; for ``within_dimensions`` only cases in dimensions with both kinds count. ``note``
+        counts the near and far attempts without an outcome by condition.
 
     Raises
     ------
@@ -126,13 +131,16 @@ def gap(
     difference of rates; near a rate of 1, a gap on a log-odds scale may have another size or sign.
     """
     names, averaged = listed(by), listed(average)
-    how: dict[str, Any] = {"value": value, "reference": reference, "average": averaged}
-    checked = compared_outcomes(outcomes, names, "transfer", **how)
+    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": averaged}
+    checked = compared_outcomes(outcomes, names, "transfer", reference=reference, **how)
     table = case_table(checked, by=[*names, *averaged])
     facts = ["transfer", "comprehension_dimension"]
     lacking = [name for name in facts if name not in names]
     table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *lacking]], on=CASE, validate="m:1")
-    units = Units.of(table, names, value=value, average=averaged, facts=facts)
+    units = Units.of(table, names, facts=facts, **how)
+    measures = ["near_delta", "far_delta", "gap"]
+    if value == "score":
+        measures = [f"{measure}_score" for measure in measures]
     rows = []
     for contrast in contrasts_with(units, reference):
         within, pooled = (
@@ -148,9 +156,10 @@ def gap(
             )
             for strata in (["skill", "comprehension_dimension"], [])
         )
-        rows += _gap_rows(within, "within_dimensions", contrast, _few_in_dimensions(within, pooled))
+        few = _few_in_dimensions(within, pooled)
+        rows += _gap_rows(within, "within_dimensions", contrast, few, measures)
         few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
-        rows += _gap_rows(pooled, "pooled", contrast, few)
+        rows += _gap_rows(pooled, "pooled", contrast, few, measures)
     noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
 
@@ -173,7 +182,9 @@ def _dimensions(gap: Gap) -> list[str]:
     return sorted(pd.Series(gap.cases.facts["comprehension_dimension"]).dropna().unique())
 
 
-def _gap_rows(gap: Gap, scope: str, contrast: Contrast, few: str) -> list[dict[str, Any]]:
+def _gap_rows(
+    gap: Gap, scope: str, contrast: Contrast, few: str, measures: list[str]
+) -> list[dict[str, Any]]:
     """Return the rows of a scope; ``few`` is the note if there are too few cases."""
     near, far = gap.sizes
     dimensions, part = _dimensions(gap), gap.part
@@ -201,7 +212,7 @@ def _gap_rows(gap: Gap, scope: str, contrast: Contrast, few: str) -> list[dict[s
         lost.append(join_notes(text and f"{kind}: {text}", warning))
     rows = []
     for measure, interval, missing in zip(
-        ("near_delta", "far_delta", "gap"), gap.intervals, (*lost, join_notes(*lost)), strict=True
+        measures, gap.intervals, (*lost, join_notes(*lost)), strict=True
     ):
         whole = join_notes(note, interval.note, missing, gap.cases.note)
         rows.append(row(measure, replace(interval, note=whole), **about))

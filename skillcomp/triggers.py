@@ -34,7 +34,7 @@ from skillcomp.frames.estimates import (
     sorted_by,
 )
 from skillcomp.frames.outcomes import outcomes
-from skillcomp.stats.bounded import RATES, bounded_means
+from skillcomp.stats.bounded import RATES, Arm, Sample, bounded_means, mixed_of_case
 from skillcomp.stats.results import join_notes
 
 __all__ = ["compare", "confusion", "controls", "detection", "goals"]
@@ -119,14 +119,15 @@ def detection(
 
     Notes
     -----
-    Recall and specificity are bounded means over prompts. Precision is the number of right
-    invocations divided by the number of invocations. F1 is ``2 TP / (2 TP + FP + FN)``. Both are
-    weighted means of bounded values, with weights that depend on how often the skill fired. They
-    have the interval of a bounded mean for clusters of different sizes; the size of a cluster is
-    its sum of weights. The conjecture behind that interval does not cover random weights; a
-    simulation in ``tests/test_triggers.py`` measures its coverage. All skills at one prompt are one
-    cluster, and so are the prompts of a contrast pair. The interval never has zero width. If
-    everything is right, only its lower limit is informative, as ``note`` states.
+    Recall, specificity and exact are bounded means over prompts, by the adaptive rule: in 144
+    simulated designs it covered at least 94.4 % of recalls, and 95.0 % of their changes. Precision
+    is the number of right invocations divided by the number of invocations. F1 is ``2 TP / (2 TP +
+    FP + FN)``. Both are weighted means of bounded values, with weights that depend on how often the
+    skill fired. They have the ``"bounded"`` interval for clusters of different sizes; the size of a
+    cluster is its sum of weights. The conjecture behind that interval does not cover random
+    weights; a simulation in ``tests/test_triggers.py`` measures its coverage. All skills at one
+    prompt are one cluster, and so are the prompts of a contrast pair. The interval never has zero
+    width. If everything is right, only its lower limit is informative, as ``note`` states.
 
     Precision, F1 and specificity depend on the choice of prompts. Easy prompts of other suites
     raise specificity, so read it by kind. A prompt does not count for a skill if it is unknown
@@ -162,8 +163,12 @@ def detection(
     table = _prompts_by_measure(checked, names)
     instruments = [_instrument_note(group) for _, group in groups(table, names)]
     parts = list(groups(table, [*names, "measure", "kind"]))
-    known = (part[part["_level"].notna()] for _, part in parts)
-    samples = [(part["_level"], part["cluster"], part["_weight"]) for part in known]
+    samples = []
+    for values, part in parts:
+        known = part[part["_level"].notna()]
+        is_weighted = values["measure"] in ("precision", "f1")
+        arms = () if is_weighted else (Arm(known["_level"], known["n"]),)
+        samples.append(Sample(known["_level"], known["cluster"], known["_weight"], arms))
     counts, rows = ["n_right", "n_asked", "n_missing"], []
     intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
     for (values, part), interval in zip(parts, intervals, strict=True):
@@ -334,11 +339,11 @@ def compare(
 
     Notes
     -----
-    The interval is that of a bounded mean of paired differences. Precision and F1 have no paired
-    mean, because the weight of a prompt depends on its invocations, which differ between the
-    conditions. Compare them by condition with :func:`detection`. ``p_adjusted`` is adjusted by Holm
-    over the rows of a measure. If a second condition has the same description (A/A), its rows show
-    the differences due to chance.
+    The interval is that of a bounded mean of paired differences (adaptive rule). Precision and F1
+    have no paired mean, because the weight of a prompt depends on its invocations, which differ
+    between the conditions. Compare them by condition with :func:`detection`. ``p_adjusted`` is
+    adjusted by Holm over the rows of a measure. If a second condition has the same description
+    (A/A), its rows show the differences due to chance.
     """
     names = _grouping_columns(by)[:-1]
     check_settings("triggers.compare", ci_level)
@@ -348,6 +353,7 @@ def compare(
     # the groups of `by` in alphabetical order
     table = _prompts_by_measure(sorted_by(checked, names), names, without=("precision", "f1"))
     table["measure"] = "delta_" + table["measure"]
+    table["_fewest"], table["_mixed"] = table["n"], mixed_of_case(table["_level"], table["n"])
     units = Units.of(
         table,
         ["_order", *names, "measure", "kind"],
@@ -365,8 +371,7 @@ def compare(
         for group, values in enumerate(units.groups)
     ]
     contrasts.sort(key=lambda each: (each.about["measure"] == "delta_exact", each.about["_order"]))
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
-    rows = contrast_rows("delta_recall", units, contrasts, **how)
+    rows = contrast_rows("delta_recall", units, contrasts, ci_level=ci_level, notes=False)
     return estimates(
         rows,
         by=[*names, "condition", "kind"],

@@ -143,7 +143,7 @@ def test_different_cases_are_refused_and_named() -> None:
             {"between": "agent", "condition": "skil"},
             "condition: found 'skil'.*Did you mean 'skill'",
         ),
-        ({"between": "agent", "value": "score"}, "value: found 'score'; allowed"),
+        ({"between": "agent", "value": "score"}, "value='score': bounds= is missing"),
         ({"between": "task"}, "column 'task': missing in some rows"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ import pandas as pd
 from benchmarks.validity.claims import deviations
 from benchmarks.validity.designs import Rng, digest
 from benchmarks.validity.methods import Rows
+from skillcomp import triggers
 from skillcomp.contrast import changes_over_items
-from skillcomp.deltas import paired
+from skillcomp.deltas import paired, rates, unpaired
 from skillcomp.frames.contracts import NAMED_REPEATS
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import amount_change, ratio_of_means
@@ -38,7 +40,12 @@ class Change:
     a correlation of .1), ``"whole"`` (the new version errs in whole cases), ``"amounts"``,
     ``"alike"`` (the two amounts of a case share most of their variation), ``"clusters"`` (the
     answers of a case share an effect) or ``"zeros"`` (a fifth of the amounts of the reference is
-    0). With ``"runs"`` there are ``size`` repeats, ``old`` is the pass rate under both conditions,
+    0). With ``"scores"`` there are ``size`` cases per cluster, each with three scores from 0 to 1;
+    ``old`` is the share of clusters that break to 0 under the skill, and ``new`` the standard
+    deviation of the scores of a case. With ``"prompts"`` there are ``size`` attempts, and ``old``
+    and ``new`` are the recalls of two descriptions. With ``"unpaired"`` the two conditions have
+    different clusters of ``size`` cases, with pass rates ``old`` and ``new``.
+    With ``"runs"`` there are ``size`` repeats, ``old`` is the pass rate under both conditions,
     and ``new`` the standard deviation of the effect that all cases share in a repeat.
     """
 
@@ -78,6 +85,23 @@ def cells(runs: int) -> list[Change]:
             for cases, repeats in ((14, 3), (30, 3), (30, 5))
             for sd in (0.0, 0.1, 0.25)
         ),
+        *(
+            Change(f"{clusters} clusters of {size}, {broken:.0%} break to 0, spread {sd:g}",
+                   clusters, size, broken, sd, "scores", n)
+            for clusters, size in ((14, 1), (14, 3), (30, 3))
+            for broken, sd in ((0.0, 0.03), (0.0, 0.2), (0.07, 0.03))
+        ),
+        *(
+            Change(f"{prompts} prompts x {attempts} attempts, recall {old:.0%} and {new:.0%}",
+                   prompts, attempts, old, new, "prompts", min(n, 300))
+            for prompts, attempts, old, new in ((10, 3, 0.5, 0.8), (20, 2, 0.6, 0.6),
+                                                (20, 3, 0.85, 0.7), (40, 1, 0.5, 0.7))
+        ),
+        *(
+            Change(f"{clusters} clusters of {size} under each condition, rates {old:.0%} and "
+                   f"{new:.0%}", clusters, size, old, new, "unpaired", min(n, 150))
+            for clusters, size, old, new in ((8, 3, 0.3, 0.7), (15, 3, 0.5, 0.5), (15, 5, 0.2, 0.4))
+        ),
         Change("14 cases, twice the amount, a fifth is 0", 14, 1, 1.0, 2.0, "zeros", n),
         Change("84 cases, twice the amount, a fifth is 0", 84, 1, 1.0, 2.0, "zeros", n),
     ]  # fmt: skip
@@ -86,8 +110,9 @@ def cells(runs: int) -> list[Change]:
 def run(cell: Change) -> Rows:
     """Return the share of studies with a shown change, and the coverage of each interval."""
     rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
-    if cell.kind == "runs":
-        studies = _with_runs(rng, cell)
+    of_frames = {"runs": _with_runs, "scores": _scores, "prompts": _prompts, "unpaired": _unpaired}
+    if cell.kind in of_frames:
+        studies = of_frames[cell.kind](rng, cell)
     else:
         of_kind = _verdicts if cell.kind in OF_VERDICTS else _amounts
         studies = pd.DataFrame([of_kind(rng, cell) for _ in range(cell.runs)], dtype=float)
@@ -141,24 +166,9 @@ def _amounts(rng: Rng, cell: Change) -> tuple[float, ...]:
 def _with_runs(rng: Rng, cell: Change) -> pd.DataFrame:
     """Draw studies without an effect of the skill; ``shown`` is a run effect that was found."""
     shape = (cell.runs, cell.cases, 2, cell.size)
-    study, case, arm, repeat = (axis.ravel() for axis in np.indices(shape))
     chance = cell.old + 0.15 * rng.normal(size=(cell.runs, cell.cases, 1, 1))
     chance = chance + cell.new * rng.normal(size=(cell.runs, 1, 2, cell.size))
-    passed = (rng.random(shape) < chance).ravel()
-    outcomes = pd.DataFrame(
-        {
-            "skill": pd.Series(study).astype("str"),
-            "case_id": pd.Series(case).astype("str"),
-            "condition": np.where(arm, "skill", "baseline"),
-            "repeat": repeat + 1,
-            "passed": passed,
-            "share_passed": passed.astype(float),
-            "n_checks": 1,
-            "n_passed": passed.astype(int),
-            "n_missing": 0,
-            NAMED_REPEATS: True,
-        }
-    )
+    outcomes = _outcomes(rng.random(shape) < chance).assign(**{NAMED_REPEATS: True})
     after, before = (
         paired(frame, by="skill") for frame in (outcomes, outcomes.drop(columns=NAMED_REPEATS))
     )
@@ -166,6 +176,115 @@ def _with_runs(rng: Rng, cell: Change) -> pd.DataFrame:
     found = after["note"].str.contains(RUNS_DIFFER, regex=False)
     nothing = pd.Series(np.nan, found.index)
     return pd.concat([found, nothing, *covers, nothing], axis=1).astype(float)
+
+
+def _outcomes(values: Any, clusters: int | None = None) -> pd.DataFrame:
+    """Return an outcomes frame of values by study, case, condition and repeat.
+
+    Values are passes or, if they are not truth values, scores. With ``clusters``, as many clusters
+    have equal numbers of cases.
+    """
+    study, case, arm, repeat = (axis.ravel() for axis in np.indices(values.shape))
+    flat = values.ravel()
+    is_score = values.dtype != bool
+    passed = pd.Series(pd.NA, range(len(flat))) if is_score else pd.Series(flat)
+    facts = {} if clusters is None else {"family": (case * clusters // values.shape[1]).astype(str)}
+    return pd.DataFrame(
+        {
+            "skill": pd.Series(study).astype("str"),
+            "case_id": pd.Series(case).astype("str"),
+            "condition": np.where(arm, "skill", "baseline"),
+            "repeat": repeat + 1,
+            "passed": passed.astype("boolean"),
+            "score": flat if is_score else np.nan,
+            "share_passed": passed.astype("Float64").astype("float64"),
+            "n_checks": 1,
+            "n_passed": passed.astype("boolean").fillna(False).astype(int),
+            "n_missing": int(is_score),
+            **facts,
+        }
+    )
+
+
+def _covered(rows: pd.DataFrame, true: float) -> pd.Series:
+    return (rows["ci_low"].le(true + 1e-12) & rows["ci_high"].ge(true - 1e-12)).astype(float)
+
+
+def _scores(rng: Rng, cell: Change) -> pd.DataFrame:
+    """Draw studies of scores; the interval before, and the ratio's, are of the mean of the skill.
+
+    That mean is the ratio's column; before, it had a t interval.
+    """
+    shape = (cell.runs, cell.cases, cell.size, 2, 3)
+    level = 0.5 + 0.1 * rng.uniform(-1, 1, (cell.runs, cell.cases, 1, 1, 1))
+    # a spread without values beyond the bounds, so that the mean is known
+    scores = level + cell.new * math.sqrt(3) * rng.uniform(-1, 1, shape)
+    whole = rng.random((cell.runs, cell.cases)) < cell.old
+    scores[whole, :, 1] = 0.0
+    flat = scores.reshape(cell.runs, cell.cases * cell.size, 2, 3)
+    outcomes = _outcomes(flat, cell.cases)
+    how: dict[str, Any] = {"by": "skill", "value": "score", "bounds": (0, 1), "cluster": "family"}
+    change = paired(outcomes, **how)
+    means, by_t = (
+        rates(outcomes[outcomes["condition"].eq("skill")], **how, interval=rule)
+        for rule in ("adaptive", "t")
+    )
+    true = 0.5 * (1 - cell.old)
+    return pd.concat(
+        [
+            change["shown"].astype("boolean").fillna(False).astype(float),
+            pd.Series(np.nan, change.index),
+            _covered(change, true - 0.5),
+            _covered(by_t, true),
+            _covered(means, true),
+        ],
+        axis=1,
+    )
+
+
+def _prompts(rng: Rng, cell: Change) -> pd.DataFrame:
+    """Draw studies of two descriptions of a skill; the ratio's column is the recall of the new."""
+    shape = (cell.runs, cell.cases, 2, cell.size)
+    chance = np.array([cell.old, cell.new])[:, None] + 0.15 * rng.uniform(
+        -1, 1, (cell.runs, cell.cases, 1, 1)
+    )
+    fired = _outcomes(rng.random(shape) < chance)
+    calls = pd.DataFrame(
+        {
+            "attempt_id": fired.index.astype("str"),
+            **{name: fired[name] for name in ("skill", "case_id", "condition")},
+            "offered": fired["skill"],
+            "invoked": fired["passed"],
+            "should_invoke": True,
+        }
+    )
+    change = triggers.compare(calls, by="offered", reference="baseline")
+    recall = triggers.detection(calls, by="offered")
+    change = change[change["kind"].eq("all") & change["measure"].eq("delta_recall")]
+    recall = recall[recall["kind"].eq("all") & recall["measure"].eq("recall")]
+    recall = recall[recall["condition"].eq("skill")].reset_index(drop=True)
+    change = change.reset_index(drop=True)
+    nothing = pd.Series(np.nan, change.index)
+    shown = change["shown"].astype("boolean").fillna(False).astype(float)
+    covers = [_covered(change, cell.new - cell.old), nothing, _covered(recall, cell.new)]
+    return pd.concat([shown, nothing, *covers], axis=1)
+
+
+def _unpaired(rng: Rng, cell: Change) -> pd.DataFrame:
+    """Draw studies whose conditions have different clusters of cases, with two attempts each."""
+    n = cell.cases * cell.size
+    spread = 0.15 * rng.uniform(-1, 1, (cell.runs, 2 * cell.cases, 1))
+    chance = np.repeat(spread, cell.size, axis=1)
+    chance = chance + np.repeat([cell.old, cell.new], n)[None, :, None]
+    passed = rng.random((cell.runs, 2 * n, 2)) < chance
+    outcomes = _outcomes(passed[:, :, None, :], 2 * cell.cases)
+    is_new = outcomes["case_id"].astype(int) >= n
+    outcomes["condition"] = np.where(is_new, "skill", "baseline")
+    change = unpaired(outcomes, by="skill", cluster="family")
+    nothing = pd.Series(np.nan, change.index)
+    shown = change["shown"].astype("boolean").fillna(False).astype(float)
+    covers = _covered(change, cell.new - cell.old)
+    return pd.concat([shown, nothing, covers, nothing, nothing], axis=1)
 
 
 def table(results: Sequence[tuple[Change, Rows]]) -> pd.DataFrame:

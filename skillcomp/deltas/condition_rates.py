@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.contrast import (
     MISSING,
+    BoundedValue,
+    Bounds,
     Contrast,
     Units,
-    Value,
     case_table,
+    check_bounds,
     compared_outcomes,
 )
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
@@ -31,7 +34,8 @@ def rates(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value | OwnWords = "passed",
+    value: BoundedValue | OwnWords = "passed",
+    bounds: Bounds = None,
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
@@ -46,8 +50,10 @@ def rates(
         An outcomes frame.
     by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
-    value : {"passed", "share_passed", "passed_own_words"}, default "passed"
-        As in :func:`skillcomp.deltas.paired`.
+    value : {"passed", "share_passed", "passed_own_words", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`; scores need ``bounds``.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     cluster, average, weight, interval
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
@@ -57,9 +63,10 @@ def rates(
     -------
     pandas.DataFrame
         One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``,
-        ``rate_share_passed`` or ``rate_passed_own_words``; the estimate, from 0 to 1, is NaN with a
-        note if no attempt has an outcome. ``n_missing`` of ``n_attempts`` attempts are missing, as
-        in :func:`skillcomp.deltas.paired`. ``worst_low`` is the rate if all missing attempts had
+        ``rate_share_passed``, ``rate_passed_own_words`` or ``rate_score``. The estimate is from 0
+        to 1, or within ``bounds``; it is NaN with a note if no attempt has an outcome.
+        ``n_missing`` of ``n_attempts`` attempts are missing, as in :func:`skillcomp.deltas.paired`.
+        ``worst_low`` is the rate if all missing attempts had
         failed, ``worst_high`` the rate if all had passed (a missing attempt with a failed check
         cannot pass).
 
@@ -71,6 +78,7 @@ def rates(
     """
     names, levels = listed(by, "condition"), listed(average)
     if value == "passed_own_words":
+        check_bounds(outcomes, value, bounds)
         estimate = partial(
             rates,
             by=names,
@@ -81,9 +89,10 @@ def rates(
             interval=interval,
         )
         return in_own_words(estimate, outcomes, "deltas.rates", None)
-    checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
+    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": levels}
+    checked = compared_outcomes(outcomes, names, "deltas.rates", **how)
     table = case_table(checked, by=[*names, *levels], cluster=cluster, weight=weight)
-    units = Units.of(table, names, value=value, average=levels)
+    units = Units.of(table, names, **how)
     rows = contrast_rows(
         f"rate_{value}",
         units,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations, product
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.contrast import (
     MISSING,
+    BoundedValue,
+    Bounds,
     Contrast,
     Units,
-    Value,
     case_table,
+    check_bounds,
     first_names,
 )
 from skillcomp.deltas.paired_deltas import contrast_rows
@@ -49,7 +51,8 @@ def contrast(
     condition: str | None = None,
     reference: str = "baseline",
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
@@ -76,8 +79,10 @@ def contrast(
         The condition from which deltas are taken. Not used with ``condition``.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     cluster, average, weight, interval
         As in :func:`skillcomp.deltas.paired`. An averaged column may be nested in ``between``, such
         as ``average="agent"`` with ``between="agent_family"``: the agents of each family are
@@ -136,9 +141,9 @@ def contrast(
       agent reference  estimate  rate
     0     b         a      -0.4   0.2
     """
-    require_known("value: found", value, get_args(Value))
     names, averaged, between = listed(by), listed(average), _compared_column(between)
     checked = _checked_outcomes(outcomes, between, names, averaged)
+    check_bounds(outcomes, value, bounds)
     base = reference if condition is None else None
     require_reference(checked["condition"], base)
     conditions = ordered(checked["condition"], base)
@@ -155,6 +160,7 @@ def contrast(
         names,
         arm=[between, "condition"],
         value=value,
+        bounds=bounds,
         average=[name for name in averaged if name not in nested],
         nested=nested,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.contrast import Value, compared_outcomes
+from skillcomp.contrast import BoundedValue, Bounds, compared_outcomes
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import paired
 from skillcomp.errors import FrameError, plural
@@ -27,7 +27,8 @@ def over_time(
     changes: pd.DataFrame | None = None,
     *,
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
@@ -43,8 +44,10 @@ def over_time(
         The result of :func:`skillcomp.frames.runs` for the same runs.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     ci_level : float, default 0.95
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
@@ -104,7 +107,8 @@ def over_time(
     if "run" in names:
         raise FrameError("deltas.over_time: by= names 'run', which is compared. Leave it out.")
     what = "deltas.over_time"
-    checked = compared_outcomes(outcomes, [*names, "run"], what, value=value, agents=False)
+    of_value: dict[str, Any] = {"value": value, "bounds": bounds}
+    checked = compared_outcomes(outcomes, [*names, "run"], what, **of_value, agents=False)
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
@@ -119,7 +123,7 @@ def over_time(
     # the original conditions, so reset it.
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     checked = checked.assign(checks_differ=False)
-    how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level, "interval": interval}
+    how = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]

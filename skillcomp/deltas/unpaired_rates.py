@@ -12,9 +12,10 @@ from scipy.optimize import brentq
 
 from skillcomp.contrast import (
     MISSING,
+    BoundedValue,
+    Bounds,
     Contrast,
     Units,
-    Value,
     case_table,
     compared_outcomes,
     contrasts_with,
@@ -32,7 +33,8 @@ def unpaired(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str = "baseline",
     cluster: str = "case",
     average: By = (),
@@ -51,8 +53,10 @@ def unpaired(
         An outcomes frame.
     by : str or sequence of str
         Columns that group the rows.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     reference : str, default "baseline"
         The condition that all others are compared with.
     cluster, average, weight, interval
@@ -97,7 +101,7 @@ def unpaired(
     0     0.667         12.0         12.0
     """
     names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"value": value, "average": levels}
+    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": levels}
     checked = compared_outcomes(outcomes, names, "deltas.unpaired", reference=reference, **how)
     table = case_table(checked, by=[*names, *levels], cluster=cluster, weight=weight)
     units = Units.of(table, names, **how)

@@ -96,7 +96,8 @@ _MEASURES_OF_UNIT = {
     "tokens": "delta_input_tokens delta_output_tokens tokens_per_pass tokens_per_added_pass",
     "words": "delta_n_words",
     "commands": "delta_n_commands",
-    "score": "delta_score",
+    "score": """
+        delta_score rate_score difference_score near_delta_score far_delta_score gap_score""",
     "statistic": "cochran_q",
     "rank": "agreement_rank",
     "count": """

@@ -297,7 +297,9 @@ def cases_needed(
     return _frame_of(rows, settings, "size", "power")
 
 
-def detectable_changes(deltas: pd.DataFrame, *, power: float = 0.8) -> pd.Series:
+def detectable_changes(
+    deltas: pd.DataFrame, *, power: float = 0.8, bounds: tuple[float, float] = (0.0, 1.0)
+) -> pd.Series:
     """Return the smallest true change that each study would have shown with the given power.
 
     ``deltas`` has rows of :func:`skillcomp.deltas.paired` from one call. A change is shown if the
@@ -306,7 +308,8 @@ def detectable_changes(deltas: pd.DataFrame, *, power: float = 0.8) -> pd.Series
     times a quantile of t. It takes the width of the interval and the standard error as they are: in
     simulations of 14 to 60 cases, in 1 to 6 rows, such a change was shown in 71 to 84 % of studies
     for 80 %. NaN without an interval, and infinite if it is more than the reference rate allows: in
-    simulations of 4 to 8 cases the largest possible change was then shown in 20 to 73 %.
+    simulations of 4 to 8 cases the largest possible change was then shown in 20 to 73 %. ``bounds``
+    are the lowest and the highest possible score; those of a rate are 0 and 1.
     """
     limits = deltas["estimate"] - deltas["ci_low"], deltas["ci_high"] - deltas["estimate"]
     reach = np.maximum(*limits)
@@ -316,7 +319,9 @@ def detectable_changes(deltas: pd.DataFrame, *, power: float = 0.8) -> pd.Series
     df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].notna().sum(), 1)
     needed = np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se)
     changes = pd.Series(needed + student.isf(1.0 - power, df) * se, deltas.index)
-    possible = np.maximum(deltas["reference_rate"], 1.0 - deltas["reference_rate"])
+    possible = np.maximum(
+        deltas["reference_rate"] - bounds[0], bounds[1] - deltas["reference_rate"]
+    )
     return changes.mask(changes > possible, np.inf)
 
 

@@ -26,6 +26,7 @@ from skillcomp import (
     transfer,
     triggers,
 )
+from skillcomp.deltas.paired_deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
@@ -330,7 +331,9 @@ def answer(
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
-    _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
+    # a share of one check is a pass
+    value = "passed" if has_single_checks(outcomes) else "share_passed"
+    _add_graders(estimates, verdicts, gold, chosen, compared, agents, value, **shared)
     facts = {
         "skills": mine["skill"].nunique(),
         "cases": len(cases),
@@ -436,6 +439,7 @@ def _add_graders(
     chosen: str,
     conditions: list[str],
     agents: list[str],
+    value: str,
     **how: Any,
 ) -> None:
     labels = None if gold.empty else gold
@@ -453,7 +457,7 @@ def _add_graders(
         by=by,
     )
     compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
-    how |= {"by": ["grader", *agents], "reference": conditions[0]}
+    how |= {"by": ["grader", *agents], "reference": conditions[0], "value": value}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 

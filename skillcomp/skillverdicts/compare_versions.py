@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import MISSING, missing_note
+from skillcomp.contrast import MISSING, BoundedValue, Bounds, missing_note
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, deltas_of_groups, paired_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
@@ -35,7 +35,8 @@ def compare(
     margin: float = 0.1,
     amount: Amount = "cost_usd",
     limit: float | None = None,
-    value: Literal["passed", "share_passed"] = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     cluster: str = "case",
     average: By = (),
     ci_level: float = 0.95,
@@ -56,15 +57,15 @@ def compare(
     by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group.
     margin : float, default 0.1
-        The largest loss that counts as "as good", in rate units (0.1 is ten points). Choose it
-        before you see the data.
+        The largest loss that counts as "as good", in rate units (0.1 is ten points) or, for scores,
+        in their unit. Choose it before you see the data.
     amount : str, default "cost_usd"
         The amount that must fall: ``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``,
         ``n_words`` or ``n_commands``.
     limit : float, optional
         The largest ``amount`` that an attempt can have, as in :func:`skillcomp.deltas.paired`.
         Only with a limit can the total be shown to fall.
-    value, cluster, average, ci_level, interval
+    value, bounds, cluster, average, ci_level, interval
         As in :func:`skillcomp.deltas.paired`; ``interval`` is for the difference in quality.
     assume_missing : {"at random"}, optional
         As in :func:`skillcomp.skillverdicts.decide`.
@@ -100,7 +101,7 @@ def compare(
     ------
     FrameError
         As :func:`skillcomp.deltas.paired`, for an unknown condition or amount, if ``margin`` is
-        not between 0 and 1, or if no attempt belongs to these outcomes.
+        not between 0 and 1 (for scores, their range), or if no attempt belongs to these outcomes.
 
     See Also
     --------
@@ -123,7 +124,7 @@ def compare(
     because no answer loops in these studies. With a limit, none of 150 studies had the verdict "as
     good and cheaper".
     """
-    check_margin(margin, assume_missing)
+    check_margin(margin, assume_missing, bounds)
     require_known("amount: found", amount, [name for name in AMOUNTS if name != "score"])
     names, levels = listed(by), listed(average)
     outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)
@@ -132,6 +133,7 @@ def compare(
     how: dict[str, Any] = {
         "by": names,
         "value": value,
+        "bounds": bounds,
         "reference": reference,
         "cluster": cluster,
         "average": levels,
@@ -141,7 +143,7 @@ def compare(
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
     columns = [name for name in (*names, *levels) if name in attempts.columns]
-    how |= {"by": [name for name in names if name in columns], "ci_level": ci_level}
+    how |= {"by": [name for name in names if name in columns], "ci_level": ci_level, "bounds": None}
     how["average"] = [name for name in levels if name in columns]
     attempts = prepared(
         attempts,

@@ -293,7 +293,8 @@ def reasons_of_verdict(row: pd.Series) -> str:
     """Explain a verdict in one line: its interval, the missing attempts and the correction."""
     if pd.isna(row["ci_low"]):
         return join_notes("no interval", row["note"])
-    limits = f"[{_points_text(row['ci_low'])}, {_points_text(row['ci_high'])}]"
+    text = _score_text if row["unit"] == "score" else _points_text
+    limits = f"[{text(row['ci_low'])}, {text(row['ci_high'])}]"
     lost = [row[name] for name in ("n_missing", "n_missing_reference")]
     n_planned = [row[name] for name in ("n_attempts", "n_attempts_reference")]
     missing = f"{sum(lost):.0f} of {sum(n_planned):.0f} attempts are missing"
@@ -309,9 +310,14 @@ def reasons_of_verdict(row: pd.Series) -> str:
 def _place_of_interval(row: pd.Series) -> str:
     """Describe where an interval is, relative to 0 and the margin."""
     low, high, margin = row["ci_low"], row["ci_high"], row["margin"]
-    size = f"the margin of {100 * margin:.0f} points"
+    size, least = (
+        f"{100 * margin:.0f} points",
+        f"passes at least {100 * row['reference_low']:.0f} %",
+    )
+    if row["unit"] == "score":
+        size, least = _score_text(margin), f"scores at least {_score_text(row['reference_low'])}"
+    size = f"the margin of {size}"
     if row["verdict"] == "redundant":
-        least = f"passes at least {100 * row['reference_low']:.0f} %"
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
     end = f"; {shown_alone(row)}"
     if row["p_adjusted"] < 1.0 - row["ci_level"]:
@@ -355,6 +361,10 @@ def _correction_in_words(row: pd.Series) -> str:
     if pd.isna(row["ci_low_uncorrected"]):
         return f"corrected by {row['estimator']} with {gold} (the grader alone gives no interval)"
     return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}]{reason})"
+
+
+def _score_text(value: float) -> str:
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _points_text(value: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from skillcomp.contrast import Contrast, Units, within
+from skillcomp.contrast import BoundedValue, Bounds, Contrast, Units, within
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import deltas_of_groups, paired_units
 from skillcomp.errors import FrameError, require_known
@@ -46,7 +46,8 @@ def decide(
     by: By = ("skill",),
     margin: float = 0.1,
     reference: str = "baseline",
-    value: Literal["passed", "share_passed"] = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
@@ -67,12 +68,14 @@ def decide(
     by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group and condition.
     margin : float, default 0.1
-        The largest change that counts as no change, in rate units (0.1 is ten points). Choose it
-        before you see the data.
+        The largest change that counts as no change, in rate units (0.1 is ten points) or, for
+        scores, in their unit. Choose it before you see the data.
     reference : str, default "baseline"
         The condition that the others are compared with.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     cluster, average, weight
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
@@ -97,7 +100,8 @@ def decide(
         verdict; it is empty if there is none. ``verdict`` is the first of these that applies:
 
         ``redundant``
-            The reference already passes (its lower limit is at least ``1 - margin``) and the
+            The reference already passes (its lower limit is at least ``1 - margin``; for scores,
+            the highest score minus the margin) and the
             interval of the delta excludes a loss beyond the margin; its adjusted p-value, as for
             ``ineffective``, is below ``1 - ci_level``.
         ``ineffective``
@@ -139,8 +143,8 @@ def decide(
     Raises
     ------
     FrameError
-        As :func:`skillcomp.deltas.paired`, if ``margin`` is not between 0 and 1, or if
-        ``corrected`` does not match the outcomes and the other arguments.
+        As :func:`skillcomp.deltas.paired`, if ``margin`` is not between 0 and 1 (for scores, their
+        range), or if ``corrected`` does not match the outcomes and the other arguments.
 
     See Also
     --------
@@ -182,11 +186,14 @@ def decide(
     one attempt per case it was wrong in at most 5 % if the true delta equals the margin, and in
     simulations of several attempts in at most 2.5 % (:mod:`skillcomp.stats.bounded`).
     """
-    check_margin(margin, assume_missing)
+    check_margin(margin, assume_missing, bounds)
+    if corrected is not None and value == "score":
+        raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {
         "by": names,
         "value": value,
+        "bounds": bounds,
         "weight": weight,
         "cluster": cluster,
         "average": listed(average),
@@ -199,7 +206,7 @@ def decide(
     deltas = deltas_of_groups(outcomes, **how, reference=reference)
     base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
-    deltas["margin"] = margin
+    deltas["margin"], (_, deltas["highest"]) = margin, bounds or (0.0, 1.0)
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
     deltas = deltas.assign(
         **_p_of_margins(units, contrasts, deltas, rules | {"interval": interval})
@@ -230,11 +237,12 @@ def decide(
         )
         judged = _without_unconfirmed(judged)
     is_open = judged["verdict"].eq("undetermined")
-    judged["detectable"] = detectable_changes(judged).where(is_open)
+    judged["detectable"] = detectable_changes(judged, bounds=bounds or (0.0, 1.0)).where(is_open)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     inner = [
         *MOVED,
         *MARGIN_P,
+        "highest",
         "over_placebo_shown",
         "n_family",
         "correction_reason",
@@ -243,10 +251,13 @@ def decide(
     return judged.drop(columns=inner, errors="ignore")
 
 
-def check_margin(margin: float, assume_missing: str | None) -> None:
+def check_margin(margin: float, assume_missing: str | None, bounds: Bounds) -> None:
     """Raise FrameError unless the margin and the assumption about missing attempts are allowed."""
-    if not is_number(margin) or not 0.0 < margin < 1.0:
-        raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
+    low, high = bounds or (0.0, 1.0)
+    if not is_number(margin) or not 0.0 < margin < high - low:
+        raise FrameError(
+            f"margin: found {margin!r}; allowed: a number above 0 and below {high - low:g}."
+        )
     if assume_missing is not None:
         require_known("assume_missing: found", assume_missing, ["at random"])
 
@@ -268,7 +279,7 @@ def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
     p_passing = deltas[["p_no_loss", "p_passing"]].max(axis=1)
     verdicts = {
         "redundant": (
-            (deltas["reference_low"] >= 1.0 - margin)
+            (deltas["reference_low"] >= deltas["highest"] - margin)
             & (low > -margin)
             & (_false_discovery_p(deltas, p_passing) < error_rate)
         ),
@@ -305,11 +316,11 @@ def _p_of_margins(
     """
     if deltas.empty:
         return dict.fromkeys(MARGIN_P, np.nan)
-    margin = float(deltas["margin"].iloc[0])
+    margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
     bases = [
         replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
     ]
-    tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, 1.0 - margin, 1))
+    tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
     p_values = [
         [
             one_sided(mean.interval.p_value, sign * (mean.interval.estimate - null) > 0)

@@ -126,7 +126,7 @@ def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(base, 1.0 - margin, level, moved=of_rate)],
+        "redundant": [no_loss, Claim(base, row.get("highest", 1.0) - margin, level, moved=of_rate)],
         "helps": [replace(gain, bound=0.0)],
         "hurts": [replace(loss, bound=0.0)],
     }

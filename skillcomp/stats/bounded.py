@@ -60,6 +60,9 @@ class Arm:
         ``rates`` and ``attempts``. If ``rates`` are means over several agents, graders or rounds,
         give the mean of their values of ``mixed_of_case``. Otherwise one agent that always passes
         and another that always fails would count as mixed outcomes.
+    squares : array_like, optional
+        For scores from 0 to 1, the mean of the squared scores of each case. Omit it for passes and
+        for shares of checks: the mean of the squared passes is the rate.
     """
 
     rates: Any
@@ -67,10 +70,11 @@ class Arm:
     sign: float = 1.0
     checks: Any = None
     mixed: Any = None
+    squares: Any = None
 
     def rows(self, keep: Any) -> Arm:
         """Return the arm for the selected cases."""
-        names = ("rates", "attempts", "checks", "mixed")
+        names = ("rates", "attempts", "checks", "mixed", "squares")
         columns = {name: getattr(self, name) for name in names}
         known = {name: c for name, c in columns.items() if c is not None}
         return replace(self, **{name: np.asarray(c, float)[keep] for name, c in known.items()})
@@ -80,7 +84,7 @@ class Arm:
         """How mixed the outcomes of each case are, as in `mixed_of_case`."""
         if self.mixed is not None:
             return np.asarray(self.mixed, float)
-        return mixed_of_case(self.rates, self.attempts)
+        return mixed_of_case(self.rates, self.attempts, self.squares)
 
 
 class Positions(NamedTuple):
@@ -895,14 +899,24 @@ def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
     return np.asarray((weight * arm.mixed_cases).sum(-1))
 
 
-def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
-    """Return how mixed the outcomes of each case are: 4 p (1 - p) for a pass rate p.
+def spread_of_case(rates: Any, squares: Any = None) -> Floats:
+    """Return the variance of the attempts of each case: p (1 - p) for a pass rate p.
+
+    For scores from 0 to 1, it follows from their mean ``rates`` and the mean of their ``squares``.
+    """
+    rate = np.asarray(rates, float)
+    if squares is None:
+        return rate * (1.0 - rate)
+    return np.maximum(np.asarray(squares, float) - rate**2, 0.0)
+
+
+def mixed_of_case(rates: Any, attempts: Any = None, squares: Any = None) -> Floats:
+    """Return how mixed the outcomes of each case are: four times their variance.
 
     The result is 0 if the case always has the same outcome, and about 1 if it passes half the time.
     If ``attempts`` are given, the result is corrected for their number, and 0 for one attempt.
     """
-    rate = np.asarray(rates, float)
-    mixed = 4.0 * rate * (1.0 - rate)
+    mixed = 4.0 * spread_of_case(rates, squares)
     if attempts is None:
         return mixed
     n = np.asarray(attempts, float)
@@ -913,8 +927,7 @@ def _independent_variance(
     arm: Arm, n_cases: Floats | float, mixed: Floats, of_cases: Floats
 ) -> Floats | float:
     """Return, for each cluster, the variance of its rate, assuming independent attempts."""
-    rate = np.asarray(arm.rates, float)
-    spread = rate * (1.0 - rate)
+    spread = spread_of_case(arm.rates, arm.squares)
     if arm.attempts is None:
         if arm.checks is None:
             return 0.0
@@ -977,11 +990,14 @@ def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> S
             None if counts is None else groups.totals(np.asarray(counts, float))
             for counts in (arm.attempts, arm.checks)
         )
-        of_cluster = mixed_of_case(rates, attempts)
+        squares = arm.squares
+        if squares is not None:
+            squares = groups.totals(weights * np.asarray(squares, float)) / sizes
+        of_cluster = mixed_of_case(rates, attempts, squares)
         if arm.mixed is not None:
             of_case = groups.totals(weights * arm.mixed_cases) / sizes
             of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
-        clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster))
+        clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster, squares))
     return clustered
 
 
