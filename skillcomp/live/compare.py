@@ -97,7 +97,7 @@ def compare(
     pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
     study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
-        settle_graders(store, graders, [1] * len(graders))
+        settle_graders(store, graders)
         works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
         judge_all(works, budget_usd)
     return status(store)

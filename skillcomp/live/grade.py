@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from skillcomp.errors import GraderError, StudyError
+from skillcomp.errors import GraderError, StudyError, require_whole
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
@@ -51,7 +51,7 @@ def grade(
     store: RunStore,
     *,
     graders: Sequence[LiveGrader],
-    round: int | Literal["next"] = 1,
+    round: int = 1,
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None = None,
     min_gold_agreement: float | None = None,
     budget_usd: float | None = None,
@@ -70,10 +70,8 @@ def grade(
         The study. No other process may write to it during the grading.
     graders : sequence of LiveGrader
         The graders, which work one after the other.
-    round : int or "next", default 1
-        Number of the grading round; with 2 or more, answers are graded again. ``"next"`` resumes
-        the last round of a grader if that is 2 or more and unfinished; otherwise it starts a new
-        round. Malformed verdicts do not make a round unfinished.
+    round : int, default 1
+        Number of the grading round; with 2 or more, answers are graded again.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
@@ -158,15 +156,11 @@ def grade(
                 )
             if case.checks:
                 items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
-        items_by_grader = [_items_of_grader(items, grader) for grader in graders]
-        rounds = [
-            _next_round(store, *pair) if round == "next" else round
-            for pair in zip(graders, items_by_grader, strict=True)
-        ]
-        settle_graders(store, graders, rounds)
+        settle_graders(store, graders, round)
+        study = {"round": round, "seed": seed}
         works = []
-        for grader, own, number in zip(graders, items_by_grader, rounds, strict=True):
-            study = {"round": number, "seed": seed}
+        for grader in graders:
+            own = _items_of_grader(items, grader)
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
         judge_all(works, budget_usd)
     return status(store)
@@ -189,19 +183,6 @@ def warn_of_shared_family(graders: Sequence[Judge], families: Iterable[str | Non
             )
         if grader.family in {None, *families} or None in families:
             warnings.warn(message, GraderWarning, stacklevel=3)
-
-
-def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
-    """Return a grader's last round if it is unfinished and at least 2, otherwise the next round."""
-    # for each round, the number of verdicts by attempt_id
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    columns = ["attempt_id", "grader", "grader_version", "round"]
-    for row in store.rows("verdicts", *columns):
-        if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
-            verdicts[row["round"]][row["attempt_id"]] += 1
-    last = max(verdicts, default=0)
-    is_whole = all(verdicts[last][name] >= len(item.case.checks) for name, item in items.items())
-    return last if last > 1 and not is_whole else last + 1
 
 
 @dataclass(frozen=True)
@@ -382,8 +363,7 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
     require_distinct("grader", graders, lambda grader: (grader.name, grader.version))
-    if round != "next" and (not isinstance(round, int) or isinstance(round, bool) or round < 1):
-        raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
+    require_whole("round", round, StudyError)
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
     rows = store.rows("attempts", "attempt_id", "skill")
@@ -420,14 +400,14 @@ class PlannedGrader(Record):
     settings: str | None = None
 
 
-def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
+def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
 
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """
     recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []
-    for grader, round in zip(graders, rounds, strict=True):
+    for grader in graders:
         agent = agent_of(grader)
         planned = PlannedGrader(
             grader=grader.name,
