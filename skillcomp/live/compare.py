@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import whole_hash
-from skillcomp.live.engine import KEPT, Judging, Options, judge_all
+from skillcomp.live.engine import KEPT, Judging, Options, do_stage
 from skillcomp.live.grade import settle_graders, warn_of_shared_family
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
 from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH
@@ -99,7 +99,7 @@ def compare(
     with store.writer():
         settle_graders(store, graders)
         works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
-        judge_all(works, budget_usd)
+        do_stage(works, budget_usd)
     return status(store)
 
 
@@ -115,7 +115,13 @@ class OrderedPair:
     @property
     def key(self) -> str:
         """The order number and both attempt_ids, as JSON."""
-        return json.dumps([self.order, self.first.attempt_id, self.second.attempt_id])
+        return json.dumps(list(self.columns.values()))
+
+    @property
+    def columns(self) -> JsonObject:
+        """The columns that identify the ordered pair in the table of replies."""
+        first, second = self.first.attempt_id, self.second.attempt_id
+        return {"order": self.order, "first": first, "second": second}
 
     @property
     def item(self) -> str:
@@ -137,31 +143,16 @@ class Comparisons(Judging[OrderedPair]):
         "in {n} comparisons an answer addresses the grader (such as 'ignore the rubric').",
     )
 
-    def __init__(
-        self,
-        store: RunStore,
-        grader: PairwiseGrader,
-        pairs: Sequence[OrderedPair],
-        study: Mapping[str, Any],
-        options: Options,
-    ) -> None:
-        super().__init__(store, grader, len(pairs), dict(study), options)
-        self.pairs = pairs
-
-    def row_of(self, key: str) -> JsonObject:
-        """Return the values of the columns that identify a comparison in the table of replies."""
-        return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
-
     def key_of(self, row: JsonObject) -> str:
         """Return the key of an ordered pair, from a row of the replies or of the judgements."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
-    async def judge(self) -> None:
+    async def do_open_jobs(self) -> None:
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
         done = {self.key_of(row) for row in self.own_rows("pairwise")}
         done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
-        pending = [pair for pair in self.pairs if pair.key not in done]
+        pending = [pair for pair in self.jobs if pair.key not in done]
         each = ASKED_AGAIN + 1
         for pair in pending:
             # The grader continues with the stored replies of the last try. If this try has all of
@@ -172,12 +163,12 @@ class Comparisons(Judging[OrderedPair]):
             is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         title = f"comparisons of {self.grader.name}"
-        self.n_open = await self.do_pending(pending, len(self.pairs), title)
-        self.n_open += len(self.malformed)
+        n_open = await self.do_all(pending, len(self.jobs), title)
+        self.n_open[self.grader.name] = n_open + len(self.malformed)
 
     async def work_on(self, job: OrderedPair) -> bool:
         """Compare one pair in one order and store the judgement; return whether the job is done."""
-        grader = self.asking(job.key)
+        grader = self.asking(job)
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )

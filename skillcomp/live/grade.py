@@ -20,11 +20,10 @@ from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
-from skillcomp.live.engine import Judging, Options, judge_all
+from skillcomp.live.engine import Judging, Options, do_stage
 from skillcomp.live.graders.gold_answers import (
     KEY,
     PREFIX,
-    Agreement,
     GoldAnswer,
     gold_agreement,
     gold_answers,
@@ -36,7 +35,6 @@ from skillcomp.live.graders.grader import (
     agent_of,
     blind,
 )
-from skillcomp.live.ledger import RunRecord
 from skillcomp.live.plan import cases_by_id, require_distinct, require_unchanged, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
@@ -160,9 +158,9 @@ def grade(
         study = {"round": round, "seed": seed}
         works = []
         for grader in graders:
-            own = _items_of_grader(items, grader)
+            own = _items_of_grader(items.values(), grader)
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
-        judge_all(works, budget_usd)
+        do_stage(works, budget_usd)
     return status(store)
 
 
@@ -204,6 +202,11 @@ class Item:
         """The attempt_id of the answer."""
         return self.attempt.attempt_id
 
+    @property
+    def columns(self) -> JsonObject:
+        """The column that identifies the answer in the table of replies."""
+        return {"attempt_id": self.key}
+
 
 class Gradings(Judging[Item]):
     """The work of one grader in one round: gold answers first, then the answers of the study."""
@@ -223,30 +226,25 @@ class Gradings(Judging[Item]):
         self,
         store: RunStore,
         grader: LiveGrader,
-        items: Mapping[str, Item],
+        items: Sequence[Item],
         answers: Sequence[GoldAnswer],
         least: float | None,
         study: dict[str, int],
         options: Options,
     ) -> None:
         own = {"own_checks": True} if hasattr(grader, "checks_of") else {}
-        super().__init__(store, grader, len(items), study | own, options)
-        self.items, self.answers, self.least = items, answers, least
+        super().__init__(store, grader, items, study | own, options)
+        self.answers, self.least = answers, least
         self.round = self.grader_columns["round"] = study["round"]
         # for each attempt_id, the check_ids with a verdict
         self.done: defaultdict[str, set[str]] = defaultdict(set)
         self.table = "verdicts"
-        self.agreement: Agreement | None = None
-
-    def row_of(self, key: str) -> JsonObject:
-        """Return the values of the columns that identify a grading in the table of replies."""
-        return {"attempt_id": key}
 
     def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
         return str(row["attempt_id"])
 
-    async def judge(self) -> None:
+    async def do_open_jobs(self) -> None:
         """Grade the gold answers, then the answers of the study."""
         # the replies of a malformed grading are not used again, so the grader is asked again
         self.take_replies(self._malformed_at())
@@ -254,38 +252,34 @@ class Gradings(Judging[Item]):
             await self._grade_gold()
         if not self.stop.reason:
             title = f"verdicts of {self.grader.name}"
-            self.n_open = await self._grade_all(self.items, "verdicts", title)
-            self.n_open += len(self.malformed)
-
-    def final_fields(self, receipt: RunRecord) -> JsonObject:
-        """Return the fields that are added to a receipt at the end of the grading."""
-        return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
+            n_open = await self._grade_all(self.jobs, "verdicts", title)
+            self.n_open[self.grader.name] = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
-        items = {}
+        items = []
         for answer in self.answers:
             case, slug = cases[answer.case_id]
-            attempt = answer.attempt(slug)
-            items[attempt.attempt_id] = Item(attempt, case, self.store.skills[slug])
+            items.append(Item(answer.attempt(slug), case, self.store.skills[slug]))
         n_open = await self._grade_all(items, "gold_verdicts", f"gold for {self.grader.name}")
         if n_open and self.budget.exhausted:
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
         own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
-        self.agreement = gold_agreement(self.answers, own)
-        _log.info("grader %s: %s", self.grader.name, self.agreement)
-        message = f"{self.grader.name}: {self.agreement}"
+        agreement = gold_agreement(self.answers, own)
+        self.gold = agreement.fields()
+        _log.info("grader %s: %s", self.grader.name, agreement)
+        message = f"{self.grader.name}: {agreement}"
         tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.options.progress).close()
-        message = f"grader '{self.grader.name}': {self.agreement}"
+        message = f"grader '{self.grader.name}': {agreement}"
         none = "No answer of the study was graded."
-        if self.least is not None and self.agreement.n_missing >= max(self.agreement.n, 1):
+        if self.least is not None and agreement.n_missing >= max(agreement.n, 1):
             raise GraderError(f"{message}. {none}")
-        if self.least is not None and self.agreement.share < self.least:
+        if self.least is not None and agreement.share < self.least:
             raise GraderError(
                 f"{message}; at least {self.least:g} is asked for. {none} It differs at: "
-                f"{'; '.join(self.agreement.differing)}."
+                f"{'; '.join(agreement.differing)}."
             )
 
     def _malformed_at(self) -> dict[str, datetime]:
@@ -298,22 +292,23 @@ class Gradings(Judging[Item]):
                 times[row["attempt_id"]] = max(times.get(row["attempt_id"], _LONG_AGO), at)
         return times
 
-    async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
+    async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:
         """Grade the items that lack a verdict in `table`; return how many are still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
-        n_checks = {name: len(item.case.checks) for name, item in items.items()}
+        by_key = {item.key: item for item in items}
+        n_checks = {item.key: len(item.case.checks) for item in items}
         for name, item, order in blind(n_checks, seed=self.study["seed"]):
-            check_ids = {check.check_id for check in items[name].case.checks}
+            check_ids = {check.check_id for check in by_key[name].case.checks}
             if not check_ids <= self.done[name]:
-                pending.append(replace(items[name], item=item, order=order))
-        return await self.do_pending(pending, len(items), title)
+                pending.append(replace(by_key[name], item=item, order=order))
+        return await self.do_all(pending, len(items), title)
 
     async def work_on(self, job: Item) -> bool:
         """Grade one answer and store the verdicts; return whether its grading is done."""
-        grader = self.asking(job.key)
+        grader = self.asking(job)
         grading = await grader.grade(
             job.attempt,
             job.case,
@@ -341,7 +336,7 @@ class Gradings(Judging[Item]):
         return self.is_over(job.key, last, problems, ok=ok)
 
 
-def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
+def _items_of_grader(items: Iterable[Item], grader: LiveGrader) -> list[Item]:
     """Return the items for a grader, each with the checks that its method ``checks_of`` returns.
 
     Items without such checks are left out. For a grader without this method, return the items with
@@ -349,11 +344,11 @@ def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[s
     """
     of = getattr(grader, "checks_of", None)
     if of is None:
-        return {name: item for name, item in items.items() if item.attempt.status == "ok"}
-    chosen = {}
-    for name, item in items.items():
+        return [item for item in items if item.attempt.status == "ok"]
+    chosen = []
+    for item in items:
         if checks := of(item.attempt, item.case):
-            chosen[name] = replace(item, case=item.case.model_copy(update={"checks": checks}))
+            chosen.append(replace(item, case=item.case.model_copy(update={"checks": checks})))
     return chosen
 
 

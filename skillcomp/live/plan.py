@@ -63,8 +63,8 @@ class PlannedCell(Record):
 
     @property
     def key(self) -> str:
-        """The attempt_id of the first answer in the cell."""
-        return self.attempt_id
+        """The name of the cell in messages."""
+        return f"{self.case_id} ({self.agent}, {self.condition}, repeat {self.repeat})"
 
     @property
     def place(self) -> Key:

@@ -46,8 +46,7 @@ from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
-from skillcomp.live.concurrency import run_sync
-from skillcomp.live.engine import Options
+from skillcomp.live.engine import Options, do_stage
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
@@ -60,7 +59,6 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
-from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import cases_by_id, make_plan
 from skillcomp.live.run import AnswerWork
 from skillcomp.records import Case, Skill, Suite
@@ -374,9 +372,7 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
         with store.writer():
             settings: JsonObject = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
-            work = AnswerWork(store, cells, [agent], settings, options)
-            run_sync(partial(work.main, Budget(None)))
-        work.warn()
+            do_stage([AnswerWork(store, cells, [agent], settings, options)], None)
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
             graders: list[Any] = [TraceGrader(place)]
