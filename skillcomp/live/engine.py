@@ -13,9 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 
 from tqdm.auto import tqdm
@@ -43,7 +43,6 @@ from skillcomp.live.ledger import (
     RunRecord,
     Tally,
     charged_usd,
-    receipt_at_start,
     shape_text,
     uncollected_batches,
     upper_cost,
@@ -80,22 +79,6 @@ class Job(Protocol):
 J = TypeVar("J", bound=Job)
 
 
-@dataclass(frozen=True)
-class Options:
-    """Settings for the jobs of a stage.
-
-    Attributes
-    ----------
-    width : int
-        Largest number of prompts under way at the same time.
-    progress : bool
-        Whether to show a progress bar.
-    """
-
-    width: int
-    progress: bool
-
-
 class Engine(ABC, Generic[J]):
     """The jobs of one stage, the agents or graders that do them, and the store for the replies.
 
@@ -112,13 +95,12 @@ class Engine(ABC, Generic[J]):
     def __init__(
         self,
         store: RunStore,
-        options: Options,
         participants: Sequence[Any],
         study: JsonObject,
         wanted: Mapping[str, int],
     ) -> None:
-        self.store, self.options, self.participants = store, options, participants
-        self.study = study
+        self.store, self.participants, self.study = store, participants, study
+        self.width, self.progress = 1, False  # concurrent prompts, and whether to show a bar
         # number of all jobs and of the open jobs, by name of the agent or grader
         self.wanted, self.n_open = Counter(wanted), Counter(wanted)
         self.gold: JsonObject = {}  # agreement with the gold answers
@@ -161,19 +143,7 @@ class Engine(ABC, Generic[J]):
     async def main(self, budget: Budget, stop: Stop) -> None:
         """Do all open jobs; write receipts before and after."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
-        receipts = [
-            receipt_at_start(
-                self.store,
-                self.stage,
-                who.name,
-                model=who.model,
-                study=self.study,
-                n_wanted=self.wanted[who.name],
-                n_open=self.n_open[who.name],
-                **self.identity(who),
-            )
-            for who in self.participants
-        ]
+        receipts = self._first_receipts()
         self.tallies = {receipt.name: Tally() for receipt in receipts}
         await self.ledger.write("receipts", receipts)
         try:
@@ -191,6 +161,30 @@ class Engine(ABC, Generic[J]):
                 f"{str(error) or error_text(error)}\n{plural(len(self.lost), 'paid answer')} "
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
+
+    def _first_receipts(self) -> list[RunRecord]:
+        """Return a receipt for each agent or grader, with the hashes of all skills and suites."""
+        n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
+        skills = {slug: skill.sha256 for slug, skill in self.store.skills.items()}
+        suites = {slug: suite.sha256 for slug, suite in self.store.suites.items()}
+        return [
+            RunRecord(
+                receipt=f"{self.stage}-{n_before + 1:04d}",
+                event="begun",
+                stage=self.stage,
+                name=who.name,
+                at=datetime.now(UTC),
+                skillcomp=version("skillcomp"),
+                model=who.model,
+                skills=skills,
+                suites=suites,
+                study=self.study,
+                n_wanted=self.wanted[who.name],
+                n_open=self.n_open[who.name],
+                **self.identity(who),
+            )
+            for who in self.participants
+        ]
 
     async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
         await self.ledger.close()
@@ -234,10 +228,10 @@ class Engine(ABC, Generic[J]):
             except BudgetSpentError as error:
                 self.stop.ask(str(error))
 
-        hidden = not self.options.progress
+        hidden = not self.progress
         bar = tqdm(total=n, initial=n - n_open, desc=title, unit="answer", disable=hidden)
         with closing(bar) as self.progress_bar:
-            await fan_out(jobs, do_job, width=self.options.width, stop=self.stop)
+            await fan_out(jobs, do_job, width=self.width, stop=self.stop)
         return n_open
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
@@ -351,10 +345,8 @@ class Judging(Engine[G]):
     # and answers that address the grader.
     warning_parts: tuple[str, str, str, str]
 
-    def __init__(
-        self, store: RunStore, grader: Any, jobs: Sequence[G], study: JsonObject, options: Options
-    ) -> None:
-        super().__init__(store, options, [grader], study, {grader.name: len(jobs)})
+    def __init__(self, store: RunStore, grader: Any, jobs: Sequence[G], study: JsonObject) -> None:
+        super().__init__(store, [grader], study, {grader.name: len(jobs)})
         self.grader, self.jobs = grader, jobs
         self.agent = agent_of(grader)
         self.n_given_away = self.n_addressing = 0
@@ -448,7 +440,9 @@ class Judging(Engine[G]):
                 yield f"{name}: {part.format(n=f'{count} of {n}')}"
 
 
-def do_stage(works: Sequence[Engine[Any]], budget_usd: float | None) -> None:
+def do_stage(
+    works: Sequence[Engine[Any]], budget_usd: float | None, concurrency: int, progress: bool
+) -> None:
     """Let the agents answer, or let graders work one after the other; warn about open jobs."""
     first = works[0]
     notes, spent = uncollected_batches(first.store, first.stage)
@@ -461,6 +455,7 @@ def do_stage(works: Sequence[Engine[Any]], budget_usd: float | None) -> None:
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following
+        work.width, work.progress = concurrency, progress
         run_sync(partial(work.main, budget))
         for text in work.messages():
             warnings.warn(text, work.warning, stacklevel=3)

@@ -21,7 +21,7 @@ from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply, whole_hash
-from skillcomp.live.engine import KEPT, Judging, Options, do_stage
+from skillcomp.live.engine import KEPT, Judging, do_stage
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
 from skillcomp.live.graders.gold_answers import (
     KEY,
@@ -140,7 +140,6 @@ def grade(
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
-    options = Options(concurrency, progress)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         cases, skills = cases_by_id(store.suites.values()), store.skills
@@ -163,8 +162,8 @@ def grade(
         works = []
         for grader in graders:
             own = _items_of_grader(items.values(), grader)
-            works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
-        do_stage(works, budget_usd)
+            works.append(Gradings(store, grader, own, answers, min_gold_agreement, study))
+        do_stage(works, budget_usd, concurrency, progress)
     return status(store)
 
 
@@ -234,10 +233,9 @@ class Gradings(Judging[Item]):
         answers: Sequence[GoldAnswer],
         least: float | None,
         study: dict[str, int],
-        options: Options,
     ) -> None:
         own = {"own_checks": True} if hasattr(grader, "checks_of") else {}
-        super().__init__(store, grader, items, study | own, options)
+        super().__init__(store, grader, items, study | own)
         self.answers, self.least = answers, least
         self.round = self.grader_columns["round"] = study["round"]
         # for each attempt_id, the check_ids with a verdict
@@ -275,7 +273,7 @@ class Gradings(Judging[Item]):
         self.gold = agreement.fields()
         _log.info("grader %s: %s", self.grader.name, agreement)
         message = f"{self.grader.name}: {agreement}"
-        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.options.progress).close()
+        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
         message = f"grader '{self.grader.name}': {agreement}"
         none = "No answer of the study was graded."
         if self.least is not None and agreement.n_missing >= max(agreement.n, 1):
@@ -361,7 +359,7 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
-    require_distinct("grader", graders, lambda grader: (grader.name, grader.version))
+    require_distinct("grader", graders, "name", "version")
     require_whole("round", round, StudyError)
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
@@ -405,7 +403,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """
     recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
-    new: list[PlannedGrader] = []
+    new = []
     for grader in graders:
         agent = agent_of(grader)
         planned = PlannedGrader(
@@ -417,7 +415,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
         who = (planned.grader, planned.version)
         before = [
             earlier
-            for earlier in (*recorded, *new)
+            for earlier in recorded
             if (earlier.grader, earlier.version) == who
             and (earlier.round == planned.round or None in (earlier.round, planned.round))
         ]
@@ -498,14 +496,13 @@ def compare(
     skillcomp.bias.position : Estimate how much the answer shown first is preferred.
     """
     pairs = _ordered_pairs(as_store(store), graders, condition, reference)
-    options = Options(concurrency, progress)
     warn_of_shared_family(graders, [pair.first.agent_family for pair in pairs])
     pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
     study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
         settle_graders(store, graders)
-        works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
-        do_stage(works, budget_usd)
+        works = [Comparisons(store, grader, pairs, study) for grader in graders]
+        do_stage(works, budget_usd, concurrency, progress)
     return status(store)
 
 
@@ -597,7 +594,7 @@ def _ordered_pairs(
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
-    require_distinct("grader", graders, lambda grader: grader.name)
+    require_distinct("grader", graders, "name")
     attempts = [attempt for attempt in store.records("attempts") if attempt.perturbation is None]
     there = sorted({attempt.condition for attempt in attempts})
     for key, name in (("condition", condition), ("reference", reference)):

@@ -24,7 +24,7 @@ from skillcomp.live.agents.agent import (
     agent_version,
     attribute_of,
 )
-from skillcomp.live.engine import Engine, Options, Recorder, do_stage
+from skillcomp.live.engine import Engine, Recorder, do_stage
 from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
@@ -126,13 +126,12 @@ def run(
     listed = suites.values() if isinstance(suites, Mapping) else suites
     chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
-    options = Options(concurrency, progress)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
-        work = AnswerWork(store, plan, agents, settings, options)
+        work = AnswerWork(store, plan, agents, settings)
         work.warn_of_files()
-        do_stage([work], budget_usd)
+        do_stage([work], budget_usd, concurrency, progress)
     return status(store)
 
 
@@ -148,10 +147,9 @@ class AnswerWork(Engine[PlannedCell]):
         plan: Plan,
         agents: Sequence[Agent],
         settings: dict[str, Any],
-        options: Options,
     ) -> None:
         wanted = Counter(cell.agent for cell in plan.cells)
-        super().__init__(store, options, agents, settings, wanted)
+        super().__init__(store, agents, settings, wanted)
         self.plan = plan
         earlier = tries(store)
         tried = {cell.place: earlier.get(cell.place, Tried()) for cell in plan.cells}

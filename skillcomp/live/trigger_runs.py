@@ -46,7 +46,7 @@ from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
-from skillcomp.live.engine import Options, do_stage
+from skillcomp.live.engine import do_stage
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
@@ -366,12 +366,12 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
-    options = Options(plan.concurrency, progress)
     try:
         with store.writer():
             settings: JsonObject = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
-            do_stage([AnswerWork(store, cells, [agent], settings, options)], None)
+            work = AnswerWork(store, cells, [agent], settings)
+            do_stage([work], None, plan.concurrency, progress)
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
             graders: list[Any] = [TraceGrader(place)]
