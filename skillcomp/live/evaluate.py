@@ -403,8 +403,7 @@ class Evaluation:
             else:
                 rationale = verdict["rationale"]
                 wrong.append(rationale or self.grader.errors.get(row["attempt_id"], "not judged"))
-        values = [math.nan if passed is None else float(passed) for passed in attempts]
-        passed = float(any_of_k([values], self.pass_k)[0])
+        passed = float(any_of_k([attempts], self.pass_k)[0])
         is_known = not math.isnan(passed)
         return {
             "task_id": task,

@@ -30,7 +30,7 @@ from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
-from skillcomp.live.graders.prompts import Without
+from skillcomp.live.graders.prompts import ReplyForm, Style, Without
 from skillcomp.live.plugins import Group, build_from_target, build_installed, installed_kinds
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
@@ -130,8 +130,8 @@ class _Cli(_Agent):
         program, command, extra = map(fields.pop, ("program", "command", "extra"))
         if program is None:
             return live.CliAgent(command, **fields)
-        make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
-        return make[program](extra=extra, **fields)
+        make = live.CliAgent.claude if program == "claude" else live.CliAgent.codex
+        return make(extra=extra, **fields)
 
 
 class _Replay(_Spec):
@@ -207,12 +207,12 @@ class _Comprehension(_Spec):
     group, maker = "graders", "ComprehensionGrader"
     kind: Literal["comprehension"] = "comprehension"
     agent: _AgentSpec
-    style: Literal["forced", "evidence", "impression"] = "forced"
+    style: Style = "forced"
     version: str | None = None
     name: str | None = None
     ngram: PositiveInt = 6
     without: list[Without] = Field(default_factory=list)
-    reply: Literal["plain", "report"] = "plain"
+    reply: ReplyForm = "plain"
     template: Path | None = None
 
 
