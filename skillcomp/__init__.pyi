@@ -34,7 +34,7 @@ from .live import AnthropicAgent as AnthropicAgent
 from .live import CliAgent as CliAgent
 from .live import OpenAIAgent as OpenAIAgent
 from .live import ReplayAgent as ReplayAgent
-from .live.compare import compare as compare
+from .live.grade import compare as compare
 from .live.grade import grade as grade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader

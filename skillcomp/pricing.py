@@ -15,6 +15,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
+from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt
+
 from skillcomp.errors import extra_imports, suggest
 from skillcomp.removed_names import raise_missing_name
 
@@ -56,13 +58,14 @@ class Price:
         hold for all tokens of the call. 0 for the lowest tier.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for the prices of a study file
     model: str
-    input: float
-    output: float
-    cache_write_5m: float = math.nan
-    cache_write_1h: float = math.nan
-    cache_read: float = math.nan
-    above: int = 0
+    input: NonNegativeFloat
+    output: NonNegativeFloat
+    cache_write_5m: NonNegativeFloat = math.nan
+    cache_write_1h: NonNegativeFloat = math.nan
+    cache_read: NonNegativeFloat = math.nan
+    above: NonNegativeInt = 0
 
 
 @dataclass(frozen=True)

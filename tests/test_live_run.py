@@ -327,12 +327,13 @@ def test_regrading_is_a_new_round_and_touches_no_answer(store):
         grade(store, server)
         before = (store.path / "attempts.jsonl").read_bytes()
     with FakeAnthropic(["ok"] * 5 + ["401"]) as server, pytest.raises(AgentError):
-        grade(store, server, round="next", concurrency=1)
+        grade(store, server, round=2, concurrency=1)
     assert len(sc.frames.verdicts(store, round=2)) == 2 * 5
     with FakeAnthropic() as server:
-        table = grade(store, server, round="next")  # an unfinished round is finished first
+        table = grade(store, server, round=2)  # the same call finishes the round
         assert table[table["stage"].eq("grade")]["round"].tolist() == [1, 2]
-        assert grade(store, server, round="next")["round"].max() == 3
+        with pytest.raises(StudyError, match="round: found 0; allowed: a whole number of at leas"):
+            grade(store, server, round=0)
     assert (store.path / "attempts.jsonl").read_bytes() == before
     assert len(sc.frames.verdicts(store, round=2)) == len(sc.frames.verdicts(store)) == 32
 

@@ -123,7 +123,7 @@ def compare(
     allow_outside: _Outside = False,
 ) -> None:
     """Compare answers under two conditions in pairs; graders do not see the conditions."""
-    from skillcomp.live.compare import compare as compare_study
+    from skillcomp.live.grade import compare as compare_study
 
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
     file.open_suites(store)

@@ -7,10 +7,8 @@ The headings below are the names of the files.
 run: answers
     ``run``: have agents answer the cases of a study, and store the answers.
 
-grade: verdicts
+grade: verdicts and comparisons
     ``grade``: have every grader grade every stored answer once.
-
-compare: comparisons
     ``compare``: have a grader compare answers in pairs, each pair in both orders.
 
 probe: a test of the checks before a study

@@ -7,7 +7,7 @@ from .agents.anthropic import AnthropicAgent as AnthropicAgent
 from .agents.cli import CliAgent as CliAgent
 from .agents.openai import OpenAIAgent as OpenAIAgent
 from .agents.replay import ReplayAgent as ReplayAgent
-from .compare import compare as compare
+from .grade import compare as compare
 from .grade import grade as grade
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .graders.comprehension import PairwiseGrader as PairwiseGrader

@@ -177,12 +177,8 @@ async def fan_out(
             finally:
                 stop.n_under_way -= 1
 
-    workers = [asyncio.ensure_future(worker()) for _ in range(max(1, width))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for task in workers:
-            task.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(max(1, width)):
+            workers.create_task(worker())
     if stop.error is not None:
         raise stop.error

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pandas as pd
 
 from skillcomp.errors import StudyError, SuiteError, literal, plural, require_known
 from skillcomp.io.files import (
@@ -298,7 +299,7 @@ class Evaluation:
         score = self.candidate.score
         if score is None or score >= threshold:
             return None
-        return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {}, {})
+        return self._make_artefact({}, {}, "skipped", f"score {score} < threshold {threshold}")
 
     def evaluate(self) -> JsonObject:
         """Get and grade answers to the tasks, first for the baseline; return the artefact.
@@ -341,17 +342,14 @@ class Evaluation:
                 made = datetime.fromisoformat(stored["created_at"]) if stored else None
                 seconds = (now() - made).total_seconds() if made else None
                 extra["baseline_cache"] = {"reused": stored is not None, "age_seconds": seconds}
-            rate = _pass_rate(under["previous"], self.tasks)
+            rate = _pass_rate(_passed_frame(under)["previous"])
             if rate is None or rate < FEWEST_PASSES:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
                 reason = "no task of the baseline has a verdict" if rate is None else reason
-                return self._make_artefact("error", reason, under, extra)
+                return self._make_artefact(under, extra, "error", reason)
         self._ask_and_grade(self.conditions)
         under |= {condition: self._results_by_task(condition) for condition in self.conditions}
-        if self._tasks_with_verdicts(under, [name for name in _MAIN if name in under])[0]:
-            return self._make_artefact("", None, under, extra)
-        reason = "no task has a verdict under every condition"
-        return self._make_artefact("error", reason, under, extra)
+        return self._make_artefact(under, extra)
 
     def _ask_and_grade(self, conditions: Sequence[str]) -> None:
         run(
@@ -405,8 +403,7 @@ class Evaluation:
             else:
                 rationale = verdict["rationale"]
                 wrong.append(rationale or self.grader.errors.get(row["attempt_id"], "not judged"))
-        values = [math.nan if passed is None else float(passed) for passed in attempts]
-        passed = float(any_of_k([values], self.pass_k)[0])
+        passed = float(any_of_k([attempts], self.pass_k)[0])
         is_known = not math.isnan(passed)
         return {
             "task_id": task,
@@ -419,15 +416,16 @@ class Evaluation:
         }
 
     def _make_artefact(
-        self,
-        verdict: str,
-        reason: str | None,
-        under: Mapping[str, Results],
-        extra: JsonObject,
+        self, under: Mapping[str, Results], extra: JsonObject, verdict: str = "", reason: str = ""
     ) -> JsonObject:
+        """Return the artefact. If `verdict` is empty, the delta or the rate decides it."""
+        passed = _passed_frame(under)
         compared = [name for name in _MAIN if name in under]
-        tasks, missing = self._tasks_with_verdicts(under, compared)
-        main = _main_fields(verdict, reason, under, tasks, self.min_pass_rate)
+        complete = passed[compared].dropna()  # the tasks with a result under these conditions
+        tasks = list(complete.index)
+        if not (verdict or tasks):
+            verdict, reason = "error", "no task has a verdict under every condition"
+        main = _main_fields(verdict, reason, complete, self.min_pass_rate)
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
@@ -452,7 +450,7 @@ class Evaluation:
             "answers_trusted": self.grader.trusted,
             "pass_rate_needed": None if "previous" in under else self.min_pass_rate,
             "n_tasks": len(tasks),
-            "missing_tasks": missing,
+            "missing_tasks": _missing_tasks(passed, complete),
             "several_attempts": attempts,
             "notes": self.notes,
             **extra,
@@ -460,25 +458,15 @@ class Evaluation:
         if self.mock:
             return artefact  # mock results are fixed, so an interval would mean nothing
         if tasks and "skill" in under:
-            artefact["interval"] = _interval_fields(under, tasks, compared[1:])
+            artefact["interval"] = _interval_fields(complete)
         if "baseline" in under:
-            common, missing = self._tasks_with_verdicts(under, ["skill", "baseline"])
+            common = passed[["skill", "baseline"]].dropna()
             artefact["no_skill_results"] = rows["baseline"]
-            artefact["no_skill_pass_rate"] = _pass_rate(under["baseline"], common)
-            artefact["no_skill_missing_tasks"] = missing
-            if common:
-                artefact["no_skill_interval"] = _interval_fields(under, common, ["baseline"])
+            artefact["no_skill_pass_rate"] = _pass_rate(common["baseline"])
+            artefact["no_skill_missing_tasks"] = _missing_tasks(passed, common)
+            if len(common):
+                artefact["no_skill_interval"] = _interval_fields(common)
         return artefact
-
-    def _tasks_with_verdicts(
-        self, under: Mapping[str, Results], names: Sequence[str]
-    ) -> tuple[list[str], list[str]]:
-        """Return the tasks with a result under every condition in `names`, and the other tasks."""
-        if not names:
-            return [], []
-        unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
-        complete = [task for task in self.tasks if task not in unknown]
-        return complete, [task for task in self.tasks if task in unknown]
 
     def _read_baseline(self) -> JsonObject | None:
         """Return the cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
@@ -515,22 +503,31 @@ def _hash_of(body: JsonObject) -> str:
     return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS))
 
 
+def _passed_frame(under: Mapping[str, Results]) -> pd.DataFrame:
+    """Return whether tasks passed: one row per task, one column per condition; NaN if unknown."""
+    columns = {
+        name: {task: row["passed"] for task, row in results.items()}
+        for name, results in under.items()
+    }
+    return pd.DataFrame(columns).astype(float)
+
+
+def _missing_tasks(passed: pd.DataFrame, complete: pd.DataFrame) -> list[str]:
+    return [task for task in passed.index if task not in complete.index]
+
+
 def _main_fields(
-    verdict: str,
-    reason: str | None,
-    under: Mapping[str, Results],
-    tasks: Sequence[str],
-    min_pass_rate: float,
+    verdict: str, reason: str, complete: pd.DataFrame, min_pass_rate: float
 ) -> JsonObject:
     """Return rates, delta and verdict. If `verdict` is empty, the delta or the rate decides it."""
-    rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
+    rates = {name: _pass_rate(passed) for name, passed in complete.items()}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
     if rate is not None and before is not None:
         # compute the delta from counts, because rounding the rates first could change its last
         # digit
-        passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
-        delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
+        gained = complete["skill"].sum() - complete["previous"].sum()
+        delta = round(float(gained) / len(complete), _DIGITS)
     if not verdict:
         good = delta >= 0 if delta is not None else (rate or 0.0) >= min_pass_rate
         verdict = "pass" if good else "fail"
@@ -543,10 +540,9 @@ def _main_fields(
     }
 
 
-def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
+def _pass_rate(passed: pd.Series) -> float | None:
     """Return the share of passed tasks among those with a result; None if no task has one."""
-    passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
-    return round(sum(passed) / len(passed), _DIGITS) if passed else None
+    return round(float(passed.mean()), _DIGITS) if passed.notna().any() else None
 
 
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject:
@@ -567,26 +563,24 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject
     return dict(zip(names, means, strict=True)) | interval
 
 
-def _interval_fields(
-    under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
-) -> JsonObject:
-    """Return the interval of the change in pass rate from condition `other`.
+def _interval_fields(complete: pd.DataFrame) -> JsonObject:
+    """Return the interval of the change in pass rate from the condition next to ``skill``.
 
-    If `other` is empty, return the interval of the pass rate itself.
+    Without such a condition, return the interval of the pass rate itself.
     """
-    values = [float(under["skill"][task]["passed"]) for task in tasks]
-    if not other:
-        interval = bounded_mean(values, quantity=RATES)
+    passed, others = complete["skill"], complete.columns.drop("skill")
+    if others.empty:
+        interval = bounded_mean(passed.to_numpy(), quantity=RATES)
         supports = f"a pass rate from {interval.low:.2f} to {interval.high:.2f}"
         return {"of": "execution_pass_rate", **_estimate_fields(interval), "supports": supports}
-    before = [float(under[other[0]][task]["passed"]) for task in tasks]
-    changes = [new - old for new, old in zip(values, before, strict=True)]
-    interval = bounded_mean(changes, quantity=DELTAS, null=0.0)
+    changes = passed - complete[others[0]]
+    interval = bounded_mean(changes.to_numpy(), quantity=DELTAS, null=0.0)
     change = "neither better nor worse: a delta from"
     if interval.low > 0 or interval.high < 0:
         change = "better, by" if interval.low > 0 else "worse, by"
     supports = f"{change} {interval.low:+.2f} to {interval.high:+.2f}"
-    name = "delta" if other[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
+    is_delta = others[0] == "previous"
+    name = "delta" if is_delta else "execution_pass_rate minus no_skill_pass_rate"
     estimate = _estimate_fields(interval)
     return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}
 

@@ -1,42 +1,44 @@
-"""Grade stored answers: first gold answers, then each answer of the study once per grader."""
+"""Have graders judge stored answers: grade each answer once, or compare answers in pairs."""
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from skillcomp.errors import GraderError, StudyError
+from skillcomp.errors import GraderError, StudyError, require_known, require_whole
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
-from skillcomp.live.agents.agent import TIME_LIMIT, Reply
-from skillcomp.live.engine import Judging, Options, judge_all
+from skillcomp.live.agents.agent import TIME_LIMIT, Reply, whole_hash
+from skillcomp.live.engine import KEPT, Judging, do_stage
+from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
 from skillcomp.live.graders.gold_answers import (
     KEY,
     PREFIX,
-    Agreement,
     GoldAnswer,
     gold_agreement,
     gold_answers,
 )
 from skillcomp.live.graders.grader import (
+    ASKED_AGAIN,
+    ITEM_LENGTH,
     GraderWarning,
     Judge,
     LiveGrader,
     agent_of,
     blind,
 )
-from skillcomp.live.ledger import RunRecord
 from skillcomp.live.plan import cases_by_id, require_distinct, require_unchanged, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
@@ -51,7 +53,7 @@ def grade(
     store: RunStore,
     *,
     graders: Sequence[LiveGrader],
-    round: int | Literal["next"] = 1,
+    round: int = 1,
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None = None,
     min_gold_agreement: float | None = None,
     budget_usd: float | None = None,
@@ -70,10 +72,8 @@ def grade(
         The study. No other process may write to it during the grading.
     graders : sequence of LiveGrader
         The graders, which work one after the other.
-    round : int or "next", default 1
-        Number of the grading round; with 2 or more, answers are graded again. ``"next"`` resumes
-        the last round of a grader if that is 2 or more and unfinished; otherwise it starts a new
-        round. Malformed verdicts do not make a round unfinished.
+    round : int, default 1
+        Number of the grading round; with 2 or more, answers are graded again.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
@@ -140,7 +140,6 @@ def grade(
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
-    options = Options(concurrency, progress)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         cases, skills = cases_by_id(store.suites.values()), store.skills
@@ -158,17 +157,13 @@ def grade(
                 )
             if case.checks:
                 items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
-        items_by_grader = [_items_of_grader(items, grader) for grader in graders]
-        rounds = [
-            _next_round(store, *pair) if round == "next" else round
-            for pair in zip(graders, items_by_grader, strict=True)
-        ]
-        settle_graders(store, graders, rounds)
+        settle_graders(store, graders, round)
+        study = {"round": round, "seed": seed}
         works = []
-        for grader, own, number in zip(graders, items_by_grader, rounds, strict=True):
-            study = {"round": number, "seed": seed}
-            works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
-        judge_all(works, budget_usd)
+        for grader in graders:
+            own = _items_of_grader(items.values(), grader)
+            works.append(Gradings(store, grader, own, answers, min_gold_agreement, study))
+        do_stage(works, budget_usd, concurrency, progress)
     return status(store)
 
 
@@ -191,19 +186,6 @@ def warn_of_shared_family(graders: Sequence[Judge], families: Iterable[str | Non
             warnings.warn(message, GraderWarning, stacklevel=3)
 
 
-def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
-    """Return a grader's last round if it is unfinished and at least 2, otherwise the next round."""
-    # for each round, the number of verdicts by attempt_id
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    columns = ["attempt_id", "grader", "grader_version", "round"]
-    for row in store.rows("verdicts", *columns):
-        if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
-            verdicts[row["round"]][row["attempt_id"]] += 1
-    last = max(verdicts, default=0)
-    is_whole = all(verdicts[last][name] >= len(item.case.checks) for name, item in items.items())
-    return last if last > 1 and not is_whole else last + 1
-
-
 @dataclass(frozen=True)
 class Item:
     """An answer to grade, with its case and skill.
@@ -222,6 +204,11 @@ class Item:
     def key(self) -> str:
         """The attempt_id of the answer."""
         return self.attempt.attempt_id
+
+    @property
+    def columns(self) -> JsonObject:
+        """The column that identifies the answer in the table of replies."""
+        return {"attempt_id": self.key}
 
 
 class Gradings(Judging[Item]):
@@ -242,30 +229,24 @@ class Gradings(Judging[Item]):
         self,
         store: RunStore,
         grader: LiveGrader,
-        items: Mapping[str, Item],
+        items: Sequence[Item],
         answers: Sequence[GoldAnswer],
         least: float | None,
         study: dict[str, int],
-        options: Options,
     ) -> None:
         own = {"own_checks": True} if hasattr(grader, "checks_of") else {}
-        super().__init__(store, grader, len(items), study | own, options)
-        self.items, self.answers, self.least = items, answers, least
+        super().__init__(store, grader, items, study | own)
+        self.answers, self.least = answers, least
         self.round = self.grader_columns["round"] = study["round"]
         # for each attempt_id, the check_ids with a verdict
         self.done: defaultdict[str, set[str]] = defaultdict(set)
         self.table = "verdicts"
-        self.agreement: Agreement | None = None
-
-    def row_of(self, key: str) -> JsonObject:
-        """Return the values of the columns that identify a grading in the table of replies."""
-        return {"attempt_id": key}
 
     def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
         return str(row["attempt_id"])
 
-    async def judge(self) -> None:
+    async def do_open_jobs(self) -> None:
         """Grade the gold answers, then the answers of the study."""
         # the replies of a malformed grading are not used again, so the grader is asked again
         self.take_replies(self._malformed_at())
@@ -273,38 +254,34 @@ class Gradings(Judging[Item]):
             await self._grade_gold()
         if not self.stop.reason:
             title = f"verdicts of {self.grader.name}"
-            self.n_open = await self._grade_all(self.items, "verdicts", title)
-            self.n_open += len(self.malformed)
-
-    def final_fields(self, receipt: RunRecord) -> JsonObject:
-        """Return the fields that are added to a receipt at the end of the grading."""
-        return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
+            n_open = await self._grade_all(self.jobs, "verdicts", title)
+            self.n_open[self.grader.name] = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
-        items = {}
+        items = []
         for answer in self.answers:
             case, slug = cases[answer.case_id]
-            attempt = answer.attempt(slug)
-            items[attempt.attempt_id] = Item(attempt, case, self.store.skills[slug])
+            items.append(Item(answer.attempt(slug), case, self.store.skills[slug]))
         n_open = await self._grade_all(items, "gold_verdicts", f"gold for {self.grader.name}")
         if n_open and self.budget.exhausted:
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
         own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
-        self.agreement = gold_agreement(self.answers, own)
-        _log.info("grader %s: %s", self.grader.name, self.agreement)
-        message = f"{self.grader.name}: {self.agreement}"
-        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.options.progress).close()
-        message = f"grader '{self.grader.name}': {self.agreement}"
+        agreement = gold_agreement(self.answers, own)
+        self.gold = agreement.fields()
+        _log.info("grader %s: %s", self.grader.name, agreement)
+        message = f"{self.grader.name}: {agreement}"
+        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
+        message = f"grader '{self.grader.name}': {agreement}"
         none = "No answer of the study was graded."
-        if self.least is not None and self.agreement.n_missing >= max(self.agreement.n, 1):
+        if self.least is not None and agreement.n_missing >= max(agreement.n, 1):
             raise GraderError(f"{message}. {none}")
-        if self.least is not None and self.agreement.share < self.least:
+        if self.least is not None and agreement.share < self.least:
             raise GraderError(
                 f"{message}; at least {self.least:g} is asked for. {none} It differs at: "
-                f"{'; '.join(self.agreement.differing)}."
+                f"{'; '.join(agreement.differing)}."
             )
 
     def _malformed_at(self) -> dict[str, datetime]:
@@ -317,22 +294,23 @@ class Gradings(Judging[Item]):
                 times[row["attempt_id"]] = max(times.get(row["attempt_id"], _LONG_AGO), at)
         return times
 
-    async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
+    async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:
         """Grade the items that lack a verdict in `table`; return how many are still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
-        n_checks = {name: len(item.case.checks) for name, item in items.items()}
+        by_key = {item.key: item for item in items}
+        n_checks = {item.key: len(item.case.checks) for item in items}
         for name, item, order in blind(n_checks, seed=self.study["seed"]):
-            check_ids = {check.check_id for check in items[name].case.checks}
+            check_ids = {check.check_id for check in by_key[name].case.checks}
             if not check_ids <= self.done[name]:
-                pending.append(replace(items[name], item=item, order=order))
-        return await self.do_pending(pending, len(items), title)
+                pending.append(replace(by_key[name], item=item, order=order))
+        return await self.do_all(pending, len(items), title)
 
     async def work_on(self, job: Item) -> bool:
         """Grade one answer and store the verdicts; return whether its grading is done."""
-        grader = self.asking(job.key)
+        grader = self.asking(job)
         grading = await grader.grade(
             job.attempt,
             job.case,
@@ -360,7 +338,7 @@ class Gradings(Judging[Item]):
         return self.is_over(job.key, last, problems, ok=ok)
 
 
-def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
+def _items_of_grader(items: Iterable[Item], grader: LiveGrader) -> list[Item]:
     """Return the items for a grader, each with the checks that its method ``checks_of`` returns.
 
     Items without such checks are left out. For a grader without this method, return the items with
@@ -368,11 +346,11 @@ def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[s
     """
     of = getattr(grader, "checks_of", None)
     if of is None:
-        return {name: item for name, item in items.items() if item.attempt.status == "ok"}
-    chosen = {}
-    for name, item in items.items():
+        return [item for item in items if item.attempt.status == "ok"]
+    chosen = []
+    for item in items:
         if checks := of(item.attempt, item.case):
-            chosen[name] = replace(item, case=item.case.model_copy(update={"checks": checks}))
+            chosen.append(replace(item, case=item.case.model_copy(update={"checks": checks})))
     return chosen
 
 
@@ -381,9 +359,8 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
-    require_distinct("grader", graders, lambda grader: (grader.name, grader.version))
-    if round != "next" and (not isinstance(round, int) or isinstance(round, bool) or round < 1):
-        raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
+    require_distinct("grader", graders, "name", "version")
+    require_whole("round", round, StudyError)
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
     rows = store.rows("attempts", "attempt_id", "skill")
@@ -420,14 +397,14 @@ class PlannedGrader(Record):
     settings: str | None = None
 
 
-def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
+def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
 
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """
     recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
-    new: list[PlannedGrader] = []
-    for grader, round in zip(graders, rounds, strict=True):
+    new = []
+    for grader in graders:
         agent = agent_of(grader)
         planned = PlannedGrader(
             grader=grader.name,
@@ -438,7 +415,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         who = (planned.grader, planned.version)
         before = [
             earlier
-            for earlier in (*recorded, *new)
+            for earlier in recorded
             if (earlier.grader, earlier.version) == who
             and (earlier.round == planned.round or None in (earlier.round, planned.round))
         ]
@@ -448,3 +425,205 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         if planned not in before:
             new.append(planned)
     store.append("graders", new)
+
+
+def compare(
+    store: RunStore,
+    *,
+    graders: Sequence[PairwiseGrader],
+    condition: str = "skill",
+    reference: str = "baseline",
+    budget_usd: float | None = None,
+    seed: int = 0,
+    concurrency: int = 8,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Compare stored answers in pairs, blind and in both orders, without changing the answers.
+
+    A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
+    with the same repeat number. Each judgement is stored immediately; after an interruption, the
+    same call resumes and pays for nothing twice.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study. No other process may write to it during the comparisons.
+    graders : sequence of PairwiseGrader
+        The graders, which work one after the other.
+    condition, reference : str, default "skill" and "baseline"
+        The two conditions. In order 1, the answer under `condition` is shown first; in order 2, the
+        answer under `reference`.
+    budget_usd : float, optional
+        Maximum cost of all comparisons of this store in dollars, including earlier ones.
+    seed : int, default 0
+        Seed of the order of the pairs.
+    concurrency : int, default 8
+        Maximum number of comparisons that are under way at the same time.
+    progress : bool, default True
+        Whether to show progress bars.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The state of the study; `skillcomp.live.status` describes the columns. The judgements are in
+        the table ``pairwise``, which `skillcomp.frames.pairwise` reads.
+
+    Raises
+    ------
+    StudyError
+        If there is no pair, an argument is not allowed, a suite or skill was edited inside the
+        store, or a grader has another model or other settings than in an earlier call.
+    StoreError
+        If another process writes to the store. The message names the process.
+    AgentError
+        If no further comparison could succeed, or if twenty comparisons failed in a row.
+
+    Warns
+    -----
+    GraderWarning
+        If a grader and an agent share a model family, answers reveal their condition, or
+        comparisons are left open.
+
+    Notes
+    -----
+    Every reply is stored in the table ``comparisons`` before it is read. A tie is a judgement
+    without a winner. A failed comparison has no judgement, so that it never counts as a tie. A
+    comparison that a grader refuses is not asked again. After an unreadable reply or an error, the
+    next call asks again. A grader with five unreadable replies in a row is stopped.
+
+    See Also
+    --------
+    skillcomp.bias.position : Estimate how much the answer shown first is preferred.
+    """
+    pairs = _ordered_pairs(as_store(store), graders, condition, reference)
+    warn_of_shared_family(graders, [pair.first.agent_family for pair in pairs])
+    pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
+    study = {"condition": condition, "against": reference, "seed": seed}
+    with store.writer():
+        settle_graders(store, graders)
+        works = [Comparisons(store, grader, pairs, study) for grader in graders]
+        do_stage(works, budget_usd, concurrency, progress)
+    return status(store)
+
+
+@dataclass(frozen=True)
+class OrderedPair:
+    """Two answers to one case, in the order in which they are shown."""
+
+    case: Case
+    order: int
+    first: Attempt
+    second: Attempt
+
+    @property
+    def key(self) -> str:
+        """The order number and both attempt_ids, as JSON."""
+        return json.dumps(list(self.columns.values()))
+
+    @property
+    def columns(self) -> JsonObject:
+        """The columns that identify the ordered pair in the table of replies."""
+        first, second = self.first.attempt_id, self.second.attempt_id
+        return {"order": self.order, "first": first, "second": second}
+
+    @property
+    def item(self) -> str:
+        """Name of the ordered pair in prompts: a hash of `key`, which hides the conditions."""
+        return whole_hash(self.key)[:ITEM_LENGTH]
+
+
+class Comparisons(Judging[OrderedPair]):
+    """The work of one grader, which compares each pair of answers once in each order."""
+
+    stop_note, unit = "What was compared is kept; start again later.", "comparison"
+    stage, reply_table, units = "compare", "comparisons", "comparisons"
+    result_columns = ("pairwise", "order", "first", "second")
+    warning_parts = (
+        "comparisons are not made",
+        "failed",
+        "in {n} comparisons an answer tells its condition (it says that it does not know the "
+        "skill, or cites it), so it was not blind to it.",
+        "in {n} comparisons an answer addresses the grader (such as 'ignore the rubric').",
+    )
+
+    def key_of(self, row: JsonObject) -> str:
+        """Return the key of an ordered pair, from a row of the replies or of the judgements."""
+        return json.dumps([row["order"], row["first"], row["second"]])
+
+    async def do_open_jobs(self) -> None:
+        """Compare the ordered pairs that have neither a judgement nor a refusal."""
+        self.take_replies({})
+        done = {self.key_of(row) for row in self.own_rows("pairwise")}
+        done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
+        pending = [pair for pair in self.jobs if pair.key not in done]
+        each = ASKED_AGAIN + 1
+        for pair in pending:
+            # The grader continues with the stored replies of the last try. If this try has all of
+            # its replies and the last one is unreadable, the grader starts a new try.
+            replies = self.replies[pair.key]
+            last = replies[(len(replies) - 1) // each * each :]
+            over = len(last) == each and last[-1].status in ("ok", "truncated")
+            is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
+            self.replies[pair.key] = [] if is_unread else last
+        title = f"comparisons of {self.grader.name}"
+        n_open = await self.do_all(pending, len(self.jobs), title)
+        self.n_open[self.grader.name] = n_open + len(self.malformed)
+
+    async def work_on(self, job: OrderedPair) -> bool:
+        """Compare one pair in one order and store the judgement; return whether the job is done."""
+        grader = self.asking(job)
+        comparison = await grader.compare(
+            job.first, job.second, job.case, item=job.item, order=job.order
+        )
+        if comparison.judgement is not None:
+            await self.ledger.write("pairwise", [comparison.judgement])
+        last = comparison.replies[-1]
+        ok = last.status in KEPT
+        if comparison.problems:
+            self.malformed.add(job.key)
+        self.n_given_away += ok and comparison.gives_away is not None
+        answers = (job.first.answer, job.second.answer)
+        self.n_addressing += ok and any(addresses_grader(answer or "") for answer in answers)
+        return self.is_over(job.key, last, comparison.problems, ok=ok)
+
+
+def _ordered_pairs(
+    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
+) -> list[OrderedPair]:
+    """Return every pair of answers in both orders; raise if there is no pair."""
+    for grader in graders:
+        if not isinstance(grader, PairwiseGrader):
+            raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
+    require_distinct("grader", graders, "name")
+    attempts = [attempt for attempt in store.records("attempts") if attempt.perturbation is None]
+    there = sorted({attempt.condition for attempt in attempts})
+    for key, name in (("condition", condition), ("reference", reference)):
+        what = f"{key}: {store.path} has no answers under"
+        require_known(what, name, there, StudyError, label="there")
+    if condition == reference:
+        raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
+    cases = cases_by_id(store.suites.values())
+    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
+    for attempt in attempts:
+        if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:
+            if attempt.case_id not in cases:
+                raise StudyError(
+                    f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' is not in the "
+                    "store; add the suite first."
+                )
+            place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
+            sides[attempt.condition].setdefault(place, attempt)
+    ours, theirs = sides.values()
+    both = [(attempt, theirs[at]) for at, attempt in ours.items() if at in theirs]
+    if not both:
+        raise StudyError(
+            f"{store.path}: no case has an answer with status ok under both '{condition}' and "
+            f"'{reference}' with one repeat number of one agent."
+        )
+    skills = {mine.skill for mine, _ in both}
+    require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
+    return [
+        OrderedPair(cases[mine.case_id], order, *answers)
+        for mine, other in both
+        for order, answers in ((1, (mine, other)), (2, (other, mine)))
+    ]

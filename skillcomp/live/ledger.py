@@ -9,9 +9,8 @@ import string
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
-from importlib.metadata import version
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -207,24 +206,6 @@ class Tally:
             self.cost_usd += reply.cost_usd
         elif reply.status == "ok":
             self.n_unpriced += 1
-
-
-def receipt_at_start(
-    store: RunStore, stage: Literal["run", "grade", "compare"], name: str, **more: Any
-) -> RunRecord:
-    """Return the first receipt of a run, with the hashes of all skills and suites in the store."""
-    n_before = sum(row["event"] == "begun" for row in store.records("receipts"))
-    return RunRecord(
-        receipt=f"{stage}-{n_before + 1:04d}",
-        event="begun",
-        stage=stage,
-        name=name,
-        at=datetime.now(UTC),
-        skillcomp=version("skillcomp"),
-        skills={slug: skill.sha256 for slug, skill in store.skills.items()},
-        suites={slug: suite.sha256 for slug, suite in store.suites.items()},
-        **more,
-    )
 
 
 def upper_cost(agent: Agent, *texts: str | None) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +64,8 @@ class PlannedCell(Record):
 
     @property
     def key(self) -> str:
-        """The attempt_id of the first answer in the cell."""
-        return self.attempt_id
+        """The name of the cell in messages."""
+        return f"{self.case_id} ({self.agent}, {self.condition}, repeat {self.repeat})"
 
     @property
     def place(self) -> Key:
@@ -210,7 +211,7 @@ def _require_complete(
 ) -> None:
     if not suites or not any(suite.cases for suite in suites):
         raise StudyError(f"{store.path}: there are no cases to ask; add a suite first.")
-    require_distinct("agent", agents, lambda agent: agent.name)
+    require_distinct("agent", agents, "name")
     require_whole("repeats", repeats, StudyError)
     for suite in suites:
         if suite.skill not in store.skills:
@@ -227,10 +228,11 @@ def _require_complete(
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
 
 
-def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if `members` (agents or graders) is empty, or if two of them have the same `ident`."""
+def require_distinct(kind: str, members: Sequence[Any], *names: str) -> None:
+    """Raise if there are no agents or graders, or if two of them agree in all these attributes."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
+    ident = attrgetter(*names)
     counts = Counter(map(ident, members))
     for member in members:
         _require_no_secret(f"the name of {kind} '{redact(member.name)}'", member.name)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from datetime import datetime
-from functools import partial
 from os.path import exists
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import StudyError, plural, require_whole, suggest
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
@@ -24,9 +24,7 @@ from skillcomp.live.agents.agent import (
     agent_version,
     attribute_of,
 )
-from skillcomp.live.concurrency import Stop, run_sync
-from skillcomp.live.engine import Engine, Options, Recorder, warn_of_batches
-from skillcomp.live.ledger import Budget, RunRecord, charged_usd, receipt_at_start
+from skillcomp.live.engine import Engine, Recorder, do_stage
 from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
@@ -128,20 +126,19 @@ def run(
     listed = suites.values() if isinstance(suites, Mapping) else suites
     chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
-    options = Options(concurrency, progress)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
-        work = AnswerWork(store, plan, agents, settings, options)
+        work = AnswerWork(store, plan, agents, settings)
         work.warn_of_files()
-        run_sync(partial(work.main, Budget(budget_usd, spent=_cost_so_far(store))))
-    work.warn()
+        do_stage([work], budget_usd, concurrency, progress)
     return status(store)
 
 
 class AnswerWork(Engine[PlannedCell]):
     """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
+    stage, warning = "run", StudyWarning
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
@@ -150,57 +147,38 @@ class AnswerWork(Engine[PlannedCell]):
         plan: Plan,
         agents: Sequence[Agent],
         settings: dict[str, Any],
-        options: Options,
     ) -> None:
-        super().__init__(store, options, agents)
-        self.plan, self.settings = plan, settings
+        wanted = Counter(cell.agent for cell in plan.cells)
+        super().__init__(store, agents, settings, wanted)
+        self.plan = plan
         earlier = tries(store)
-        # `done` has an entry for every cell from the start, so that memory use does not grow later
-        self.done = {cell.place: earlier.get(cell.place) or Tried() for cell in plan.cells}
+        tried = {cell.place: earlier.get(cell.place, Tried()) for cell in plan.cells}
+        self.open_cells = [cell for cell in plan.cells if not tried[cell.place].paid]
+        self.n_open = Counter(cell.agent for cell in self.open_cells)
+        # the dict has an entry for every cell from the start, so that it does not grow later
+        self.n_errors = {place: summary.n_errors for place, summary in tried.items()}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
 
-    def open(self, agent: str | None = None) -> list[PlannedCell]:
-        """Return the cells that have no answer, in the planned order. `agent` selects one agent."""
-        cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
-        return [cell for cell in cells if not self.done[cell.place].paid]
+    async def do_open_jobs(self) -> None:
+        """Ask the open cells, in the planned order."""
+        await self.do_all(self.open_cells, len(self.plan.cells), "answers")
 
-    async def main(self, budget: Budget, stop: Stop) -> None:
-        """Ask the open cells."""
-        n_cells = len(self.plan.cells)
-        async with self.at_work(budget, stop):
-            bar = self.bar("answers", n_cells, n_cells - len(self.open()))
-            with closing(bar) as self.progress_bar:
-                await self.do_all(self.open())
+    def identity(self, participant: Any) -> JsonObject:
+        """Return the settings of an agent, and the version of the text that loads a skill."""
+        return {"settings": participant.settings, "prompt_version": agent_version()}
 
-    def first_receipts(self) -> list[RunRecord]:
-        """Return one receipt for each agent, to be written before the first question."""
-        return [
-            receipt_at_start(
-                self.store,
-                "run",
-                agent.name,
-                model=agent.model,
-                settings=agent.settings,
-                study=self.settings,
-                prompt_version=agent_version(),
-                n_wanted=sum(cell.agent == agent.name for cell in self.plan.cells),
-                n_open=len(self.open(agent.name)),
-            )
-            for agent in self.agents.values()
-        ]
-
-    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return the fields that are added to a receipt at the end of the run."""
-        return {"n_open": len(self.open(receipt.name))}
+    def paid_rows(self) -> Iterable[JsonObject]:
+        """Return the answers of all agents, and unreadable and surplus replies."""
+        costs = self.store.rows("attempts", "cost_usd", "perturbation")
+        yield from (row for row in costs if row["perturbation"] is None)
+        for table in ("surplus", "unreadable"):
+            yield from self.store.records(table)
 
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
-        name = f"{job.case_id} ({job.agent}, {job.condition}, repeat {job.repeat})"
-        book = self.reporting_loss(name, partial(self._record_reply, job))
-        recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
-        reply = await recorder.ask(
+        reply = await Recorder(self, self.agents[job.agent], job, self.stop).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
@@ -209,15 +187,15 @@ class AnswerWork(Engine[PlannedCell]):
         self.watch(job.agent, reply, ok=paid)
         return paid
 
-    async def _record_reply(self, cell: PlannedCell, reply: Reply, started: datetime) -> None:
-        tried = self.done[cell.place]
-        self.tallies[cell.agent].add(reply)
-        agent = self.agents[cell.agent]
+    async def record_reply(self, job: PlannedCell, reply: Reply, started: datetime) -> None:
+        """Store the reply to the question of a cell as an attempt."""
+        self.tallies[job.agent].add(reply)
+        agent = self.agents[job.agent]
         # the attempt_id of an error gets a suffix, because the cell is asked again
-        ending = "" if reply.status in PAID else f"/error-{tried.n_errors + 1}"
+        ending = "" if reply.status in PAID else f"/error-{self.n_errors[job.place] + 1}"
         fields = {name: getattr(reply, name) for name in _FROM_REPLY}
         attempt = Attempt(
-            **{**cell.model_dump(), **fields, "attempt_id": f"{cell.attempt_id}{ending}"},
+            **{**job.model_dump(), **fields, "attempt_id": f"{job.attempt_id}{ending}"},
             agent_model=reply.model or agent.model,
             agent_family=agent.family,
             started_at=started,
@@ -229,10 +207,10 @@ class AnswerWork(Engine[PlannedCell]):
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
-            tried.paid += (reply.status,)
+            self.n_open[job.agent] -= 1
             self.progress_bar.update()
         else:
-            tried.n_errors += 1
+            self.n_errors[job.place] += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
@@ -254,29 +232,27 @@ class AnswerWork(Engine[PlannedCell]):
                 text = f"agent '{name}' {' and '.join(limits)}."
                 warnings.warn(text, StudyWarning, stacklevel=3)
 
-    def warn(self) -> None:
-        """Warn about open cells, empty answers, retries and imperfect placebos."""
-        messages = []
-        if n_open := len(self.open()):
+    def messages(self) -> Iterable[str]:
+        """Return warnings about open cells, empty answers, retries and imperfect placebos."""
+        if n_open := self.n_open.total():
             causes = f" after errors{most_frequent(self.store, 'run')}"
             why = f" ({self.stopped})" if self.stopped else causes
-            messages.append(
+            yield (
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
                 "continues with them."
             )
         for name, tally in self.tallies.items():
             if tally.n_empty:
-                messages.append(
+                yield (
                     f"agent '{name}': {plural(tally.n_empty, 'answer')} empty after a normal stop; "
                     "such are its own and are graded."
                 )
             if tally.n_retries > 0:
                 times = plural(tally.n_retries, "time")
-                messages.append(f"agent '{name}' asked its service again by itself ({times}).")
-        texts = self.plan.texts.values()
-        messages += [f"skill '{text.skill}': {text.note}." for text in texts if text.note]
-        for text in messages:
-            warnings.warn(text, StudyWarning, stacklevel=3)
+                yield f"agent '{name}' asked its service again by itself ({times})."
+        for text in self.plan.texts.values():
+            if text.note:
+                yield f"skill '{text.skill}': {text.note}."
 
 
 def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
@@ -298,10 +274,3 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
             f"({', '.join(store.suites) or 'which has none'}).{suggest(str(suite), store.suites)}"
         )
     return store.add_suite(suite)
-
-
-def _cost_so_far(store: RunStore) -> float:
-    costs = store.rows("attempts", "cost_usd", "perturbation")
-    paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
-    rows = (row for table in ("surplus", "unreadable") for row in store.records(table))
-    return sum(paid) + sum(map(charged_usd, rows)) + warn_of_batches(store, "run", StudyWarning)

@@ -104,7 +104,7 @@ class _RowTotals:
     def row(self, stage: str, name: str, **more: Any) -> JsonObject:
         """Return a row of `status`; columns that are not passed are None."""
         totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
-        return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **totals, **more}
+        return {"stage": stage, "name": name, **totals, **more}
 
     @property
     def malformed(self) -> set[str]:
@@ -295,12 +295,11 @@ _Failure = tuple[str, str, int | None, str | None, str]
 
 
 def _failed_cells(store: RunStore) -> Iterable[_Failure]:
-    columns = [*Key._fields, "status", "error", "attempt_id", "perturbation"]
-    table = store.rows("attempts", *columns)
-    rows = [(Key.of(row), row) for row in table]
-    paid = {key for key, row in rows if row["status"] in PAID}
-    for key, row in rows:
-        if key not in paid and row["perturbation"] is None:
+    done = tries(store)
+    columns = [*Key._fields, "error", "attempt_id", "perturbation"]
+    for row in store.rows("attempts", *columns):
+        key = Key.of(row)
+        if row["perturbation"] is None and not done.get(key, Tried()).paid:
             place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
             yield "run", key.agent, None, row["error"], place
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from inspect import signature
 from os import PathLike
 from os.path import exists
 from pathlib import Path
@@ -15,14 +15,12 @@ import yaml
 from pydantic import (
     AfterValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    Tag,
     ValidationError,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -32,7 +30,7 @@ from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
-from skillcomp.live.graders.prompts import Without
+from skillcomp.live.graders.prompts import ReplyForm, Style, Without
 from skillcomp.live.plugins import Group, build_from_target, build_installed, installed_kinds
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
@@ -42,16 +40,6 @@ _KINDS: Mapping[Group, tuple[str, ...]] = {
     "graders": ("comprehension", "replay", "suite", "python"),
 }
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
-
-
-class _Price(Record):
-    model: str
-    input: NonNegativeFloat
-    output: NonNegativeFloat
-    cache_write_5m: NonNegativeFloat = math.nan
-    cache_write_1h: NonNegativeFloat = math.nan
-    cache_read: NonNegativeFloat = math.nan
-    above: NonNegativeInt = 0
 
 
 class _Spec(Record):
@@ -82,12 +70,7 @@ class _Spec(Record):
 class _Agent(_Spec):
     name: str | None = None
     timeout: PositiveFloat = 600.0
-    prices: list[_Price] = Field(default_factory=list)
-
-    def arguments(self, folder: Path, place: str) -> JsonObject:
-        """Return the arguments of the constructor, with prices as it takes them."""
-        own = [Price(**price.model_dump()) for price in self.prices]
-        return {**super().arguments(folder, place), "prices": own}
+    prices: list[Price] = Field(default_factory=list)
 
 
 class _Anthropic(_Agent):
@@ -147,8 +130,8 @@ class _Cli(_Agent):
         program, command, extra = map(fields.pop, ("program", "command", "extra"))
         if program is None:
             return live.CliAgent(command, **fields)
-        make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
-        return make[program](extra=extra, **fields)
+        make = live.CliAgent.claude if program == "claude" else live.CliAgent.codex
+        return make(extra=extra, **fields)
 
 
 class _Replay(_Spec):
@@ -201,31 +184,22 @@ class _Installed(_Guest):
         return build_installed(self.group, self.kind, arguments, place=place)
 
 
-def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag by which pydantic finds the data class for a kind of agent or grader."""
-    is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
-    return "installed" if is_guest else str(kind)
-
-
-def _agent_tag(entry: Any) -> str | None:
-    # an entry that is not a mapping may get any tag, because pydantic then refuses the entry
-    kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
-    return None if kind is None else _spec_tag("agents", kind)
-
-
-def _grader_tag(entry: Any) -> str:
-    find = entry.get if isinstance(entry, dict) else partial(getattr, entry)
-    return _spec_tag("graders", find("kind", "comprehension"))
+def _validated_spec(group: Group, entry: Any, validate: Callable[[Any], Any]) -> Any:
+    """Validate an entry with the model of its kind; pydantic finds that of a built-in kind."""
+    if not isinstance(entry, dict):
+        return validate(entry)
+    if group == "graders":
+        entry = {"kind": "comprehension", **entry}
+    kind = entry.get("kind")
+    if kind not in _KINDS[group] and str(kind) in installed_kinds(group):
+        return (_Installed if group == "agents" else _InstalledGrader).model_validate(entry)
+    return validate(entry)
 
 
 _AgentSpec = Annotated[
-    Annotated[_Anthropic, Tag("anthropic")]
-    | Annotated[_OpenAI, Tag("openai")]
-    | Annotated[_Cli, Tag("cli")]
-    | Annotated[_Replay, Tag("replay")]
-    | Annotated[_Python, Tag("python")]
-    | Annotated[_Installed, Tag("installed")],
-    Discriminator(_agent_tag),
+    _Anthropic | _OpenAI | _Cli | _Replay | _Python,
+    Field(discriminator="kind"),
+    WrapValidator(partial(_validated_spec, "agents")),
 ]
 
 
@@ -233,12 +207,12 @@ class _Comprehension(_Spec):
     group, maker = "graders", "ComprehensionGrader"
     kind: Literal["comprehension"] = "comprehension"
     agent: _AgentSpec
-    style: Literal["forced", "evidence", "impression"] = "forced"
+    style: Style = "forced"
     version: str | None = None
     name: str | None = None
     ngram: PositiveInt = 6
     without: list[Without] = Field(default_factory=list)
-    reply: Literal["plain", "report"] = "plain"
+    reply: ReplyForm = "plain"
     template: Path | None = None
 
 
@@ -277,12 +251,9 @@ class _InstalledGrader(_Installed):
 
 
 _GraderSpec = Annotated[
-    Annotated[_Comprehension, Tag("comprehension")]
-    | Annotated[_ReplayGrader, Tag("replay")]
-    | Annotated[_SuiteGrader, Tag("suite")]
-    | Annotated[_PythonGrader, Tag("python")]
-    | Annotated[_InstalledGrader, Tag("installed")],
-    Discriminator(_grader_tag),
+    _Comprehension | _ReplayGrader | _SuiteGrader | _PythonGrader,
+    Field(discriminator="kind"),
+    WrapValidator(partial(_validated_spec, "graders")),
 ]
 
 
@@ -504,15 +475,16 @@ _NOT_IN_FILE = {"folder", "outside"}
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
     """Return whether ``loc[at]`` is a tag that pydantic added, and not a key of the file."""
-    in_list = at == 2 and loc[0] in ("agents", "graders")
-    return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
+    if loc[at] in (*_KINDS["agents"], *_KINDS["graders"]):
+        return loc[0] in _KINDS and (at == 2 or loc[at - 1] == "agent")
+    return at == 1 and loc[0] in ("placebo", "previous")
 
 
 def _fault_message(fault: Mapping[str, Any], key: str) -> str:
     kind = fault["type"]
     if kind == "own_words":
         return f"{fault['msg'].rstrip('.')}."
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         if _SECRET.search(key):
             return "not a known key. Keys to services are read from the environment only."
         if key == "batch":
@@ -559,7 +531,7 @@ def _example_of(kind: str, loc: tuple[Any, ...]) -> str | None:
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
     """Return the keys that are allowed in place of the unknown key at the location `loc`."""
-    models: dict[str, type[Record]] = {
+    models: dict[str, Any] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,
         "cli": _Cli,
@@ -568,11 +540,11 @@ def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
         "suite": _SuiteGrader,
         "grading": _Grading,
         "comparators": _Comparator,
-        "prices": _Price,
+        "prices": Price,
     }
     tags = [part for part in loc[:-1] if part in models]
     model = models[tags[-1]] if tags else StudyFile
     if loc[0] == "graders" and tags == ["replay"]:
         model = _ReplayGrader
-    keys = (name for name in model.model_fields if name not in _NOT_IN_FILE)
+    keys = (name for name in signature(model).parameters if name not in _NOT_IN_FILE)
     return sorted(keys, key=lambda name: name != "kind")

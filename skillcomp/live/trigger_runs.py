@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any, Literal, Unpack
 
 import orjson
+from pydantic import Field, ValidationError
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
@@ -42,12 +42,11 @@ from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts, read_prompts
+from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
-from skillcomp.live.concurrency import run_sync
-from skillcomp.live.engine import Options
+from skillcomp.live.engine import do_stage
 from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
@@ -60,10 +59,9 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
-from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import cases_by_id, make_plan
 from skillcomp.live.run import AnswerWork
-from skillcomp.records import Case, Skill, Suite
+from skillcomp.records import Case, Record, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
@@ -75,8 +73,7 @@ _WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
 _FROM_REPLY = ("model", "status", "error", "offered", "invoked")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TriggerSettings:
+class TriggerSettings(Record):
     """Settings of a trigger run, as the command line gives them.
 
     Attributes
@@ -110,7 +107,6 @@ class TriggerSettings:
     rubric_schema: JsonObject | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class TriggerPlan(TriggerSettings):
     """The settings and the selected cases of a trigger run; the content of ``run.json``.
 
@@ -127,13 +123,16 @@ class TriggerPlan(TriggerSettings):
     controls : dict of str to str
         Additional prompts that test whether calls of skills are detected: slug of the skill, by
         case_id.
+    skillcomp : str or None
+        Version of this library that made the plan.
     """
 
     run_id: str
     cases: dict[str, str]
     judged: tuple[str, ...]
     neighbours: tuple[str, ...]
-    controls: dict[str, str] = field(default_factory=dict)
+    controls: dict[str, str] = Field(default_factory=dict)
+    skillcomp: str | None = None
 
 
 def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
@@ -228,22 +227,6 @@ def prepare_run(
         raise StudyError("trigger: --rubric-schema, but no case is judged; --judge judges all.")
     beside = tuple(skill_files if neighbours is None else neighbours)
     controls: dict[str, str] = {}
-    for slug in tested:
-        # one prompt at which no skill should fire is enough for skills that are installed together
-        text = control_prompts(slug, with_other=slug == tested[0] or slug not in beside)
-        file = folder / "controls" / slug / FILE
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", newline="")
-        suite = read_prompts(text, file, f"{CONTROLS}{slug}", slug)
-        controls |= {case.case_id: slug for case in suite.cases}
-    plan = TriggerPlan(
-        **asdict(settings),
-        run_id=folder.name,
-        cases={case.case_id: slug for slug, case in cases},
-        judged=tuple(case.case_id for case in judged),
-        neighbours=beside,
-        controls=controls,
-    )
     store = RunStore(folder / "store")
     with store.writer():
         try:
@@ -251,8 +234,14 @@ def prepare_run(
                 store.add_skill(skill_files[slug])
             for slug in tested:
                 store.add_suite(suite_files[slug], skill=slug)
+                # one prompt at which no skill should fire is enough for skills that are installed
+                # together
+                text = control_prompts(slug, with_other=slug == tested[0] or slug not in beside)
                 file = folder / "controls" / slug / FILE
-                store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8", newline="")
+                suite = store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
+                controls |= {case.case_id: slug for case in suite.cases}
         except SkillcompError:
             # if the store remained, the run_id could not be used again
             shutil.rmtree(store.path)
@@ -260,7 +249,16 @@ def prepare_run(
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
-    write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
+    plan = TriggerPlan(
+        **dict(settings),
+        run_id=folder.name,
+        cases={case.case_id: slug for slug, case in cases},
+        judged=tuple(case.case_id for case in judged),
+        neighbours=beside,
+        controls=controls,
+        skillcomp=version("skillcomp"),
+    )
+    write_json(folder / "run.json", plan.model_dump())
     return plan
 
 
@@ -334,14 +332,13 @@ def read_run(folder: Path) -> TriggerPlan:
     require_known("trigger: there is no run", folder.name, there, StudyError, label=allowed)
     data = read_own(file, what="description of a run", error=StoreError)
     try:
-        fields = orjson.loads(data)
-        fields.pop("skillcomp", None)
-        lists = {name: tuple(fields[name]) for name in ("judged", "neighbours")}
-        plan = TriggerPlan(**{**fields, **lists})
-        slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
-        require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as cause:
-        raise StoreError(f"{file}: not the description of a run ({cause!r}).") from cause
+        plan = TriggerPlan.model_validate_json(data)
+    except ValidationError as cause:
+        first = cause.errors(include_url=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise StoreError(f"{file}: not the description of a run ({why}).") from cause
+    slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
+    require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
     for cases in (plan.cases, plan.controls):
         _require_folders(cases, StoreError)
         for case_id, skill in cases.items():
@@ -369,14 +366,12 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
-    options = Options(plan.concurrency, progress)
     try:
         with store.writer():
             settings: JsonObject = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
-            work = AnswerWork(store, cells, [agent], settings, options)
-            run_sync(partial(work.main, Budget(None)))
-        work.warn()
+            work = AnswerWork(store, cells, [agent], settings)
+            do_stage([work], None, plan.concurrency, progress)
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
             graders: list[Any] = [TraceGrader(place)]
