@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 
 from skillcomp.io.files import JsonObject, as_number, as_object, object_at, whole_content
 from skillcomp.io.shell_commands import is_read_only, shows_skill
-from skillcomp.records import AttemptStatus
+from skillcomp.records import AttemptStatus, Record
 
 Event = JsonObject
 _Fields = dict[str, Any]  # Fields of a `Trace` or a `Step`, by name.
@@ -35,7 +35,7 @@ _STOPPED: dict[str, AttemptStatus] = {
 }
 # Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-_BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
+BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,27 @@ class Step:
     output_tokens: int | None = None
 
 
-@dataclass(frozen=True)
-class Trace:
+class Outcome(Record):
+    """How a prompt was answered: the fields that `Trace` and `Reply` share."""
+
+    answer: str | None = None
+    status: AttemptStatus = "ok"
+    error: str | None = None
+    stop_reason: str | None = None
+    model: str | None = None
+    request_id: str | None = None
+    fatal: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_note: str | None = None
+    n_commands: int | None = None
+    n_retries: int = 0
+
+
+class Trace(Outcome):
     """The contents of a program's output.
 
     Attributes
@@ -119,21 +138,6 @@ class Trace:
     """
 
     kind: str = "text"
-    answer: str | None = None
-    status: AttemptStatus = "ok"
-    error: str | None = None
-    stop_reason: str | None = None
-    model: str | None = None
-    request_id: str | None = None
-    fatal: bool = False
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    cost_note: str | None = None
-    n_commands: int | None = None
-    n_retries: int = 0
     called: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
@@ -155,7 +159,7 @@ class Trace:
 def whole_number(value: Any) -> int | None:
     """Return a reported count, or None if it is not a whole number from 0 to 2**63 - 1."""
     number = as_number(value)
-    if number is None or not 0 <= number < _BEYOND:
+    if number is None or not 0 <= number < BEYOND:
         return None
     return int(number) if number == int(number) else None
 
@@ -308,7 +312,7 @@ def _claude_usage(result: Event) -> _Fields:
     cost = result.get("total_cost_usd")
     number = as_number(cost)
     out: _Fields = {"cost_usd": None}
-    if number is not None and 0 <= number < _BEYOND:
+    if number is not None and 0 <= number < BEYOND:
         out = {"cost_usd": float(number)}
     elif cost is not None:
         out["cost_note"] = f"the program reports a cost of {cost!r:.40}"

@@ -19,6 +19,7 @@ from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     Reply,
+    cost_fields,
     host_of,
     settings_json,
     whole_hash,
@@ -234,7 +235,7 @@ class AnthropicAgent(ServiceAgent):
         whole = None if plain is None or read is None or write is None else plain + read + write
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
-        return self._cost_of_counts(message.model, counts)
+        return cost_fields("the service", message.model, counts, self.prices)
 
 
 async def _end_long_retries(

@@ -9,7 +9,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
-from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
+from skillcomp.io.event_streams import Outcome, Trace, is_result, kind_of, read_trace
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import (
     hide,
@@ -422,7 +421,7 @@ class CliAgent(BaseAgent):
             if not self._has_warned:
                 warnings.warn(_RESULT.format(name=self.name), StudyWarning, stacklevel=2)
             self._has_warned = True
-        fields = {name: getattr(trace, name) for name in _SHARED_FIELDS}
+        fields = {name: getattr(trace, name) for name in Outcome.model_fields}
         if code is None:
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
@@ -446,7 +445,10 @@ class CliAgent(BaseAgent):
                 missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
                 fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
-            fields |= self._cost_by_tokens(trace)
+            counts = (trace.input_tokens, trace.output_tokens)
+            cached = (trace.cached_tokens, trace.cache_write_tokens)
+            model = trace.model or self.model
+            fields |= cost_fields("the program", model, (*counts, *cached), self.prices)
         if offered:
             fields["offered"] = tuple(skill.slug for skill in offered)
         if offered and trace.kind != "text":
@@ -461,14 +463,6 @@ class CliAgent(BaseAgent):
             trace=redacted_start(output, _MAX_TRACE) if trace.kind != "text" else None,
             settings=self.settings,
         )
-
-    def _cost_by_tokens(self, trace: Trace) -> JsonObject:
-        model, whole, out = trace.model or self.model, trace.input_tokens, trace.output_tokens
-        counts = (whole, out, trace.cached_tokens, trace.cache_write_tokens)
-        tokens = [n for n in counts if n is not None]
-        if model is None or len(tokens) < len(counts):
-            return {"cost_note": "the program reports no tokens or no model"}
-        return cost_fields("the program", model, tokens, self.prices)
 
 
 def _toml_lines(settings: Mapping[str, Any]) -> list[str]:
@@ -514,6 +508,3 @@ def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)
-
-
-_SHARED_FIELDS = tuple(set(asdict(Trace())) & set(Reply.model_fields))
