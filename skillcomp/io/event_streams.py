@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.io.files import JsonObject, as_number, as_object, object_at, whole_content
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    as_object,
+    list_of_objects,
+    object_at,
+    whole_content,
+)
 from skillcomp.io.shell_commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus, Record
 
@@ -238,10 +245,6 @@ def _parse_events(output: str) -> Iterator[Event]:
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
-def _as_mappings(value: Any) -> list[Event]:
-    return [as_object(entry) for entry in value] if isinstance(value, list) else []
-
-
 def _text_at(event: Event, key: str) -> str | None:
     value = event.get(key)
     return value if isinstance(value, str) and value else None
@@ -256,7 +259,7 @@ def _count_or_nan(value: Any) -> float:
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
     result = next((e for e in reversed(events) if e.get("type") == "result"), {})
-    denied = {str(d.get("tool_use_id")) for d in _as_mappings(result.get("permission_denials"))}
+    denied = {str(d.get("tool_use_id")) for d in list_of_objects(result.get("permission_denials"))}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
@@ -385,12 +388,12 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
         message = object_at(event, "message")
         if kind == "assistant":
             first_steps.setdefault(str(message.get("id")), len(steps))
-            for block in _as_mappings(message.get("content")) or [{"type": "text"}]:
+            for block in list_of_objects(message.get("content")) or [{"type": "text"}]:
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
         elif kind == "user":
-            for block in _as_mappings(message.get("content")):
+            for block in list_of_objects(message.get("content")):
                 place = at.get(str(block.get("tool_use_id")), -1)
                 if place >= 0 and block.get("type") == "tool_result":
                     steps[place] = _with_result(steps[place], block)
@@ -428,7 +431,7 @@ def _with_result(step: Step, block: Event) -> Step:
     if step.status == "declined":
         return step
     body = block.get("content")
-    texts = [body] if isinstance(body, str) else [b.get("text") for b in _as_mappings(body)]
+    texts = [body] if isinstance(body, str) else [b.get("text") for b in list_of_objects(body)]
     failed = bool(block.get("is_error"))
     code: int | None = None
     if step.kind == "command":
@@ -542,7 +545,7 @@ def _codex_item(item: Event, turn: int) -> Step:
     if step_kind == "command":
         reads = is_read_only(text or "")
     elif step_kind == "file_change":
-        text = "; ".join(str(c.get("path")) for c in _as_mappings(item.get("changes"))) or None
+        text = "; ".join(str(c.get("path")) for c in list_of_objects(item.get("changes"))) or None
         reads = False
     elif step_kind in ("tool", "subagent"):
         text = None
