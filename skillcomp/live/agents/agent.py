@@ -35,7 +35,7 @@ _FAMILIES = {
 # The cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
 _MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
-MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer; a longer answer is cut.
+MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer or trace; a longer one is cut.
 MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # The text of the skill is not escaped, because programs that load a skill do not escape it.
