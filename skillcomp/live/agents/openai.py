@@ -133,7 +133,7 @@ class OpenAIAgent(ServiceAgent):
     ) -> JsonObject:
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
         messages.append({"role": "user", "content": prompt})
-        body: JsonObject = {"model": self._model, "messages": messages, **self._fixed}
+        body: JsonObject = {"model": self.model, "messages": messages, **self._fixed}
         if schema is not None and self._json_mode == "schema":
             form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}

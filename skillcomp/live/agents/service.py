@@ -204,7 +204,7 @@ class ServiceAgent(BaseAgent):
         self.model = model
         self.family = family_of(model)
         self.prices = tuple(prices)
-        self._model, self._timeout, self._max_retries = model, timeout, max_retries
+        self._timeout, self._max_retries = timeout, max_retries
         self._own_client = client
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
