@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from skillcomp.ngrams import Tokenizer, name_of_tokenizer, shared_ngrams, split_text
+from skillcomp.ngrams import shared_ngrams, split_text
 from skillcomp.records import Case, Check, Skill
 
 # Hedge words as listed in the comprehension report, A.4 (RULE-6) and 8.9.
@@ -188,19 +188,14 @@ def addresses_grader(answer: str) -> str | None:
     return match.group(0) if match else None
 
 
-def overlap_record(
-    shared: Sequence[str] | None, *, n: int, tokenizer: str = name_of_tokenizer(None)
-) -> str | None:
+def overlap_record(shared: Sequence[str] | None, *, n: int) -> str | None:
     """Return the result of an overlap check as JSON, as a verdict stores it.
 
-    ``tokenizer`` is stored if it is not the default. The result is None if the answer is too short
-    to be checked.
+    The result is None if the answer is too short to be checked.
     """
     if shared is None:
         return None
     record = {"rule": OVERLAP_RULE, "n": n, "shared": list(shared)}
-    if tokenizer != name_of_tokenizer(None):
-        record["tokenizer"] = tokenizer
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -217,16 +212,14 @@ def forbids_copying(check: Check) -> bool:
     )
 
 
-def shared_with_skill(
-    answer: str, skill: Skill, case: Case, *, n: int, tokenizer: Tokenizer | None = None
-) -> list[str] | None:
+def shared_with_skill(answer: str, skill: Skill, case: Case, *, n: int) -> list[str] | None:
     """Return the n-grams that an answer shares with SKILL.md and that are not in the prompt.
 
     Return None if the answer has fewer than n tokens: it is too short to tell whether it copies.
     ``skill`` is the skill of the case under every condition, whichever document was loaded.
     :func:`skillcomp.overlap.score` counts the same n-grams for a whole frame.
     """
-    if len(split_text(answer, tokenizer)) < n:
+    if len(split_text(answer, None)) < n:
         return None
     source = skill.text or skill.body
-    return shared_ngrams(answer, source, n=n, exclude=case.prompt, tokenizer=tokenizer)
+    return shared_ngrams(answer, source, n=n, exclude=case.prompt)

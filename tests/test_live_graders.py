@@ -21,7 +21,6 @@ from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import blind
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import gives_condition_away, judge
-from skillcomp.ngrams import tokenize
 from skillcomp.records import Attempt, Case, Check, Skill
 
 pytestmark = pytest.mark.usefixtures("fake_key")
@@ -164,29 +163,6 @@ def test_the_overlap_check_does_not_bind_an_answer_that_is_too_short_to_copy():
         assert len(done.replies) == 1 and done.verdicts[2].passed == (mark == "PASS")
         assert done.verdicts[2].overlap is None
         assert "<overlap-check" not in server.bodies[0]["messages"][0]["content"]
-
-
-def test_a_grader_keeps_a_tokenizer_of_ones_own():
-    def by_blanks(text):
-        return text.lower().split()
-
-    agent = AnthropicAgent("claude-haiku-5-5")
-    default = ComprehensionGrader(agent)
-    own = ComprehensionGrader(agent, tokenizer=by_blanks, tokenizer_name="blanks", ngram=4)
-    assert own.version == f"{default.version}-n4-blanks"
-    assert ComprehensionGrader(agent, tokenizer=tokenize).version == default.version
-    copied = "It is an act of a few"
-    skill = SKILL.model_copy(update={"text": "Now it is an act of a few people."})
-    assert own.overlap(copied, CASE, skill)[0] == "it is an act"
-    assert default.overlap(copied, CASE, skill) is None
-    about = {"tokenizer": by_blanks, "tokenizer_name": "blanks", "ngram": 4, "style": "evidence"}
-    with FakeAnthropic(answer=scripted(reply(*GOOD))) as server:
-        done = grade(
-            server, attempt(f"{copied}. It is a practice: the team draws"), skill=skill, **about
-        )
-    assert json.loads(done.verdicts[0].overlap)["tokenizer"] == "blanks"
-    with pytest.raises(GraderError, match=r"ComprehensionGrader: tokenizer: .* tokenizer_name="):
-        ComprehensionGrader(agent, tokenizer=lambda text: text.split())
 
 
 # rules

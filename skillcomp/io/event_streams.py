@@ -12,14 +12,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.io.files import JsonObject, as_number, as_object, object_at, whole_content
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    as_object,
+    list_of_objects,
+    object_at,
+    whole_content,
+)
 from skillcomp.io.shell_commands import is_read_only, shows_skill
-from skillcomp.records import AttemptStatus
+from skillcomp.records import AttemptStatus, Record
 
 Event = JsonObject
 _Fields = dict[str, Any]  # Fields of a `Trace` or a `Step`, by name.
@@ -35,7 +42,7 @@ _STOPPED: dict[str, AttemptStatus] = {
 }
 # Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-_BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
+BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,27 @@ class Step:
     output_tokens: int | None = None
 
 
-@dataclass(frozen=True)
-class Trace:
+class Outcome(Record):
+    """How a prompt was answered: the fields that `Trace` and `Reply` share."""
+
+    answer: str | None = None
+    status: AttemptStatus = "ok"
+    error: str | None = None
+    stop_reason: str | None = None
+    model: str | None = None
+    request_id: str | None = None
+    fatal: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_note: str | None = None
+    n_commands: int | None = None
+    n_retries: int = 0
+
+
+class Trace(Outcome):
     """The contents of a program's output.
 
     Attributes
@@ -119,21 +145,6 @@ class Trace:
     """
 
     kind: str = "text"
-    answer: str | None = None
-    status: AttemptStatus = "ok"
-    error: str | None = None
-    stop_reason: str | None = None
-    model: str | None = None
-    request_id: str | None = None
-    fatal: bool = False
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    cost_note: str | None = None
-    n_commands: int | None = None
-    n_retries: int = 0
     called: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
@@ -155,7 +166,7 @@ class Trace:
 def whole_number(value: Any) -> int | None:
     """Return a reported count, or None if it is not a whole number from 0 to 2**63 - 1."""
     number = as_number(value)
-    if number is None or not 0 <= number < _BEYOND:
+    if number is None or not 0 <= number < BEYOND:
         return None
     return int(number) if number == int(number) else None
 
@@ -234,10 +245,6 @@ def _parse_events(output: str) -> Iterator[Event]:
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
-def _as_mappings(value: Any) -> list[Event]:
-    return [as_object(entry) for entry in value] if isinstance(value, list) else []
-
-
 def _text_at(event: Event, key: str) -> str | None:
     value = event.get(key)
     return value if isinstance(value, str) and value else None
@@ -249,14 +256,10 @@ def _count_or_nan(value: Any) -> float:
     return math.nan if count is None else count
 
 
-def _whole_counts(**counts: float) -> _Fields:
-    return {name: whole_number(value) for name, value in counts.items()}
-
-
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
     result = next((e for e in reversed(events) if e.get("type") == "result"), {})
-    denied = {str(d.get("tool_use_id")) for d in _as_mappings(result.get("permission_denials"))}
+    denied = {str(d.get("tool_use_id")) for d in list_of_objects(result.get("permission_denials"))}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
@@ -265,10 +268,7 @@ def _claude_trace(events: list[Event]) -> Trace:
         fields |= {**_claude_usage(result), **_claude_outcome(result)}
     else:
         error = "the event stream ends without a result"
-        messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
-        # several lines can report the usage of one message; only the last report counts
-        spent = {str(m.get("id")): _token_counts(object_at(m, "usage")) for m in messages}
-        counts = _summed_counts([used for used in spent.values() if used])
+        counts = _token_counts(_usage_of_messages(events).values())
         fields |= {**counts, "status": "error", "error": error}
     return Trace(
         kind="claude",
@@ -315,18 +315,18 @@ def _claude_usage(result: Event) -> _Fields:
     cost = result.get("total_cost_usd")
     number = as_number(cost)
     out: _Fields = {"cost_usd": None}
-    if number is not None and 0 <= number < _BEYOND:
+    if number is not None and 0 <= number < BEYOND:
         out = {"cost_usd": float(number)}
     elif cost is not None:
         out["cost_note"] = f"the program reports a cost of {cost!r:.40}"
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
-        return out | _whole_counts(**_token_counts(object_at(result, "usage")))
+        return out | _token_counts([object_at(result, "usage")])
     main = max(models, key=lambda name: _count_or_nan(models[name].get("outputTokens")))
     name = str(models[main].get("canonicalModel") or main)
-    rows = [_token_counts({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values()]
-    return {**out, "model": name, **_summed_counts(rows)}
+    reports = [{"inputTokens": 0, **used} for used in models.values()]
+    return {**out, "model": name, **_token_counts(reports, _OF_MODEL)}
 
 
 # keys of four token counts: input without cache, input read from the cache, input written to the
@@ -337,21 +337,30 @@ _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", 
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
-def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> _Fields:
-    if not used:
+def _token_counts(reports: Iterable[Event], names: Sequence[str] = _USAGE) -> _Fields:
+    """Return the sums of the token counts in reports; a sum with a malformed count is None.
+
+    Empty reports do not count. Without reports, there are no counts.
+    """
+    rows = [[_count_or_nan(used.get(name)) for name in names] for used in reports if used]
+    if not rows:
         return {}
-    plain, read, write, written = (_count_or_nan(used.get(name)) for name in names)
+    plain, read, write, out = (sum(column) for column in zip(*rows, strict=True))
     return {
-        "input_tokens": plain if names == _OF_CODEX else plain + read + write,
-        "cached_tokens": read,
-        "cache_write_tokens": write,
-        "output_tokens": written,
+        "input_tokens": whole_number(plain if names == _OF_CODEX else plain + read + write),
+        "cached_tokens": whole_number(read),
+        "cache_write_tokens": whole_number(write),
+        "output_tokens": whole_number(out),
     }
 
 
-def _summed_counts(rows: Sequence[Mapping[str, float]]) -> _Fields:
-    names = list(rows[0]) if rows else []
-    return _whole_counts(**{name: sum(row[name] for row in rows) for name in names})
+def _usage_of_messages(events: Iterable[Event]) -> dict[str, Event]:
+    """Map the id of each message of claude to its usage.
+
+    Several lines can report the usage of one message; only the last report counts.
+    """
+    messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
+    return {str(m.get("id")): usage for m in messages if (usage := object_at(m, "usage"))}
 
 
 _TOOLS = {
@@ -371,24 +380,20 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
     at: dict[str, int] = {}  # Maps the id of a tool call to the index of its step.
-    # Maps the id of a message to the index of its first step and to its usage.
-    spent: dict[str, tuple[int, _Fields]] = {}
+    first_steps: dict[str, int] = {}  # Maps the id of a message to the index of its first step.
+    spent = _usage_of_messages(events)
     turn = 1
     for event in events:
         kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
         message = object_at(event, "message")
         if kind == "assistant":
-            first = len(steps)
-            for block in _as_mappings(message.get("content")) or [{"type": "text"}]:
+            first_steps.setdefault(str(message.get("id")), len(steps))
+            for block in list_of_objects(message.get("content")) or [{"type": "text"}]:
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
-            if usage := _token_counts(object_at(message, "usage")):
-                name = str(message.get("id"))
-                # several lines can report the usage of one message; keep the last report
-                spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
-            for block in _as_mappings(message.get("content")):
+            for block in list_of_objects(message.get("content")):
                 place = at.get(str(block.get("tool_use_id")), -1)
                 if place >= 0 and block.get("type") == "tool_result":
                     steps[place] = _with_result(steps[place], block)
@@ -396,11 +401,13 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             steps.append(Step("result", turn, tool=_text_at(event, "subtype")))
             turn += 1
             if not spent:
-                spent["result"] = (len(steps) - 1, _token_counts(object_at(event, "usage")))
+                first_steps["result"] = len(steps) - 1
+                spent = {"result": object_at(event, "usage")}
         elif kind != "stream_event":  # skip fragments of a message; the whole message follows
             steps.append(_claude_other(event, turn))
-    for where, used in spent.values():
-        steps[where] = replace(steps[where], **_step_tokens(used))
+    for name, usage in spent.items():
+        place = first_steps[name]
+        steps[place] = replace(steps[place], **_step_tokens(usage))
     return tuple(steps)
 
 
@@ -424,7 +431,7 @@ def _with_result(step: Step, block: Event) -> Step:
     if step.status == "declined":
         return step
     body = block.get("content")
-    texts = [body] if isinstance(body, str) else [b.get("text") for b in _as_mappings(body)]
+    texts = [body] if isinstance(body, str) else [b.get("text") for b in list_of_objects(body)]
     failed = bool(block.get("is_error"))
     code: int | None = None
     if step.kind == "command":
@@ -442,8 +449,8 @@ def _claude_other(event: Event, turn: int) -> Step:
     return Step("other", turn, sub or kind)
 
 
-def _step_tokens(usage: Mapping[str, float]) -> _Fields:
-    counts = _whole_counts(**usage)
+def _step_tokens(usage: Event, names: Sequence[str] = _USAGE) -> _Fields:
+    counts = _token_counts([usage], names)
     return {name: counts.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
 
 
@@ -477,7 +484,7 @@ def _codex_trace(events: list[Event]) -> Trace:
         request_id=_text_at(started, "thread_id"),
         opened=tuple(s.text for s in steps if s.exit_code == 0 and s.text),
         **_step_counts(steps),
-        **_summed_counts([_token_counts(used, _OF_CODEX) for used in spent]),
+        **_token_counts(spent, _OF_CODEX),
     )
 
 
@@ -514,8 +521,8 @@ def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
         elif kind == "thread.started":
             steps.append(Step("session", now, text=_text_at(event, "thread_id")))
         elif kind == "turn.completed":
-            used = _token_counts(object_at(event, "usage"), _OF_CODEX)
-            steps.append(Step("turn", now, status="completed", **_step_tokens(used)))
+            used = _step_tokens(object_at(event, "usage"), _OF_CODEX)
+            steps.append(Step("turn", now, status="completed", **used))
         elif kind == "turn.failed":
             message = _text_at(object_at(event, "error"), "message")
             steps.append(Step("turn", now, text=message, status="failed"))
@@ -538,7 +545,7 @@ def _codex_item(item: Event, turn: int) -> Step:
     if step_kind == "command":
         reads = is_read_only(text or "")
     elif step_kind == "file_change":
-        text = "; ".join(str(c.get("path")) for c in _as_mappings(item.get("changes"))) or None
+        text = "; ".join(str(c.get("path")) for c in list_of_objects(item.get("changes"))) or None
         reads = False
     elif step_kind in ("tool", "subagent"):
         text = None

@@ -17,7 +17,7 @@ from unicodedata import category, normalize
 
 import orjson
 import yaml
-from yaml.constructor import SafeConstructor
+from yaml.constructor import ConstructorError, SafeConstructor
 
 from skillcomp.errors import SkillcompError, StoreError, literal
 from skillcomp.io.redaction import redact_bytes, redact_json
@@ -410,52 +410,39 @@ def read_yaml(
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _require_plain(node, path, error)
-        content = yaml.safe_load(text)
+        content = None if node is None else PlainConstructor().construct_document(node)
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise error(f"{path}{line}: not YAML ({cause.problem}).") from cause
     except YAML_FAILURES as cause:
-        line, why = wrong_scalar(node) or ("", str(cause).splitlines()[0])
-        raise error(f"{path}{line}: not YAML ({why}).") from cause
+        raise error(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
     if not isinstance(content, dict):
         example = "store: my-study" if what == "study" else "skill_id: my-skill"
         raise error(f"{path}: expected 'key: value' lines, as '{example}'.")
     return content, node
 
 
-def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
-    """Return the line and the fault of the first value that does not fit its YAML type.
+class PlainConstructor(SafeConstructor):
+    """Constructs the values of YAML; the error for a value that does not fit its type has a mark.
 
-    The line has the form ``", line N"``. Return None if every value fits.
+    A number of very many digits, or of parts as in ``1:59:59``, is an error, too.
     """
-    waiting = [root] if root is not None else []
-    seen = set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            waiting += [part for pair in reversed(node.value) for part in reversed(pair)]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += reversed(node.value)
-        elif isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":merge"):
-            place, kind = f", line {node.start_mark.line + 1}", node.tag.rpartition(":")[2]
-            if is_long_number(node):
-                why = f"a number of {len(node.value):,} characters; write a text in quotes"
-                return place, why
-            try:
-                SafeConstructor().construct_object(node)
-            except YAML_FAILURES:
-                return place, f"{literal(node.value)} is no value of the type {kind}"
-    return None
 
-
-def is_long_number(node: yaml.Node) -> bool:
-    """Return whether a value is a number of very many digits, or of parts as in ``1:59:59``."""
-    is_number = node.tag.endswith((":int", ":float")) and isinstance(node, yaml.ScalarNode)
-    return is_number and len(node.value) > MAX_NUMBER
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the value of a node; raise ConstructorError if it has none."""
+        kind = node.tag.rpartition(":")[2]
+        if not isinstance(node, yaml.ScalarNode):
+            return super().construct_object(node, deep)
+        try:
+            if kind not in ("int", "float") or len(node.value) <= MAX_NUMBER:
+                return super().construct_object(node, deep)
+            why = f"a number of {len(node.value):,} characters; write a text in quotes"
+        except yaml.YAMLError:
+            raise
+        except YAML_FAILURES:
+            why = f"{literal(node.value)} is no value of the type {kind}"
+        raise ConstructorError(None, None, why, node.start_mark)
 
 
 def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> None:
@@ -466,8 +453,6 @@ def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> Non
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        if is_long_number(part):
-            raise ValueError("a long number")  # `wrong_scalar` names its line
         sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
         total = 1.0
         if isinstance(part, yaml.MappingNode):

@@ -195,16 +195,15 @@ class _Secrets:
     """The secrets of a process and all their forms."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
-        secrets = {secret.encode("utf-8", "surrogatepass"): labels[secret] for secret in labels}
-        self.overlap = _EXPANSION * max(map(len, secrets), default=0) + _MARGIN
+        longest = max(
+            (len(secret.encode("utf-8", "surrogatepass")) for secret in labels), default=0
+        )
+        self.overlap = _EXPANSION * longest + _MARGIN
         forms: dict[bytes, str] = {}
         # a form of which little is left without separators, such as "1-2-3-4-5", keeps them
         self.plain: dict[bytes, str] = {}
         for secret, label in labels.items():
-            encoded = secret.encode("utf-8", "surrogatepass")
-            in_url = quote(encoded, safe="").encode()
-            in_html = escape(secret).encode("utf-8", "surrogatepass")
-            for form in (*_forms(secret), in_url, in_html):
+            for form in _forms(secret):
                 squeezed = _squeezed(form)
                 if len(squeezed) >= _MIN_SECRET:
                     forms.setdefault(squeezed, label)
@@ -284,21 +283,16 @@ def _decoded(block: bytes) -> bytes:
 
 def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
     """Yield spans in order; overlapping spans become one, with the label of the longest."""
-    current: tuple[int, int, str] | None = None
-    longest = 0
-    for start, end, label in sorted(set(spans)):
-        if current is None or start >= current[1]:
-            if current is not None:
-                yield current
-            current, longest = (start, end, label), end - start
-            continue
-        if end - start > longest:
-            longest = end - start
-            current = (current[0], max(current[1], end), label)
-        else:
-            current = (current[0], max(current[1], end), current[2])
-    if current is not None:
-        yield current
+    last_end = -1
+    groups: list[list[tuple[int, int, str]]] = []
+    for span in sorted(set(spans)):
+        if span[0] >= last_end:
+            groups.append([])
+        groups[-1].append(span)
+        last_end = max(last_end, span[1])
+    for group in groups:
+        longest = max(group, key=lambda span: span[1] - span[0])
+        yield group[0][0], max(end for _, end, _ in group), longest[2]
 
 
 def _byte_forms(secret: str) -> tuple[bytes, ...]:
@@ -314,6 +308,8 @@ def _forms(secret: str) -> Iterator[bytes]:
         for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
             form = plain.encode("utf-8", "surrogatepass")
             yield from (form, _decoded(form))
+    yield quote(secret.encode("utf-8", "surrogatepass"), safe="").encode()
+    yield escape(secret).encode("utf-8", "surrogatepass")
     for data in _byte_forms(secret):
         yield from (data, data.hex().encode())
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):

@@ -22,7 +22,6 @@ from typing import Any
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
-from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -30,18 +29,17 @@ from skillcomp.io.files import (
     MAX_TREE,
     YAML_FAILURES,
     JsonObject,
+    PlainConstructor,
     as_object,
     as_path,
     decode,
     digest,
     entry_problem,
-    is_long_number,
     json_or_none,
     object_at,
     read_bytes,
     read_own,
     shown,
-    wrong_scalar,
 )
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
@@ -226,12 +224,11 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
-    root = None
     try:
         root = yaml.compose(front, Loader=yaml.SafeLoader)
         _guard_size(root)
         problems += _repeated_keys(root)
-        loaded = None if root is None else SafeConstructor().construct_document(root)
+        loaded = None if root is None else PlainConstructor().construct_document(root)
     except yaml.reader.ReaderError as cause:
         line = front.count("\n", 0, int(cause.position)) + 1
         why = f"a character that YAML does not allow ({cause.reason})"
@@ -244,9 +241,7 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
         why = " ".join(part for part in (cause.context, cause.problem) if part)
         raise SkillError(f"{file}, line {line}: the front matter is not YAML ({why}).") from cause
     except YAML_FAILURES as cause:
-        line_of_value, why = wrong_scalar(root) or ("", str(cause))
-        place = f"{file}{line_of_value}"
-        raise SkillError(f"{place}: the front matter cannot be taken ({why}).") from cause
+        raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -272,8 +267,6 @@ def _guard_size(root: yaml.Node | None) -> None:
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
-        elif node is not None and is_long_number(node):
-            raise ValueError("a long number")  # `wrong_scalar` names its line
         elif isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
             line = node.start_mark.line + 1
             raise ValueError(f"line {line}: half of a surrogate pair, which is no character")

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, model_validator
 
 from skillcomp.errors import error_text
+from skillcomp.io.event_streams import BEYOND, Outcome, whole_number
 from skillcomp.io.files import JsonObject, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
-from skillcomp.records import AttemptStatus, Record, Skill
+from skillcomp.records import Skill
 
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
@@ -33,11 +34,10 @@ _FAMILIES = {
 }
 # The cost_note of a reply that was paid for but could not be read.
 UNREADABLE = "unreadable"
-_BEYOND = 2**63  # The smallest positive integer that an int64 column cannot hold.
 _MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
-MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer; a longer answer is cut.
+MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer or trace; a longer one is cut.
 MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.
-_NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # The text of the skill is not escaped, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -87,7 +87,7 @@ class Cell(NamedTuple):
     bounds: Bounds | None = None
 
 
-class Reply(Record):
+class Reply(Outcome):
     """One answer with its status, token counts, cost and trace.
 
     Every reply can be stored: lone surrogates become U+FFFD, and an impossible number (negative,
@@ -147,29 +147,14 @@ class Reply(Record):
         Seconds that the service asks to wait after a failed call; None if it did not ask to wait.
     """
 
-    answer: str | None = None
-    status: AttemptStatus = "ok"
-    stop_reason: str | None = None
-    model: str | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    cost_note: str | None = None
     cost_upper_usd: float | None = None
     seconds: float | None = None
-    request_id: str | None = None
     triggered: bool | None = None
     offered: tuple[str, ...] | None = None
     invoked: tuple[str, ...] | None = None
-    n_commands: int | None = None
     exit_code: int | None = None
     n_tries: int = 1
-    n_retries: int = 0
     trace: str | None = None
-    error: str | None = None
-    fatal: bool = False
     settings: str | None = None
     wait_seconds: float | None = None
 
@@ -179,10 +164,10 @@ class Reply(Record):
         if not isinstance(data, dict):
             return data
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
-        for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
+        for name in (*_TOKENS, "n_commands", "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
             # Test `not 0 <= value` instead of `value < 0`, so that NaN becomes None, too.
-            if isinstance(value, int | float) and not 0 <= value < _BEYOND:
+            if isinstance(value, int | float) and not 0 <= value < BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
                     fields["cost_note"] = f"a cost of {value} USD is reported, which cannot be"
@@ -381,18 +366,27 @@ def redacted_reply(reply: Reply) -> Reply:
     return reply.model_copy(update=texts)
 
 
-def cost_fields(who: str, model: str, tokens: Sequence[int], prices: Sequence[Price]) -> JsonObject:
-    """Return `cost_usd` and `cost_note` of a `Reply`.
+def cost_fields(who: str, model: Any, counts: Sequence[Any], prices: Sequence[Price]) -> JsonObject:
+    """Return token counts and cost as fields of a `Reply`, or only a note if a count is invalid.
 
     `who` is the name of the service or program that reported the token counts; it appears in the
-    note.
+    note. `counts` holds the numbers of tokens of the whole prompt, of the answer, and of those
+    parts of the prompt that were read from a cache, written to a cache, and (may be left out)
+    written to a cache for one hour.
     """
+    tokens = [n for count in counts if (n := whole_number(count)) is not None]
+    if len(tokens) < len(counts):
+        return {"cost_note": f"{who} reports no token counts that can be read"}
+    fields: JsonObject = dict(zip(_TOKENS, tokens, strict=False))
+    if not isinstance(model, str):
+        return fields | {"cost_note": f"{who} does not say which model answered"}
     try:
         price = cost(Usage(*tokens), model, prices=prices)
     except ValueError:
         what = "tokens for one hour than in all" if any(tokens[4:]) else "cached tokens than tokens"
-        return {"cost_note": f"{who} reports more {what}"}
-    return {"cost_usd": None if math.isnan(price.usd) else price.usd, "cost_note": price.note}
+        return fields | {"cost_note": f"{who} reports more {what}"}
+    usd = None if math.isnan(price.usd) else price.usd
+    return fields | {"cost_usd": usd, "cost_note": price.note}
 
 
 class Attribute(str):

@@ -19,6 +19,7 @@ from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     Reply,
+    cost_fields,
     host_of,
     settings_json,
     whole_hash,
@@ -118,10 +119,14 @@ class AnthropicAgent(ServiceAgent):
         client: anthropic.AsyncAnthropic | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
-        _require_allowed("effort", effort, EFFORTS)
-        _require_allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
-        _require_allowed("thinking", thinking and thinking.get("type"), THINKING)
+        for option, value, allowed in (
+            ("effort", effort, EFFORTS),
+            ("cache_ttl", cache_ttl, _SECONDS),
+            ("thinking", thinking and thinking.get("type"), THINKING),
+        ):
+            if value is not None:
+                require_known(f"AnthropicAgent: {option}: found", value, allowed, AgentError)
         if client is not None:
             client = client.with_middleware(_end_long_retries)
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
@@ -177,7 +182,7 @@ class AnthropicAgent(ServiceAgent):
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> JsonObject:
         body: JsonObject = {
-            "model": self._model,
+            "model": self.model,
             "max_tokens": self._max_tokens,
             "messages": [{"role": "user", "content": prompt}],
         }
@@ -234,7 +239,7 @@ class AnthropicAgent(ServiceAgent):
         whole = None if plain is None or read is None or write is None else plain + read + write
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
-        return self._cost_of_counts(message.model, counts)
+        return cost_fields("the service", message.model, counts, self.prices)
 
 
 async def _end_long_retries(
@@ -269,8 +274,3 @@ def _error_of_stop(message: Message, status: AttemptStatus) -> str | None:
     if status == "error":
         return f"stop_reason '{message.stop_reason}' is not an answer"
     return None
-
-
-def _require_allowed(option: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value is not None:
-        require_known(f"AnthropicAgent: {option}: found", value, allowed, AgentError)

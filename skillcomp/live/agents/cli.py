@@ -9,7 +9,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
-from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
+from skillcomp.io.event_streams import Outcome, Trace, is_result, kind_of, read_trace
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import (
     hide,
@@ -30,6 +29,7 @@ from skillcomp.io.redaction import (
 from skillcomp.io.skills import copy_skill
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
+    MAX_ANSWER,
     TIME_LIMIT,
     BaseAgent,
     Bounds,
@@ -70,7 +70,6 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # Defaults for the environment of a program; the user's own environment overrides them. Without
 # them, claude repeats a call with a wrong key ten times, which takes three minutes.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
-_MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
@@ -329,9 +328,7 @@ class CliAgent(BaseAgent):
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
             message = f"the program wrote more than {size} MB; the rest is cut off"
-            answer = redacted_start(reply.answer or "", _MAX_TRACE) or None
-            cut = {"status": "truncated", "error": message, "answer": answer}
-            reply = reply.model_copy(update=cut)
+            reply = reply.model_copy(update={"status": "truncated", "error": message})
         return redacted_reply(reply)
 
     def _environment_in(self, folder: Path) -> dict[str, str]:
@@ -422,7 +419,8 @@ class CliAgent(BaseAgent):
             if not self._has_warned:
                 warnings.warn(_RESULT.format(name=self.name), StudyWarning, stacklevel=2)
             self._has_warned = True
-        fields = {name: getattr(trace, name) for name in _SHARED_FIELDS}
+        fields = {name: getattr(trace, name) for name in Outcome.model_fields}
+        fields["model"] = trace.model or self.model
         if code is None:
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
@@ -446,7 +444,9 @@ class CliAgent(BaseAgent):
                 missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
                 fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
-            fields |= self._cost_by_tokens(trace)
+            counts = [trace.input_tokens, trace.output_tokens]
+            counts += (trace.cached_tokens, trace.cache_write_tokens)
+            fields |= cost_fields("the program", fields["model"], counts, self.prices)
         if offered:
             fields["offered"] = tuple(skill.slug for skill in offered)
         if offered and trace.kind != "text":
@@ -455,20 +455,12 @@ class CliAgent(BaseAgent):
             fields["invoked"] = tuple(s.slug for s in offered if _was_loaded(trace, s, read))
             fields["triggered"] = offered[0].slug in fields["invoked"]
         return Reply(
-            **{**fields, "model": trace.model or self.model},
+            **fields,
             seconds=ran.seconds,
             exit_code=code,
-            trace=redacted_start(output, _MAX_TRACE) if trace.kind != "text" else None,
+            trace=redacted_start(output, MAX_ANSWER) if trace.kind != "text" else None,
             settings=self.settings,
         )
-
-    def _cost_by_tokens(self, trace: Trace) -> JsonObject:
-        model, whole, out = trace.model or self.model, trace.input_tokens, trace.output_tokens
-        counts = (whole, out, trace.cached_tokens, trace.cache_write_tokens)
-        tokens = [n for n in counts if n is not None]
-        if model is None or len(tokens) < len(counts):
-            return {"cost_note": "the program reports no tokens or no model"}
-        return cost_fields("the program", model, tokens, self.prices)
 
 
 def _toml_lines(settings: Mapping[str, Any]) -> list[str]:
@@ -514,6 +506,3 @@ def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)
-
-
-_SHARED_FIELDS = tuple(set(asdict(Trace())) & set(Reply.model_fields))

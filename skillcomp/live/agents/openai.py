@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide
-from skillcomp.live.agents.agent import Reply, settings_json
+from skillcomp.live.agents.agent import Reply, cost_fields, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus
@@ -75,7 +75,7 @@ class OpenAIAgent(ServiceAgent):
     """
 
     _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
-    _answer_noun, _reporter, _id_field = "choices", "the endpoint", "id"
+    _answer_noun, _id_field = "choices", "id"
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class OpenAIAgent(ServiceAgent):
     ) -> JsonObject:
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
         messages.append({"role": "user", "content": prompt})
-        body: JsonObject = {"model": self._model, "messages": messages, **self._fixed}
+        body: JsonObject = {"model": self.model, "messages": messages, **self._fixed}
         if schema is not None and self._json_mode == "schema":
             form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -168,8 +168,9 @@ class OpenAIAgent(ServiceAgent):
             return {"cost_note": "the endpoint reports no usage"}
         details = getattr(usage, "prompt_tokens_details", None)
         counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
-        cached = [getattr(details, name, None) for name in ("cached_tokens", "cache_write_tokens")]
-        return self._cost_of_counts(completion.model, [*counts, *cached])
+        for name in ("cached_tokens", "cache_write_tokens"):
+            counts.append(getattr(details, name, None) or 0)
+        return cost_fields("the endpoint", completion.model, counts, self.prices)
 
 
 def _openai_module() -> Any:

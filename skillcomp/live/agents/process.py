@@ -372,7 +372,7 @@ def keep_files(work: Path, folder: Path, ran: Ran) -> None:
     left: list[str] = []
     n_bytes = 0
     for root, folders, names in os.walk(work):
-        folders[:] = sorted(n for n in folders if not (Path(root) / n).is_symlink())
+        folders.sort()
         if len(Path(root).relative_to(work).parts) == MAX_DEPTH:
             folders.clear()
         for name in sorted(names):

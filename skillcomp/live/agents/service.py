@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, without_control
-from skillcomp.io.event_streams import whole_number
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
@@ -32,7 +31,6 @@ from skillcomp.live.agents.agent import (
     BaseAgent,
     Cell,
     Reply,
-    cost_fields,
     family_of,
     host_of,
     raw_text,
@@ -49,7 +47,6 @@ MAX_RETRIES = 5
 # statuses for a wrong key, no money, no permission and an unknown model
 _FATAL_STATUS = frozenset({401, 402, 403, 404})
 NO_KEY = "not-needed"  # A local server needs no key, but the class of the client requires one.
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # A 429 error with one of these words in its code means that the account has no money left, so
 # waiting does not help.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
@@ -191,7 +188,6 @@ class ServiceAgent(BaseAgent):
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
     _answer_noun: str  # The noun for an answer in error messages, such as "a message".
-    _reporter = "the service"  # The source of the token counts, for notes about the cost.
     _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
     _key_placeholder = "a key"  # The text that replaces the key of a client.
 
@@ -208,7 +204,7 @@ class ServiceAgent(BaseAgent):
         self.model = model
         self.family = family_of(model)
         self.prices = tuple(prices)
-        self._model, self._timeout, self._max_retries = model, timeout, max_retries
+        self._timeout, self._max_retries = timeout, max_retries
         self._own_client = client
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
@@ -327,20 +323,3 @@ class ServiceAgent(BaseAgent):
 
     def _require_key(self, error: Exception) -> None:
         """Raise AgentError if the error shows that the client has no key."""
-
-    def _cost_of_counts(self, model: Any, counts: Sequence[Any]) -> JsonObject:
-        """Return token counts and cost as fields of a reply, or only a note if a count is invalid.
-
-        `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
-        parts of the prompt that were read from a cache, written to a cache, and written to a cache
-        for one hour. The last three may be None or left out.
-        """
-        whole, out, *cached = counts
-        present = (whole, out, *(0 if n is None else n for n in cached))
-        tokens = [n for count in present if (n := whole_number(count)) is not None]
-        if len(tokens) < len(present):
-            return {"cost_note": f"{self._reporter} reports no token counts that can be read"}
-        fields: JsonObject = dict(zip(_TOKENS, tokens, strict=False))
-        if not isinstance(model, str):
-            return fields | {"cost_note": f"{self._reporter} does not say which model answered"}
-        return fields | cost_fields(self._reporter, model, tokens, self.prices)

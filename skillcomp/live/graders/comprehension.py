@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from skillcomp.errors import FrameError, GraderError, require_whole
+from skillcomp.errors import GraderError, require_whole
 from skillcomp.grading_rules import overlap_record, shared_with_skill
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
@@ -33,7 +33,6 @@ from skillcomp.live.graders.prompts import (
     switched_off,
 )
 from skillcomp.live.graders.reply import gives_condition_away, judge, read_item
-from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
 
 
@@ -58,8 +57,6 @@ class ComprehensionGrader(BaseGrader):
     ngram : int, default 6
         An answer counts as copying if it shares this many consecutive content tokens with the
         skill. The check does not apply to an answer with fewer tokens.
-    tokenizer, tokenizer_name : optional
-        As in :func:`skillcomp.overlap.score`, for the overlap check.
     without : sequence of str
         Parts of the prompt to leave out, to measure their effect: ``"RULE-1"``, ``"RULE-3"``,
         ``"RULE-6"``, ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
@@ -80,22 +77,21 @@ class ComprehensionGrader(BaseGrader):
     version : str
         Hash of the prompt (of the style's templates or of the custom prompt) and of the reply
         schema. After the hash come the names of the parts left out and, except with style
-        ``impression``, `ngram` if it is not 6 and the name of the tokenizer if it is not the
-        default.
+        ``impression``, `ngram` if it is not 6.
 
     Raises
     ------
     GraderError
         If the style does not exist, `version` is not that of the present prompt, or `ngram`,
-        `without`, `reply`, `template` or `tokenizer` is not allowed.
+        `without`, `reply` or `template` is not allowed.
 
     Notes
     -----
     The overlap check compares the answer with the whole SKILL.md of the case's skill, in every
-    condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with the
-    same tokenizer does the same. Each verdict stores the result of the check. An answer with fewer
-    than `ngram` tokens is too short to be checked: the prompt then has no result, and the model
-    decides the checks that forbid copying.
+    condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with
+    the default tokenizer does the same. Each verdict stores the result of the check. An answer with
+    fewer than `ngram` tokens is too short to be checked: the prompt then has no result, and the
+    model decides the checks that forbid copying.
 
     A quote is valid if it has at least three words or is a whole sentence, line or answer. For a
     FAIL of a positive behaviour or a PASS of a negative one, any quote from the answer is valid.
@@ -116,8 +112,6 @@ class ComprehensionGrader(BaseGrader):
         style: Style = "forced",
         name: str | None = None,
         ngram: int = 6,
-        tokenizer: Tokenizer | None = None,
-        tokenizer_name: str | None = None,
         without: Sequence[str] = (),
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
@@ -133,18 +127,11 @@ class ComprehensionGrader(BaseGrader):
         present = grader_version(style, off, reply, own)
         if ngram != 6 and style != "impression":
             present = f"{present}-n{ngram}"
-        try:
-            label = name_of_tokenizer(tokenizer, tokenizer_name)
-        except FrameError as error:
-            raise GraderError(f"ComprehensionGrader: {error}") from None
-        if label != name_of_tokenizer(None) and style != "impression":
-            present = f"{present}-{label}"
         _require_version(f"ComprehensionGrader, style '{style}'", version, present)
         self.set_agent(agent)
         self.style, self.version = style, present
         self.name = name or f"{style}:{agent.name}"
         self._ngram, self._template = ngram, own
-        self._tokenizer, self._tokenizer_name = tokenizer, label
         self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str] | None:
@@ -154,7 +141,7 @@ class ComprehensionGrader(BaseGrader):
         """
         if self.style == "impression":
             return []
-        return shared_with_skill(answer, skill, case, n=self._ngram, tokenizer=self._tokenizer)
+        return shared_with_skill(answer, skill, case, n=self._ngram)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -199,8 +186,7 @@ class ComprehensionGrader(BaseGrader):
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            label = self._tokenizer_name
-            about["overlap"] = overlap_record(shared, n=self._ngram, tokenizer=label)
+            about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         telltale = gives_condition_away(answer)
         return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)

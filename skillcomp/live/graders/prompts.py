@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast, get_args
+from typing import Generic, Literal, TypeVar, get_args
 
 import jinja2
 from pydantic import AliasChoices, Field
@@ -24,7 +24,7 @@ from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
-STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
+STYLES: tuple[Style, ...] = get_args(Style)
 # JSON format of a grader's reply: "plain" is the format of this package, and "report" is the format
 # in appendix A.1 of the comprehension report.
 ReplyForm = Literal["plain", "report"]
@@ -154,22 +154,17 @@ def template_text(name: str) -> str:
     return environment.loader.get_source(environment, name)[0]
 
 
-def _checked_style(style: str) -> Style:
-    require_known("There is no grader style", style, STYLES, GraderError)
-    return cast(Style, style)
-
-
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the pydantic model of a reply for a grader style and a JSON format."""
     require_known("reply: found", reply, get_args(ReplyForm), GraderError)
     if reply == "report":
-        if _checked_style(style) == "impression":
+        if style == "impression":
             raise GraderError(
                 "reply: the report's JSON holds a quote for each behavior, which style "
                 "'impression' does not ask for; allowed: styles forced and evidence."
             )
         return ReportReply
-    return ImpressionReply if _checked_style(style) == "impression" else EvidenceReply
+    return ImpressionReply if style == "impression" else EvidenceReply
 
 
 @cache
@@ -191,9 +186,10 @@ def grader_version(
 
 def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
     """Return the names in `without`, each once, in a fixed order; raise if one is not allowed."""
+    require_known("There is no grader style", style, STYLES, GraderError)
     names = [without] if isinstance(without, str) else list(without)
     switches = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
-    allowed = switches[_checked_style(style)] or ("nothing, it is told none of these",)
+    allowed = switches[style] or ("nothing, it is told none of these",)
     for name in names:
         what = f"allowed with style '{style}'"
         require_known("without: found", name, allowed, GraderError, label=what)
@@ -262,7 +258,7 @@ def grader_prompt(
     the placeholder is replaced by nothing. With ``overlap=None`` (the answer is too short to be
     checked) the prompt has no overlap check.
     """
-    impression = _checked_style(style) == "impression"
+    impression = style == "impression"
 
     def unless_left_out(part: Without, text: str | None) -> str:
         return "" if impression or part in without else text or ""

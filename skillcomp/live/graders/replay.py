@@ -55,10 +55,9 @@ class ReplayGrader(BaseGrader):
     ) -> None:
         verdicts = as_store(store).rows("verdicts")
         rows = [row for row in verdicts if row["round"] == round]
-        if not rows:
-            raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
-        place, recorded = f"ReplayGrader: {store!r}", (str(row["grader"]) for row in rows)
-        chosen = one_of_recorded(place, "verdicts", "grader", grader, recorded, GraderError)
+        place, what = f"ReplayGrader: {store!r}", f"verdicts of round {round}"
+        recorded = (str(row["grader"]) for row in rows)
+        chosen = one_of_recorded(place, what, "grader", grader, recorded, GraderError)
         rows = [row for row in rows if row["grader"] == chosen]
         versions = {row["grader_version"] for row in rows}
         if len(versions) > 1:

@@ -36,7 +36,6 @@ from skillcomp.live.graders.prompts import (
     dimension_of,
     reply_schema,
 )
-from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.records import Attempt, Case, Check, Skill
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -245,8 +244,6 @@ def read_reply(
     version: str | None = None,
     round: int = 1,
     ngram: int = 6,
-    tokenizer: Tokenizer | None = None,
-    tokenizer_name: str | None = None,
 ) -> Grading:
     """Read verdicts from a grader's reply in the JSON format of the comprehension report.
 
@@ -270,8 +267,6 @@ def read_reply(
         Number of the grading round; 2 or more for a repeated grading.
     ngram : int, default 6
         Number of consecutive content tokens that count as copying, as in `ComprehensionGrader`.
-    tokenizer, tokenizer_name : optional
-        As in `ComprehensionGrader`.
 
     Returns
     -------
@@ -299,7 +294,7 @@ def read_reply(
     parsed, _ = read_json(text, ReportReply)
     number = case.own_id
     item = number if parsed and str(parsed.case_id) == number else case.case_id
-    shared = shared_with_skill(answer, skill, case, n=ngram, tokenizer=tokenizer)
+    shared = shared_with_skill(answer, skill, case, n=ngram)
     judged, problems = judge(
         text,
         style="forced",
@@ -314,7 +309,6 @@ def read_reply(
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
     about = who.about(attempt, {"round": round, "item": item})
-    label = name_of_tokenizer(tokenizer, tokenizer_name)
-    about["overlap"] = overlap_record(shared, n=ngram, tokenizer=label)
+    about["overlap"] = overlap_record(shared, n=ngram)
     verdicts = verdicts_of(case, replies, judged, about)
     return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -325,24 +325,21 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # typ
     def __init__(self, files: Mapping[str, bytes], folders: Sequence[str]) -> None:
         self.files, self.folders = files, folders
 
-    def _paths(self, name: str) -> Iterator[str]:
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         for folder in self.folders:
             for end in (".py", "/__init__.py"):
-                yield f"{folder}/{name.replace('.', '/')}{end}"
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        for file in self._paths(name):
-            if file in self.files:
-                return importlib.util.spec_from_file_location(
-                    name,
-                    file,
-                    loader=self,
-                    submodule_search_locations=[] if file.endswith("__init__.py") else None,
-                )
+                file = f"{folder}/{name.replace('.', '/')}{end}"
+                if file in self.files:
+                    return importlib.util.spec_from_file_location(
+                        name,
+                        file,
+                        loader=self,
+                        submodule_search_locations=[] if end != ".py" else None,
+                    )
         return None
 
     def get_filename(self, name: str) -> str:
-        return next(file for file in self._paths(name) if file in self.files)
+        return str(self.find_spec(name, None).origin)
 
     def get_data(self, path: str | bytes) -> bytes:
         try:

@@ -231,9 +231,8 @@ class Pytest(_TaskGrader):
             passes = (await self._run_test(case, check, answer)).is_pass
             self._reference[case.case_id] = passes
         if passes or (passes is None and may_blame):
-            if not n_tests:
-                return Judgement(False, 0.0, reason)
-            return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), reason)
+            score = min(n_passed / n_tests, 1 - 1 / n_tests) if n_tests else 0.0
+            return Judgement(False, score, reason)
         why = "there is no reference answer" if passes is None else "the reference answer fails too"
         return Judgement(reason=f"{reason}; {why}", status="error")
 
