@@ -7,8 +7,7 @@ program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -20,7 +19,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from skillcomp import frames
-from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
+from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
 from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
@@ -156,22 +155,19 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
 
     With `evals`, yield a single one for the whole folder.
     """
-    places, skills = ([path], []) if evals else _places_and_skills(path)
+    places, skill_files = ([path], []) if evals else _places_and_skills(path)
+    skills = [skill for _, skill in _read_files(skill_files, read_skill, [])]
     suites = [] if evals else _readable_suites(places)
-    shared = shared_concepts(skill for _, skill in _read_files(skills, read_skill, []))
+    shared = shared_concepts(skills)
     for place in places:
         try:
-            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
+            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites, shared)
         except SkillcompError as error:
             if len(places) == 1 or is_study_file(path):
                 raise
             linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
         description, findings = linted
-        folder = place.parent if place.name == FILE_NAME else place
-        if place in skills and (entry := shared.get(folder.resolve().name)):
-            findings = [*findings, entry]
-        frame = findings_frame(findings)
-        yield LintedPlace(description, frame.fillna({"file": str(place)}))
+        yield LintedPlace(description, findings_frame(findings))
 
 
 def is_study_file(path: Path) -> bool:
@@ -216,16 +212,19 @@ def suites_at(path: Path) -> list[Suite]:
 
 def _readable_suites(places: Iterable[Path]) -> list[Suite]:
     """Return the suites at the given paths; skip other files and suites that cannot be read."""
-    files = (
-        place
-        for place in places
-        if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place))
-    )
-    return [suite for _, suite in _read_files(files, read_suite, [])]
+    return [suite for _, suite in _read_files(filter(_is_suite, places), read_suite, [])]
+
+
+def _is_suite(path: Path) -> bool:
+    is_file = path.suffix in (".json", ".csv") or is_task_suite(path)
+    return is_file or (isdir(path) and holds_suite(path))
 
 
 def _lint_place(
-    path: Path, skills: Sequence[Path], suites: Sequence[Suite]
+    path: Path,
+    skills: Sequence[Skill],
+    suites: Sequence[Suite],
+    shared: Mapping[str, Finding],
 ) -> tuple[str, list[Finding]]:
     """Return a one-line description of the skill, suite or study at a path, and the findings.
 
@@ -243,11 +242,10 @@ def _lint_place(
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
-        storing = _storing_findings(skill.slug, path, partial(tree_of, folder))
-        findings = [*storing, *_findings_of_skill(skill, path, suites)]
-        return description, findings
-    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
-    if is_suite or holds_suite(path):
+        messages = _storing_messages(skill.slug, partial(tree_of, folder))
+        storing = [_file_finding(path, *message) for message in messages]
+        return description, storing + _findings_of_skill(skill, path, suites, shared)
+    if _is_suite(path):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
         description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
@@ -255,14 +253,8 @@ def _lint_place(
             description = f"task suite '{suite.slug}': {plural(n, 'task')}"
         real = path.resolve()
         above = real.parent if real.is_dir() else real.parent.parent
-        skill_of_suite = None
-        for place in (*skills, above / "skills" / suite.skill, above):
-            with suppress(SkillError):
-                skill = read_skill(place)
-                if skill.slug == suite.skill:
-                    skill_of_suite = skill
-                    break
-        return description, _findings_of_suite(suite, skill_of_suite, path, None)
+        near = _read_files([above / "skills" / suite.skill, above], read_skill, [])
+        return description, _findings_of_suite(suite, [*skills, *(s for _, s in near)], path)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
         "with tasks, a folder with evals.json), a folder of skills, "
@@ -273,48 +265,51 @@ def _lint_place(
 
 def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     store = RunStore(path)
-    n_cases = sum(len(suite.cases) for suite in store.suites.values())
-    counts = {"skill": len(store.skills), "case": n_cases}
+    skills, suites = list(store.skills.values()), list(store.suites.values())
+    counts = {"skill": len(skills), "case": sum(len(suite.cases) for suite in suites)}
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
-    records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
     # store.problems repeats the problems of every skill and suite; leave these out, because they
     # are added below
+    records: list[Skill | Suite] = [*skills, *suites]
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
-    findings = [finding("reading", str(path), problem) for problem in own_problems]
-    shared = shared_concepts(store.skills.values())
-    for slug, skill in store.skills.items():
-        file = path / "skills" / slug / "SKILL.md"
-        findings += _findings_of_skill(skill, file, store.suites.values())
-        findings += _in_file([shared[slug]] if slug in shared else [], file)
-    for suite in store.suites.values():
-        skill_of_suite = store.skills.get(suite.skill)
-        findings += _findings_of_suite(suite, skill_of_suite, path / suite.path, path)
-    findings += [finding("store", str(store.path), problem) for problem in store_problems(store)]
+    findings = [_file_finding(path, "reading", problem) for problem in own_problems]
+    shared = shared_concepts(skills)
+    for skill in skills:
+        file = path / "skills" / skill.slug / FILE_NAME
+        findings += _findings_of_skill(skill, file, suites, shared)
+    for suite in suites:
+        findings += _findings_of_suite(suite, skills, path / suite.path, path)
+    findings += [_file_finding(path, "store", problem) for problem in store_problems(store)]
     return description, findings
 
 
-def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> list[Finding]:
-    findings = skill_findings(skill, suites)
-    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
-
-
-def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iterator[Finding]:
-    """Yield a finding if a study cannot store a skill or suite, because of its slug or files."""
+def _storing_messages(slug: str, read: Callable[[], object]) -> RuleMessages:
+    """Yield a message if a study cannot store a skill or suite, because of its slug or files."""
     try:
         checked_slug(slug, StoreError)
         read()
     except SkillcompError as error:
-        yield _file_finding(file, "reading", str(error))
+        yield "reading", str(error)
+
+
+def _findings_of_skill(
+    skill: Skill, file: Path, suites: Iterable[Suite], shared: Mapping[str, Finding]
+) -> list[Finding]:
+    findings = skill_findings(skill, suites)
+    if skill.slug in shared:
+        findings.append(shared[skill.slug])
+    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
 
 
 def _findings_of_suite(
-    suite: Suite, skill: Skill | None, file: Path, root: Path | None
+    suite: Suite, skills: Iterable[Skill], file: Path, root: Path | None = None
 ) -> list[Finding]:
     from_reader = _reader_findings(suite.problems, file)
     if suite.path.endswith(".csv"):
         return from_reader  # lint_suite has no rules for trigger suites
+    skill = next((skill for skill in skills if skill.slug == suite.skill), None)
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
     if suite.kind == "tasks":
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
@@ -358,13 +353,17 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
         )
     for file, skill in skills:
-        findings += _storing_findings(skill.slug, file, partial(tree_of, file.parent))
-        findings += [_file_finding(file, "reading", problem) for problem in skill.problems]
-        messages = (*untestable_messages(skill), *_link_messages(skill, file, root))
+        messages = [
+            *_storing_messages(skill.slug, partial(tree_of, file.parent)),
+            *(("reading", problem) for problem in skill.problems),
+            *untestable_messages(skill),
+            *_link_messages(skill, file, root),
+        ]
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     for file, suite in suites:
         findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
-        findings += _storing_findings(suite.slug, file, partial(suite_files, suite, file))
+        messages = [*_storing_messages(suite.slug, partial(suite_files, suite, file))]
+        findings += [_file_finding(file, rule, message) for rule, message in messages]
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
