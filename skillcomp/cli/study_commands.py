@@ -30,7 +30,6 @@ _Budget = Annotated[
     float | None,
     Option(metavar="USD", help="Maximum cost of this stage in dollars, earlier calls included."),
 ]
-_Width = Annotated[int | None, Option(min=1, help="Maximum number of questions at once.")]
 _Outside = Annotated[
     bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
@@ -41,7 +40,6 @@ _REASONS = 10  # print at most this many reasons for failures
 def run(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
@@ -71,7 +69,7 @@ def run(
             placebo=file.texts(store, "placebo"),
             previous=file.texts(store, "previous"),
             seed=file.seed,
-            concurrency=concurrency or file.concurrency,
+            concurrency=file.concurrency,
             budget_usd=_first_set(budget_usd, file.budget_usd),
             progress=not quiet,
         )
@@ -81,7 +79,6 @@ def run(
 def grade(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
     min_gold_agreement: Annotated[
         float | None, Option(metavar="SHARE", help="Minimum agreement with the gold answers.")
@@ -105,7 +102,7 @@ def grade(
             min_gold_agreement=_first_set(min_gold_agreement, own.min_gold_agreement),
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
-            concurrency=concurrency or own.concurrency or file.concurrency,
+            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -116,7 +113,6 @@ def grade(
 def compare(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
     reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
     quiet: Quiet = False,
@@ -136,7 +132,7 @@ def compare(
             reference=reference,
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
-            concurrency=concurrency or own.concurrency or file.concurrency,
+            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
