@@ -213,7 +213,7 @@ def test_without_a_key_or_a_file_nothing_is_asked_and_no_traceback_shows(
     code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
     assert code == 2 and "there is no study here" in err
     code, _, err = call(monkeypatch, capfd, "status", tmp_path)
-    assert code == 2 and "is not a study: it has no manifest.json" in err
+    assert code == 2 and "is not a recorded study: it has no manifest.json" in err
 
 
 @contextmanager

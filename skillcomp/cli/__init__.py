@@ -40,6 +40,8 @@ from skillcomp.io.redaction import redact
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skillcomp.io.store import RunStore
+
 app = typer.Typer(
     name="skillcomp",
     help="Does a Skill teach an agent, and can the grader that says so be trusted?",
@@ -105,12 +107,19 @@ def init(folder: _Folder) -> None:
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-        mine = (row for row in pilot.rows("attempts") if row["skill"] == SLUG)
-        mine = (row for row in mine if row["perturbation"] is None)
-        attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
+        attempts = [
+            row
+            for row in pilot.rows("attempts")
+            if row["skill"] == SLUG
+            and row["perturbation"] is None
+            and row["condition"] in ("baseline", "skill")
+        ]
         ids = {row["attempt_id"] for row in attempts}
-        graded = (row for row in pilot.rows("verdicts") if row["attempt_id"] in ids)
-        verdicts = [row for row in graded if (row["grader"], row["round"]) == (_GRADER, 1)]
+        verdicts = [
+            row
+            for row in pilot.rows("verdicts")
+            if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
+        ]
         recorded = RunStore(folder / "recorded")
         with recorded.writer(sync=False):
             recorded.append("attempts", attempts)
@@ -228,7 +237,7 @@ def report(
         Path | None, Option(help="Folder of the study; the default is the recorded pilot.")
     ] = None,
     out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
-    quiet: Annotated[bool, Option(help="Show no progress bars.")] = False,
+    quiet: studies.Quiet = False,
     notebook: Annotated[
         list[str] | None,
         Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
@@ -297,9 +306,8 @@ def export(
     """Write every frame of a study as a parquet file and a csv file."""
     from skillcomp import export as exporter
     from skillcomp import frames
-    from skillcomp.io.store import RunStore
 
-    store = RunStore(_study_folder(data, "export", "a recorded study"))
+    store = studies.recorded_study(data, "export")
     how: dict[str, Callable[[RunStore], pd.DataFrame]] = {
         "cases": frames.cases,
         "checks": frames.checks,
@@ -323,12 +331,6 @@ def export(
         raise StudyError(problem_list("export: not written", problems))
 
 
-def _study_folder(data: Path, command: str, what: str) -> Path:
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"{command}: {data} is not {what}: it has no manifest.json.")
-    return data
-
-
 @app.command()
 def deltas(
     data: Annotated[Path, Argument(help="Folder of the study.")],
@@ -347,7 +349,6 @@ def deltas(
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import frames, skillverdicts
     from skillcomp.deltas.paired_deltas import paired
-    from skillcomp.io.store import RunStore
     from skillcomp.lint.lint_path import store_problems
     from skillcomp.reliability.consistency import round_flips
     from skillcomp.report.decided import decided_skills
@@ -355,7 +356,7 @@ def deltas(
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     if value is not None and by == "dimension":
         raise StudyError("deltas: --value goes with --by skill.")
-    store = RunStore(_study_folder(data, "deltas", "a study"))
+    store = studies.recorded_study(data, "deltas")
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
     cases = frames.cases(store)

@@ -149,20 +149,28 @@ def status(
 ) -> None:
     """Show the progress of a study, even while it is running; nothing is written."""
     from skillcomp.io.journal import active_writer
-    from skillcomp.io.store import RunStore
     from skillcomp.live.status import status as status_of
 
     if store.is_file():
         from skillcomp.live.study_file import read_study
 
         store = read_study(store, outside=allow_outside).store_path
-    if not (store / "manifest.json").is_file():
-        folders = (path for path in store.parent.glob("*") if path.is_dir() and path != store)
-        near = suggest(store.name, [path.name for path in folders])
-        raise StudyError(f"status: {store} is not a study: it has no manifest.json.{near}")
-    study = RunStore(store)
+    study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
     say(f"at work: {active_writer(study.path) or 'nobody'}")
+
+
+def recorded_study(folder: Path, command: str) -> RunStore:
+    """Open the store of a recorded study; raise, with the nearest name, if there is none."""
+    from skillcomp.io.store import RunStore
+
+    if not (folder / "manifest.json").is_file():
+        folders = (path for path in folder.parent.glob("*") if path.is_dir() and path != folder)
+        near = suggest(folder.name, [path.name for path in folders])
+        raise StudyError(
+            f"{command}: {folder} is not a recorded study: it has no manifest.json.{near}"
+        )
+    return RunStore(folder)
 
 
 def print_coverage(path: Path) -> None:
