@@ -43,9 +43,10 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# What is wrong with rows of a table, these rows, and the columns that identify the first one.
-_RowProblems = Iterator[tuple[str, pd.DataFrame, tuple[str, ...]]]
+# A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
+_FaultyRows = Iterator[tuple[str, str, pd.DataFrame, tuple[str, ...]]]
 _ITEM = ("attempt_id", "check_id")
+_CHECK = ["skill", "case_id", "check_id"]
 # Match problems that both the reader of a file and the lint report. Only the finding of the lint is
 # listed.
 _REPORTED_BY_LINT = re.compile(
@@ -486,73 +487,61 @@ def store_problems(store: RunStore) -> list[str]:
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
-    finders: Sequence[tuple[Callable[..., _RowProblems], tuple[str, ...]]] = (
-        (_attempt_problems, ("attempts", "cases")),
-        (_verdict_problems, ("verdicts", "attempts")),
-        (_unknown_checks, ("verdicts", "checks")),
-        (_gold_problems, ("gold", "attempts")),
-        (_unknown_checks_of_gold, ("gold", "attempts", "checks")),
-        (_pairwise_problems, ("pairwise", "attempts")),
-    )
-    for find, kinds in finders:
-        if not tables.keys() >= {*kinds}:
-            continue
-        for what, rows, names in find(*map(tables.get, kinds)):
-            if len(rows):
-                first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
-                problems.append(f"{kinds[0]}: rows {what}: {len(rows)}; the first: {first}.")
+    for kind, what, rows, names in _faulty_rows(tables):
+        if len(rows):
+            first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
+            problems.append(f"{kind}: rows {what}: {len(rows)}; the first: {first}.")
     return problems
+
+
+def _faulty_rows(tables: Mapping[str, pd.DataFrame]) -> _FaultyRows:
+    """Compare the frames that could be read; frames that could not are problems themselves."""
+    if "attempts" not in tables:
+        return  # then the verdicts cannot be read either
+    attempts = tables["attempts"]
+    ids = attempts["attempt_id"]
+    checks = tables.get("checks")
+    if (cases := tables.get("cases")) is not None:
+        has_case = attempts["case_id"].isin(cases["case_id"])
+        what = "that answer a case that no suite has"
+        yield "attempts", what, attempts[~has_case], ("attempt_id", "case_id")
+        other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
+        what = "that name another skill than their case"
+        yield "attempts", what, other, ("attempt_id", "skill", "case_id")
+        source = attempts["source_attempt_id"]
+        orphans = attempts[source.notna() & ~source.isin(ids)]
+        what = "that are copies of an attempt that is not there"
+        yield "attempts", what, orphans, ("attempt_id", "source_attempt_id")
+    if (verdicts := tables.get("verdicts")) is not None:
+        status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
+        judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
+        yield "verdicts", "that judge an attempt whose status is not ok", judged, _ITEM
+        keys = [verdicts["grader"], verdicts["round"].fillna(1)]
+        unversioned = verdicts["grader_version"].isna()
+        mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
+        what = "without the grader_version that other rows of the grader have"
+        yield "verdicts", what, mixed, (*_ITEM, "grader")
+        if checks is not None:
+            unknown = verdicts[~_has_key_in(verdicts, checks, _CHECK)]
+            yield "verdicts", "that judge a check that their case does not have", unknown, _ITEM
+    if (gold := tables.get("gold")) is not None:
+        lost = gold[~gold["attempt_id"].isin(ids)]
+        yield "gold", "that label an attempt that is not there", lost, _ITEM
+        if checks is not None:
+            labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+            unknown = labels[~_has_key_in(labels, checks, _CHECK)]
+            yield "gold", "that label a check that their case does not have", unknown, _ITEM
+    if (pairwise := tables.get("pairwise")) is not None:
+        for name in ("first", "second"):
+            lost = pairwise[~pairwise[name].isin(ids)]
+            what = "that compare an attempt that is not there"
+            yield "pairwise", what, lost, ("case_id", name)
+        winner = pairwise["winner"]
+        neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+        what = "that name a winner that is neither of the two compared"
+        yield "pairwise", what, pairwise[neither], ("case_id", "winner")
 
 
 def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
     keys = pd.MultiIndex.from_frame(frame[on])
     return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
-
-
-def _attempt_problems(attempts: pd.DataFrame, cases: pd.DataFrame) -> _RowProblems:
-    has_case = attempts["case_id"].isin(cases["case_id"])
-    yield "that answer a case that no suite has", attempts[~has_case], ("attempt_id", "case_id")
-    other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
-    yield "that name another skill than their case", other, ("attempt_id", "skill", "case_id")
-    source = attempts["source_attempt_id"]
-    orphans = attempts[source.notna() & ~source.isin(attempts["attempt_id"])]
-    what = "that are copies of an attempt that is not there"
-    yield what, orphans, ("attempt_id", "source_attempt_id")
-
-
-def _verdict_problems(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
-    judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
-    yield "that judge an attempt whose status is not ok", judged, _ITEM
-    keys = [verdicts["grader"], verdicts["round"].fillna(1)]
-    unversioned = verdicts["grader_version"].isna()
-    mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
-    what = "without the grader_version that other rows of the grader have"
-    yield what, mixed, (*_ITEM, "grader")
-
-
-def _unknown_checks(rows: pd.DataFrame, checks: pd.DataFrame, verb: str = "judge") -> _RowProblems:
-    has_check = _has_key_in(rows, checks, ["skill", "case_id", "check_id"])
-    yield f"that {verb} a check that their case does not have", rows[~has_check], _ITEM
-
-
-def _gold_problems(gold: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
-    yield "that label an attempt that is not there", gold[~has_attempt], _ITEM
-
-
-def _unknown_checks_of_gold(
-    gold: pd.DataFrame, attempts: pd.DataFrame, checks: pd.DataFrame
-) -> _RowProblems:
-    labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-    yield from _unknown_checks(labels, checks, "label")
-
-
-def _pairwise_problems(pairwise: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    for name in ("first", "second"):
-        lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
-        yield "that compare an attempt that is not there", lost, ("case_id", name)
-    winner = pairwise["winner"]
-    neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
-    what = "that name a winner that is neither of the two compared"
-    yield what, pairwise[neither], ("case_id", "winner")
