@@ -80,9 +80,6 @@ def grade(
     study: _Study,
     budget_usd: _Budget = None,
     gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
-    min_gold_agreement: Annotated[
-        float | None, Option(metavar="SHARE", help="Minimum agreement with the gold answers.")
-    ] = None,
     round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
@@ -99,7 +96,7 @@ def grade(
             graders=graders,
             round=round,
             gold=gold or (file.folder / own.gold if own.gold else None),
-            min_gold_agreement=_first_set(min_gold_agreement, own.min_gold_agreement),
+            min_gold_agreement=own.min_gold_agreement,
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
             concurrency=own.concurrency or file.concurrency,
