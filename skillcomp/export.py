@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from skillcomp.errors import FrameError, StoreError, problem_list
+from skillcomp.errors import FrameError, problem_list, require_type
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file, whole_text
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.spreadsheet_cells import as_csv
+from skillcomp.io.store import make_folder
 from skillcomp.removed_names import raise_missing_name
 
 __all__ = ["write"]
@@ -58,24 +58,16 @@ def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> li
     In csv, a text that a spreadsheet would read as a formula gets a leading apostrophe, and a
     carriage return becomes a line feed. Parquet keeps every text unchanged.
     """
-    mapping: Any = frames
-    if not isinstance(mapping, Mapping):
-        type_name = type(mapping).__name__
-        raise FrameError(f"export: expected a mapping of names to DataFrames, found {type_name}.")
+    require_type("export", frames, Mapping, "of names to frames", FrameError)
     target = as_path(folder, "export", FrameError)
-    for name, frame in mapping.items():
+    for name, frame in frames.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
-        if not isinstance(frame, pd.DataFrame):
-            type_name = type(frame).__name__
-            raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {type_name}.")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as cause:
-        raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
+        require_type(f"export: '{name}'", frame, pd.DataFrame, "of pandas", FrameError)
+    make_folder(target)
     written = []
     problems = []
-    for name, frame in mapping.items():
+    for name, frame in frames.items():
         try:
             checked = check(frame, name) if name in CONTRACTS else frame
             if name == "estimates":

@@ -141,8 +141,8 @@ def test_what_is_no_frame_no_mapping_no_parquet_and_no_folder_is_told(tmp_path: 
     (tmp_path / "words.parquet").write_text("words", encoding="utf-8")
     for told, wrong in (
         ("found list", lambda: sc.export.write([], tmp_path)),  # type: ignore[arg-type]
-        ("'a': expected a pandas", lambda: sc.export.write({"a": 3}, tmp_path / "new")),  # type: ignore[dict-item]
-        ("no folder can be made", lambda: sc.export.write({}, tmp_path / "words.parquet")),
+        ("'a': expected a DataFrame", lambda: sc.export.write({"a": 3}, tmp_path / "new")),  # type: ignore[dict-item]
+        ("the folder cannot be made", lambda: sc.export.write({}, tmp_path / "words.parquet")),
     ):
         with pytest.raises(SkillcompError, match=told):
             wrong()

@@ -105,7 +105,7 @@ def test_every_problem_is_listed_at_once_when_strict(make):
     message = str(caught.value)
     assert "SKILL.md, 6 problems:" in message
     assert "the key 'purpose' stands already in line 8" in message
-    assert "concept.purpose: a value of type int; expected text." in message
+    assert "concept.purpose: a number; expected text." in message
     assert "concept.analogie: not one of the seven concept fields" in message
     assert "Did you mean 'analogy'?" in message
     assert "concept: missing analogy." in message

@@ -282,11 +282,11 @@ def test_a_byte_order_mark_is_read_over(store, unknown, end):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"attempt_id": 5}', "'attempt_id' is 5; expected text"),
-        (b'{"repeat": 1.5}', "'repeat' is 1.5; expected a whole number"),
-        (b'{"triggered": 1}', "'triggered' is 1; expected true or false"),
-        (b'{"seconds": "fast"}', "'seconds' is 'fast'; expected a number"),
-        (b'{"started_at": "noon"}', r"'started_at' is 'noon'; expected a time \(ISO 8601\)"),
+        (b'{"attempt_id": 5}', "'attempt_id' is 5: input should be a valid string"),
+        (b'{"repeat": 1.5}', "'repeat' is 1.5: input should be a valid integer"),
+        (b'{"triggered": 1}', "'triggered' is 1: input should be a valid boolean"),
+        (b'{"seconds": "fast"}', "'seconds' is 'fast': input should be a valid number"),
+        (b'{"started_at": "noon"}', "'started_at' is 'noon': input should be a valid datetime"),
         (b'{"attempt_id":"","skill":"s","case_id":"c","condition":"k"}', "'attempt_id' is empty"),
         (b"[1]", r"\[1\] is not a JSON object"),
         (b'{"answer": "\xff"}', "not a JSON object"),
@@ -297,7 +297,7 @@ def test_a_value_that_does_not_fit_its_column_is_named_with_its_line(store, line
     store.append("attempts", [attempt(1)])
     with (store.path / "attempts.jsonl").open("ab") as stream:
         stream.write(line + b"\n")
-    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: " + message):
+    with pytest.raises(StoreError, match=rf"attempts\.jsonl, line 2: .*{message}"):
         store.table("attempts")
 
 

@@ -71,7 +71,7 @@ def test_concept_blocks_of_several_skills_that_share_their_wording_are_named(tmp
         put(tmp_path, f"skills/{slug}/SKILL.md", head)
     rows = sc.lint.lint_path(tmp_path / "skills")
     rows = rows[rows["rule"].eq("concept_shared")]
-    assert rows["place"].tolist() == ["skill tide"]  # folders in alphabetical order: after tea
+    assert rows["place"].str.endswith(": skill tide").tolist() == [True]  # alphabetical: after tea
     assert "concept.analogy: shares 'breaks water stops rising" in rows["message"].iloc[0]
     assert "with skill 'tea'" in rows["message"].iloc[0]
     store = sc.RunStore(tmp_path / "study")
@@ -392,7 +392,6 @@ def test_sarif_has_what_its_schema_asks_for_wherever_the_files_are(repository, m
 def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
     entry = finding("reading", "x", "a\n::error::b 100%\r", file="a,b:c.md")
     hostile = findings_frame([entry])
-    assert str(entry).startswith("x: error: a\n::error::b 100%\r [reading: other tools")
     (line,) = github(hostile)
     assert "\n" not in line and "\r" not in line
     assert line.startswith("::error file=a%2Cb%3Ac.md,title=reading::a%0A::error::b 100%25%0D")

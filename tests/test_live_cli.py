@@ -50,10 +50,10 @@ def study(folder, url="http://127.0.0.1:1", **more):
 
 def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
     with FakeAnthropic() as server:
-        file = study(tmp_path, server.url)
+        file = study(tmp_path, server.url, grading={"min_gold_agreement": 0.9})
         code, out, err = call(monkeypatch, capfd, "run", file)
         assert code == 0 and out.count(AGENT) == 2 and "answers: 100%" in err
-        code, out, err = call(monkeypatch, capfd, "grade", file, "--min-gold-agreement", "0.9")
+        code, out, err = call(monkeypatch, capfd, "grade", file)
         # warnings come before the first grading
         assert code == 0 and err.index("are of one family") < err.index("verdicts of g")
         assert "1.0000" in out  # agreement with gold
@@ -213,7 +213,7 @@ def test_without_a_key_or_a_file_nothing_is_asked_and_no_traceback_shows(
     code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
     assert code == 2 and "there is no study here" in err
     code, _, err = call(monkeypatch, capfd, "status", tmp_path)
-    assert code == 2 and "is not a study: it has no manifest.json" in err
+    assert code == 2 and "is not a recorded study: it has no manifest.json" in err
 
 
 @contextmanager

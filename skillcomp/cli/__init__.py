@@ -40,6 +40,8 @@ from skillcomp.io.redaction import redact
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skillcomp.io.store import RunStore
+
 app = typer.Typer(
     name="skillcomp",
     help="Does a Skill teach an agent, and can the grader that says so be trusted?",
@@ -75,10 +77,6 @@ STEPS = (
     "skillcomp report --data study --answer-only",
 )
 _OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
-_ASSUME_MISSING = Option(
-    metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
-)
-_INTERVAL = Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
@@ -109,12 +107,19 @@ def init(folder: _Folder) -> None:
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-        mine = (row for row in pilot.rows("attempts") if row["skill"] == SLUG)
-        mine = (row for row in mine if row["perturbation"] is None)
-        attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
+        attempts = [
+            row
+            for row in pilot.rows("attempts")
+            if row["skill"] == SLUG
+            and row["perturbation"] is None
+            and row["condition"] in ("baseline", "skill")
+        ]
         ids = {row["attempt_id"] for row in attempts}
-        graded = (row for row in pilot.rows("verdicts") if row["attempt_id"] in ids)
-        verdicts = [row for row in graded if (row["grader"], row["round"]) == (_GRADER, 1)]
+        verdicts = [
+            row
+            for row in pilot.rows("verdicts")
+            if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
+        ]
         recorded = RunStore(folder / "recorded")
         with recorded.writer(sync=False):
             recorded.append("attempts", attempts)
@@ -232,27 +237,18 @@ def report(
         Path | None, Option(help="Folder of the study; the default is the recorded pilot.")
     ] = None,
     out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
-    quiet: Annotated[bool, Option(help="Show no progress bars.")] = False,
+    quiet: studies.Quiet = False,
     notebook: Annotated[
         list[str] | None,
         Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
-    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
-    interval: Annotated[str, _INTERVAL] = "adaptive",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
-    gold_drawn: Annotated[
-        str | None, Option(metavar="HOW", help="How gold was drawn: random, chosen or verdict.")
-    ] = None,
-    drawn_by: Annotated[
-        str | None, Option(metavar="GRADER", help="The grader by whose verdict gold was drawn.")
-    ] = None,
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
         Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
-    round: Annotated[int | None, Option(min=1, help="Grading round; 2 and up grade again.")] = None,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
@@ -266,18 +262,13 @@ def report(
                 what, stems = "report: there is no notebook", [path.stem for path in paths]
                 require_known(what, name, stems, StudyError, label="there")
         paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
-    rounds = [] if round is None else [f"ROUND={round}"]
     with studies.warnings_as_notes(None):
         page = build(
             datasets.path("pilot") if data is None else data,
             out,
             notebooks=[] if answer_only else paths,
-            parameters=_parse_parameters([*(settings or []), *rounds]),
+            parameters=_parse_parameters(settings or []),
             reference=reference,
-            assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
-            interval=interval,  # type: ignore[arg-type]  # checked by decide
-            gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
-            drawn_by=drawn_by,
             checks=checks,
             progress=not quiet,
         )
@@ -315,9 +306,8 @@ def export(
     """Write every frame of a study as a parquet file and a csv file."""
     from skillcomp import export as exporter
     from skillcomp import frames
-    from skillcomp.io.store import RunStore
 
-    store = RunStore(_study_folder(data, "export", "a recorded study"))
+    store = studies.recorded_study(data, "export")
     how: dict[str, Callable[[RunStore], pd.DataFrame]] = {
         "cases": frames.cases,
         "checks": frames.checks,
@@ -341,12 +331,6 @@ def export(
         raise StudyError(problem_list("export: not written", problems))
 
 
-def _study_folder(data: Path, command: str, what: str) -> Path:
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"{command}: {data} is not {what}: it has no manifest.json.")
-    return data
-
-
 @app.command()
 def deltas(
     data: Annotated[Path, Argument(help="Folder of the study.")],
@@ -360,14 +344,11 @@ def deltas(
         Option(metavar="NAME,...", help="Changes without verdicts: passed,cost_usd,seconds,..."),
     ] = None,
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
-    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
-    interval: Annotated[str, _INTERVAL] = "adaptive",
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import frames, skillverdicts
     from skillcomp.deltas.paired_deltas import paired
-    from skillcomp.io.store import RunStore
     from skillcomp.lint.lint_path import store_problems
     from skillcomp.reliability.consistency import round_flips
     from skillcomp.report.decided import decided_skills
@@ -375,7 +356,7 @@ def deltas(
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     if value is not None and by == "dimension":
         raise StudyError("deltas: --value goes with --by skill.")
-    store = RunStore(_study_folder(data, "deltas", "a study"))
+    store = studies.recorded_study(data, "deltas")
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
     cases = frames.cases(store)
@@ -395,13 +376,12 @@ def deltas(
     require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
-    compared: dict[str, Any] = {"reference": reference, "interval": interval}
     if value is not None:
         values = [name.strip() for name in value.split(",")]
-        changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
+        changes = paired(graded, attempts, by=["skill"], value=values, reference=reference)  # type: ignore[arg-type]  # checked by paired
         tables = {"deltas": (changes, ["skill", "condition", "measure", "unit", *_OF_DELTAS])}
     elif by == "dimension":
-        changes = paired(graded, by=["skill", "comprehension_dimension"], **compared)
+        changes = paired(graded, by=["skill", "comprehension_dimension"], reference=reference)
         card = skillverdicts.dimensions(graded)
         about = ["skill", "comprehension_dimension", "condition"]
         passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
@@ -412,10 +392,9 @@ def deltas(
             "verdicts": (skillverdicts.aggregate(card), overall),
         }
     else:
-        judged = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
         tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
         known = {"cases": cases, "checks": checks}
-        how = {"reference": reference, "correct": known, "decide": judged}
+        how = {"reference": reference, "correct": known, "decide": {"margin": margin}}
         decided, reason = decided_skills(*tables_of, **how)
         if reason:
             say(f"note: no verdict is corrected or confirmed: {reason}", err=True)

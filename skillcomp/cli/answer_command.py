@@ -47,9 +47,6 @@ def answer(
     agent: Annotated[str | None, Option(help="The agent, if the files do not name it.")] = None,
     agent_model: Annotated[str | None, Option(help="Its model, if they do not name it.")] = None,
     grader_model: Annotated[str | None, Option(help="The grader's model, likewise.")] = None,
-    iteration: Annotated[
-        int | None, Option(help="The version of the skill to read. Default: the last.")
-    ] = None,
     shared_cases: Annotated[
         bool | None,
         Option(
@@ -75,7 +72,6 @@ def answer(
         "grader_model": grader_model,
         "shared_cases": shared_cases,
     }
-    facts |= {} if iteration is None else {"iteration": iteration}
     source: Path | dict[str, str] = Path(path[0])
     if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
         # each argument is the name of an arm with its path

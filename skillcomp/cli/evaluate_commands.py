@@ -203,7 +203,6 @@ def trigger_run(
         Path | None, Option(help="File with the JSON Schema of the judge's reply.")
     ] = None,
     timeout_s: Annotated[float, Option(min=1, help="Seconds for a case without a limit.")] = 180,
-    judge_timeout_s: Annotated[float, Option(min=1, help="Seconds for a judgement.")] = 180,
     concurrency: Annotated[int, Option(min=1, help="Maximum programs at once.")] = 2,
     run_id: Annotated[str | None, Option(help="Name of the run. Default: the time.")] = None,
     artifacts: _Runs = _HOME,
@@ -237,7 +236,6 @@ def trigger_run(
             judge_program=judge_program,  # type: ignore[arg-type]
             judge_model=judge_model,
             timeout_s=timeout_s,
-            judge_timeout_s=judge_timeout_s,
             concurrency=concurrency,
             write_progress=write_progress or background,
             rubric_schema=None if rubric_schema is None else read_rubric_schema(rubric_schema),

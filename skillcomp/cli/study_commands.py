@@ -30,7 +30,6 @@ _Budget = Annotated[
     float | None,
     Option(metavar="USD", help="Maximum cost of this stage in dollars, earlier calls included."),
 ]
-_Width = Annotated[int | None, Option(min=1, help="Maximum number of questions at once.")]
 _Outside = Annotated[
     bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
@@ -41,7 +40,6 @@ _REASONS = 10  # print at most this many reasons for failures
 def run(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
@@ -71,7 +69,7 @@ def run(
             placebo=file.texts(store, "placebo"),
             previous=file.texts(store, "previous"),
             seed=file.seed,
-            concurrency=concurrency or file.concurrency,
+            concurrency=file.concurrency,
             budget_usd=_first_set(budget_usd, file.budget_usd),
             progress=not quiet,
         )
@@ -81,11 +79,7 @@ def run(
 def grade(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
-    min_gold_agreement: Annotated[
-        float | None, Option(metavar="SHARE", help="Minimum agreement with the gold answers.")
-    ] = None,
     round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
@@ -102,10 +96,10 @@ def grade(
             graders=graders,
             round=round,
             gold=gold or (file.folder / own.gold if own.gold else None),
-            min_gold_agreement=_first_set(min_gold_agreement, own.min_gold_agreement),
+            min_gold_agreement=own.min_gold_agreement,
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
-            concurrency=concurrency or own.concurrency or file.concurrency,
+            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -116,7 +110,6 @@ def grade(
 def compare(
     study: _Study,
     budget_usd: _Budget = None,
-    concurrency: _Width = None,
     condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
     reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
     quiet: Quiet = False,
@@ -136,7 +129,7 @@ def compare(
             reference=reference,
             budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first_set(own.seed, file.seed),
-            concurrency=concurrency or own.concurrency or file.concurrency,
+            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -153,20 +146,28 @@ def status(
 ) -> None:
     """Show the progress of a study, even while it is running; nothing is written."""
     from skillcomp.io.journal import active_writer
-    from skillcomp.io.store import RunStore
     from skillcomp.live.status import status as status_of
 
     if store.is_file():
         from skillcomp.live.study_file import read_study
 
         store = read_study(store, outside=allow_outside).store_path
-    if not (store / "manifest.json").is_file():
-        folders = (path for path in store.parent.glob("*") if path.is_dir() and path != store)
-        near = suggest(store.name, [path.name for path in folders])
-        raise StudyError(f"status: {store} is not a study: it has no manifest.json.{near}")
-    study = RunStore(store)
+    study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
     say(f"at work: {active_writer(study.path) or 'nobody'}")
+
+
+def recorded_study(folder: Path, command: str) -> RunStore:
+    """Open the store of a recorded study; raise, with the nearest name, if there is none."""
+    from skillcomp.io.store import RunStore
+
+    if not (folder / "manifest.json").is_file():
+        folders = (path for path in folder.parent.glob("*") if path.is_dir() and path != folder)
+        near = suggest(folder.name, [path.name for path in folders])
+        raise StudyError(
+            f"{command}: {folder} is not a recorded study: it has no manifest.json.{near}"
+        )
+    return RunStore(folder)
 
 
 def print_coverage(path: Path) -> None:

@@ -456,7 +456,7 @@ class RunStore:
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
-        _make_folder(target.parent)
+        make_folder(target.parent)
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
@@ -544,7 +544,7 @@ def _make_store_folder(root: Path) -> None:
                 f"{root} holds other things ({', '.join(strange[:3])}) and no {journal.MANIFEST}; "
                 "name an empty or new folder for the store."
             )
-    _make_folder(root)
+    make_folder(root)
 
 
 def _files_inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:
@@ -566,7 +566,8 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
         raise StoreError(f"{file}: the link leads out of the store; {then}.")
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and the folders above it; raise StoreError if this fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as cause:

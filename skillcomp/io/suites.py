@@ -39,6 +39,7 @@ from skillcomp.io.skill_creator_suites import (
     read_evals,
     read_trigger_set,
 )
+from skillcomp.io.skills import kind_in_words
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
@@ -210,7 +211,7 @@ def read_suite(
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
             else:
-                kind = _json_kind(content)
+                kind = kind_in_words(content)
                 raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
             suite = suite.model_copy(update={"problems": (*problems, *suite.problems)})
     ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
@@ -293,7 +294,9 @@ class _Reader(SuiteReader):
     def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
         if not isinstance(rows, list):
-            why = f"'evals' is {_json_kind(rows)}" if "evals" in content else "'evals' is missing"
+            why = (
+                f"'evals' is {kind_in_words(rows)}" if "evals" in content else "'evals' is missing"
+            )
             raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest('evals', content)}")
         if not rows:
             self.note("evals", "the list is empty.")
@@ -383,7 +386,7 @@ class _Reader(SuiteReader):
     def object(self, value: Any, place: str) -> JsonObject:
         if isinstance(value, dict):
             return value
-        self.note(place, f"{_json_kind(value)}; expected an object.")
+        self.note(place, f"{kind_in_words(value)}; expected an object.")
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
@@ -409,7 +412,7 @@ class _Reader(SuiteReader):
         place = f"{place}: expected_behaviors"
         if not isinstance(listed, list):
             if listed is not None:
-                self.note(place, f"{_json_kind(listed)}; expected a list.")
+                self.note(place, f"{kind_in_words(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
         self.note_repeats(place, (check.check_id for check, _ in read))
@@ -466,8 +469,3 @@ class _Reader(SuiteReader):
         for key in (key for key in others if key not in unnoted):
             self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")
         return others
-
-
-def _json_kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
-    return "null" if value is None else names.get(type(value), "a number")

@@ -7,8 +7,7 @@ program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -20,7 +19,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from skillcomp import frames
-from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
+from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
 from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
@@ -44,9 +43,10 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# What is wrong with rows of a table, these rows, and the columns that identify the first one.
-_RowProblems = Iterator[tuple[str, pd.DataFrame, tuple[str, ...]]]
+# A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
+_FaultyRows = Iterator[tuple[str, str, pd.DataFrame, tuple[str, ...]]]
 _ITEM = ("attempt_id", "check_id")
+_CHECK = ["skill", "case_id", "check_id"]
 # Match problems that both the reader of a file and the lint report. Only the finding of the lint is
 # listed.
 _REPORTED_BY_LINT = re.compile(
@@ -156,22 +156,19 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
 
     With `evals`, yield a single one for the whole folder.
     """
-    places, skills = ([path], []) if evals else _places_and_skills(path)
+    places, skill_files = ([path], []) if evals else _places_and_skills(path)
+    skills = [skill for _, skill in _read_files(skill_files, read_skill, [])]
     suites = [] if evals else _readable_suites(places)
-    shared = shared_concepts(skill for _, skill in _read_files(skills, read_skill, []))
+    shared = shared_concepts(skills)
     for place in places:
         try:
-            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
+            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites, shared)
         except SkillcompError as error:
             if len(places) == 1 or is_study_file(path):
                 raise
             linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
         description, findings = linted
-        folder = place.parent if place.name == FILE_NAME else place
-        if place in skills and (entry := shared.get(folder.resolve().name)):
-            findings = [*findings, entry]
-        frame = findings_frame(findings)
-        yield LintedPlace(description, frame.fillna({"file": str(place)}))
+        yield LintedPlace(description, findings_frame(findings))
 
 
 def is_study_file(path: Path) -> bool:
@@ -216,16 +213,19 @@ def suites_at(path: Path) -> list[Suite]:
 
 def _readable_suites(places: Iterable[Path]) -> list[Suite]:
     """Return the suites at the given paths; skip other files and suites that cannot be read."""
-    files = (
-        place
-        for place in places
-        if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place))
-    )
-    return [suite for _, suite in _read_files(files, read_suite, [])]
+    return [suite for _, suite in _read_files(filter(_is_suite, places), read_suite, [])]
+
+
+def _is_suite(path: Path) -> bool:
+    is_file = path.suffix in (".json", ".csv") or is_task_suite(path)
+    return is_file or (isdir(path) and holds_suite(path))
 
 
 def _lint_place(
-    path: Path, skills: Sequence[Path], suites: Sequence[Suite]
+    path: Path,
+    skills: Sequence[Skill],
+    suites: Sequence[Suite],
+    shared: Mapping[str, Finding],
 ) -> tuple[str, list[Finding]]:
     """Return a one-line description of the skill, suite or study at a path, and the findings.
 
@@ -243,11 +243,10 @@ def _lint_place(
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
-        storing = _storing_findings(skill.slug, path, partial(tree_of, folder))
-        findings = [*storing, *_findings_of_skill(skill, path, suites)]
-        return description, findings
-    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
-    if is_suite or holds_suite(path):
+        messages = _storing_messages(skill.slug, partial(tree_of, folder))
+        storing = [_file_finding(path, *message) for message in messages]
+        return description, storing + _findings_of_skill(skill, path, suites, shared)
+    if _is_suite(path):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
         description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
@@ -255,14 +254,8 @@ def _lint_place(
             description = f"task suite '{suite.slug}': {plural(n, 'task')}"
         real = path.resolve()
         above = real.parent if real.is_dir() else real.parent.parent
-        skill_of_suite = None
-        for place in (*skills, above / "skills" / suite.skill, above):
-            with suppress(SkillError):
-                skill = read_skill(place)
-                if skill.slug == suite.skill:
-                    skill_of_suite = skill
-                    break
-        return description, _findings_of_suite(suite, skill_of_suite, path, None)
+        near = _read_files([above / "skills" / suite.skill, above], read_skill, [])
+        return description, _findings_of_suite(suite, [*skills, *(s for _, s in near)], path)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
         "with tasks, a folder with evals.json), a folder of skills, "
@@ -273,48 +266,51 @@ def _lint_place(
 
 def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     store = RunStore(path)
-    n_cases = sum(len(suite.cases) for suite in store.suites.values())
-    counts = {"skill": len(store.skills), "case": n_cases}
+    skills, suites = list(store.skills.values()), list(store.suites.values())
+    counts = {"skill": len(skills), "case": sum(len(suite.cases) for suite in suites)}
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
-    records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
     # store.problems repeats the problems of every skill and suite; leave these out, because they
     # are added below
+    records: list[Skill | Suite] = [*skills, *suites]
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
-    findings = [finding("reading", str(path), problem) for problem in own_problems]
-    shared = shared_concepts(store.skills.values())
-    for slug, skill in store.skills.items():
-        file = path / "skills" / slug / "SKILL.md"
-        findings += _findings_of_skill(skill, file, store.suites.values())
-        findings += _in_file([shared[slug]] if slug in shared else [], file)
-    for suite in store.suites.values():
-        skill_of_suite = store.skills.get(suite.skill)
-        findings += _findings_of_suite(suite, skill_of_suite, path / suite.path, path)
-    findings += [finding("store", str(store.path), problem) for problem in store_problems(store)]
+    findings = [_file_finding(path, "reading", problem) for problem in own_problems]
+    shared = shared_concepts(skills)
+    for skill in skills:
+        file = path / "skills" / skill.slug / FILE_NAME
+        findings += _findings_of_skill(skill, file, suites, shared)
+    for suite in suites:
+        findings += _findings_of_suite(suite, skills, path / suite.path, path)
+    findings += [_file_finding(path, "store", problem) for problem in store_problems(store)]
     return description, findings
 
 
-def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> list[Finding]:
-    findings = skill_findings(skill, suites)
-    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
-
-
-def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iterator[Finding]:
-    """Yield a finding if a study cannot store a skill or suite, because of its slug or files."""
+def _storing_messages(slug: str, read: Callable[[], object]) -> RuleMessages:
+    """Yield a message if a study cannot store a skill or suite, because of its slug or files."""
     try:
         checked_slug(slug, StoreError)
         read()
     except SkillcompError as error:
-        yield _file_finding(file, "reading", str(error))
+        yield "reading", str(error)
+
+
+def _findings_of_skill(
+    skill: Skill, file: Path, suites: Iterable[Suite], shared: Mapping[str, Finding]
+) -> list[Finding]:
+    findings = skill_findings(skill, suites)
+    if skill.slug in shared:
+        findings.append(shared[skill.slug])
+    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
 
 
 def _findings_of_suite(
-    suite: Suite, skill: Skill | None, file: Path, root: Path | None
+    suite: Suite, skills: Iterable[Skill], file: Path, root: Path | None = None
 ) -> list[Finding]:
     from_reader = _reader_findings(suite.problems, file)
     if suite.path.endswith(".csv"):
         return from_reader  # lint_suite has no rules for trigger suites
+    skill = next((skill for skill in skills if skill.slug == suite.skill), None)
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
     if suite.kind == "tasks":
         messages = in_process_messages(suite, file if file.is_dir() else file.parent)
@@ -358,13 +354,17 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
         )
     for file, skill in skills:
-        findings += _storing_findings(skill.slug, file, partial(tree_of, file.parent))
-        findings += [_file_finding(file, "reading", problem) for problem in skill.problems]
-        messages = (*untestable_messages(skill), *_link_messages(skill, file, root))
+        messages = [
+            *_storing_messages(skill.slug, partial(tree_of, file.parent)),
+            *(("reading", problem) for problem in skill.problems),
+            *untestable_messages(skill),
+            *_link_messages(skill, file, root),
+        ]
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     for file, suite in suites:
         findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
-        findings += _storing_findings(suite.slug, file, partial(suite_files, suite, file))
+        messages = [*_storing_messages(suite.slug, partial(suite_files, suite, file))]
+        findings += [_file_finding(file, rule, message) for rule, message in messages]
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
@@ -487,73 +487,61 @@ def store_problems(store: RunStore) -> list[str]:
             problems += [message] if message not in problems else []
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
-    finders: Sequence[tuple[Callable[..., _RowProblems], tuple[str, ...]]] = (
-        (_attempt_problems, ("attempts", "cases")),
-        (_verdict_problems, ("verdicts", "attempts")),
-        (_unknown_checks, ("verdicts", "checks")),
-        (_gold_problems, ("gold", "attempts")),
-        (_unknown_checks_of_gold, ("gold", "attempts", "checks")),
-        (_pairwise_problems, ("pairwise", "attempts")),
-    )
-    for find, kinds in finders:
-        if not tables.keys() >= {*kinds}:
-            continue
-        for what, rows, names in find(*map(tables.get, kinds)):
-            if len(rows):
-                first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
-                problems.append(f"{kinds[0]}: rows {what}: {len(rows)}; the first: {first}.")
+    for kind, what, rows, names in _faulty_rows(tables):
+        if len(rows):
+            first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
+            problems.append(f"{kind}: rows {what}: {len(rows)}; the first: {first}.")
     return problems
+
+
+def _faulty_rows(tables: Mapping[str, pd.DataFrame]) -> _FaultyRows:
+    """Compare the frames that could be read; frames that could not are problems themselves."""
+    if "attempts" not in tables:
+        return  # then the verdicts cannot be read either
+    attempts = tables["attempts"]
+    ids = attempts["attempt_id"]
+    checks = tables.get("checks")
+    if (cases := tables.get("cases")) is not None:
+        has_case = attempts["case_id"].isin(cases["case_id"])
+        what = "that answer a case that no suite has"
+        yield "attempts", what, attempts[~has_case], ("attempt_id", "case_id")
+        other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
+        what = "that name another skill than their case"
+        yield "attempts", what, other, ("attempt_id", "skill", "case_id")
+        source = attempts["source_attempt_id"]
+        orphans = attempts[source.notna() & ~source.isin(ids)]
+        what = "that are copies of an attempt that is not there"
+        yield "attempts", what, orphans, ("attempt_id", "source_attempt_id")
+    if (verdicts := tables.get("verdicts")) is not None:
+        status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
+        judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
+        yield "verdicts", "that judge an attempt whose status is not ok", judged, _ITEM
+        keys = [verdicts["grader"], verdicts["round"].fillna(1)]
+        unversioned = verdicts["grader_version"].isna()
+        mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
+        what = "without the grader_version that other rows of the grader have"
+        yield "verdicts", what, mixed, (*_ITEM, "grader")
+        if checks is not None:
+            unknown = verdicts[~_has_key_in(verdicts, checks, _CHECK)]
+            yield "verdicts", "that judge a check that their case does not have", unknown, _ITEM
+    if (gold := tables.get("gold")) is not None:
+        lost = gold[~gold["attempt_id"].isin(ids)]
+        yield "gold", "that label an attempt that is not there", lost, _ITEM
+        if checks is not None:
+            labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+            unknown = labels[~_has_key_in(labels, checks, _CHECK)]
+            yield "gold", "that label a check that their case does not have", unknown, _ITEM
+    if (pairwise := tables.get("pairwise")) is not None:
+        for name in ("first", "second"):
+            lost = pairwise[~pairwise[name].isin(ids)]
+            what = "that compare an attempt that is not there"
+            yield "pairwise", what, lost, ("case_id", name)
+        winner = pairwise["winner"]
+        neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+        what = "that name a winner that is neither of the two compared"
+        yield "pairwise", what, pairwise[neither], ("case_id", "winner")
 
 
 def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
     keys = pd.MultiIndex.from_frame(frame[on])
     return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
-
-
-def _attempt_problems(attempts: pd.DataFrame, cases: pd.DataFrame) -> _RowProblems:
-    has_case = attempts["case_id"].isin(cases["case_id"])
-    yield "that answer a case that no suite has", attempts[~has_case], ("attempt_id", "case_id")
-    other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
-    yield "that name another skill than their case", other, ("attempt_id", "skill", "case_id")
-    source = attempts["source_attempt_id"]
-    orphans = attempts[source.notna() & ~source.isin(attempts["attempt_id"])]
-    what = "that are copies of an attempt that is not there"
-    yield what, orphans, ("attempt_id", "source_attempt_id")
-
-
-def _verdict_problems(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
-    judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
-    yield "that judge an attempt whose status is not ok", judged, _ITEM
-    keys = [verdicts["grader"], verdicts["round"].fillna(1)]
-    unversioned = verdicts["grader_version"].isna()
-    mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
-    what = "without the grader_version that other rows of the grader have"
-    yield what, mixed, (*_ITEM, "grader")
-
-
-def _unknown_checks(rows: pd.DataFrame, checks: pd.DataFrame, verb: str = "judge") -> _RowProblems:
-    has_check = _has_key_in(rows, checks, ["skill", "case_id", "check_id"])
-    yield f"that {verb} a check that their case does not have", rows[~has_check], _ITEM
-
-
-def _gold_problems(gold: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
-    yield "that label an attempt that is not there", gold[~has_attempt], _ITEM
-
-
-def _unknown_checks_of_gold(
-    gold: pd.DataFrame, attempts: pd.DataFrame, checks: pd.DataFrame
-) -> _RowProblems:
-    labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-    yield from _unknown_checks(labels, checks, "label")
-
-
-def _pairwise_problems(pairwise: pd.DataFrame, attempts: pd.DataFrame) -> _RowProblems:
-    for name in ("first", "second"):
-        lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
-        yield "that compare an attempt that is not there", lost, ("case_id", name)
-    winner = pairwise["winner"]
-    neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
-    what = "that name a winner that is neither of the two compared"
-    yield what, pairwise[neither], ("case_id", "winner")

@@ -44,10 +44,6 @@ class Finding(Record):
     case_id: str | None = None
     file: str | None = None
 
-    def __str__(self) -> str:
-        """Return the finding as one line."""
-        return f"{self.place}: {self.severity}: {self.message} [{self.rule}: {self.reason}]"
-
 
 _GROUNDS = "a grader must be able to look up what a case rests on"
 _TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
@@ -112,7 +108,6 @@ _WARNINGS: Mapping[str, str] = {
     "c2_few": "C2 is the hardest and most informative dimension (report 5.3)",
     "c1_roles": "outsiders of different roles need different explanations (report 4.1.4, 5.2)",
     "far_missing": _TRANSFER,
-    "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
     "primitive_none": (
         "an answer in empty general words passes where no behaviour asks for a primitive of the "
         "mental model (report 8.4)"

@@ -37,10 +37,6 @@ from skillcomp.records import (
 
 FEWEST = 7  # A suite should have at least this many cases (comprehension report, 6.3).
 TASKS = (5, 10)  # Fewest and most tasks that the format of task suites advises.
-CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-# The example in the comprehension report (6.3) has no far case for these dimensions, so a separate
-# rule reports their missing far cases.
-NEAR_IN_REPORT = ("C1", "C3", "C4")
 # The prompt of a far case must not share a run of this many content tokens with its skill
 # (comprehension report, 7.4, rule R4).
 FAR_N = 4
@@ -232,13 +228,9 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
         yield "dimensions_missing", f"no case for {titles}; {expected}"
     near = {case.comprehension_dimension for case in suite.cases}
     near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
-    for rule, dimensions in (
-        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
-        ("far_missing_near_in_report", NEAR_IN_REPORT),
-    ):
-        lacking = [name for name in dimensions if name in near]
-        if lacking:
-            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
+    if lacking := [name for name in DIMENSIONS[:7] if name in near]:
+        message = f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
+        yield "far_missing", message
     prompts: dict[str | None, list[str]] = {}
     for case in suite.cases:
         prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
