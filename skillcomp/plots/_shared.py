@@ -522,7 +522,3 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # Set the texts again: matplotlib drops a text that begins with an underscore, and the name of a
-    # level may begin with one.
-    for drawn, text in zip(box.get_texts(), texts, strict=True):
-        drawn.set_text(text)

@@ -372,8 +372,5 @@ def _share_legend(fig: Figure, panels: Any) -> None:
             entries.setdefault(text.get_text(), handle)
         box.remove()
     if entries:
-        texts = list(entries)
-        ncols = min(draw.legend_columns(texts, fig.get_figwidth()), _MOST_COLUMNS)
-        box = fig.legend(list(entries.values()), texts, loc="outside lower center", ncols=ncols)
-        for drawn, text in zip(box.get_texts(), texts, strict=True):
-            drawn.set_text(text)
+        ncols = min(draw.legend_columns(list(entries), fig.get_figwidth()), _MOST_COLUMNS)
+        fig.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=ncols)
