@@ -160,7 +160,7 @@ def hues(number):
         (pd.concat([delta().assign(scope="within"), delta().assign(scope="pooled")]), {},
          r"2 rows stand in one place with y=skill and hue=condition; .*apart: scope\. Name"),
         (delta(), {"y": "skil"}, r"estimates: there is no column 'skil'.*Did you mean 'skill'\?"),
-        (delta(estimate=["much"] * 4), {}, r"column 'estimate' holds 'much'.*allowed: numbers"),
+        (delta(estimate=["much"] * 4), {}, r"column 'estimate': found 'much'.*expected numbers"),
         (hues(7), {"hue": "skill"}, r"found 7 levels.*Facet"),
         (delta(), {"legend": "left"}, r"found 'left'; allowed: 'below', 'right' or False"),
         (delta(), {"null": "none"}, r"null=: found 'none'"),
@@ -282,7 +282,7 @@ def test_recommended_estimates_are_filled_and_the_key_says_so():
     for frame in (estimators().drop(columns="recommended"), estimators(recommended=False)):
         plain = plots.corrected(frame)
         assert legend_texts(plain) == ["naive", "prediction-powered (ppi)"]
-    with pytest.raises(FrameError, match="column 'recommended' holds 'maybe'"):
+    with pytest.raises(FrameError, match="column 'recommended': found 'maybe'"):
         plots.corrected(estimators(recommended="maybe"))
 
 
@@ -350,7 +350,7 @@ def test_threshold_needs_neither_rule_chosen_nor_limit_and_an_undefined_rate_is_
     frame.loc[2, "estimate"] = NAN
     points = drawn_points(plots.threshold(frame))["sensitivity"][:, 1]
     assert np.isnan(points).tolist() == [False, True, False]
-    with pytest.raises(FrameError, match=r"column 'chosen' holds 'perhaps'.*truth values"):
+    with pytest.raises(FrameError, match=r"column 'chosen': found 'perhaps'.*allowed: True, False"):
         plots.threshold(calibration(chosen="perhaps"))
 
 

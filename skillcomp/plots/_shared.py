@@ -15,11 +15,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.check import as_list, settle
 from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
@@ -44,21 +46,12 @@ def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> N
     require_columns(frame, [name for name in columns if name is not None], where)
 
 
-def _converted_column(frame: pd.DataFrame, name: str, dtype: str, allowed: str, where: str) -> Any:
-    column: Any = frame[name]
-    try:
-        return column.astype(dtype)
-    except (TypeError, ValueError):
-        cells = ", ".join(repr(str(v)) for v in column.dropna().unique()[:3])
-        raise FrameError(f"{where}: column '{name}' holds {cells}; allowed: {allowed}.") from None
-
-
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     """Return a column as floats; missing cells, or all cells of a missing column, are NaN."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
-    converted = _converted_column(frame, column, "Float64", "numbers", where)
-    floats: Floats = converted.to_numpy(dtype=np.float64, na_value=np.nan)
+    settled = settle(frame[[column]], {column: "float64"}, where)[column]
+    floats: Floats = settled.to_numpy(dtype=np.float64, na_value=np.nan)
     return floats
 
 
@@ -72,8 +65,8 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
     """Return a column as truth values; missing cells, or all of a missing column, are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    converted = _converted_column(frame, column, "boolean", "truth values", where)
-    mask: Bools = converted.fillna(False).to_numpy(dtype=bool)
+    settled = settle(frame[[column]], {column: "boolean"}, where)[column]
+    mask: Bools = settled.fillna(False).to_numpy(dtype=bool)
     return mask
 
 
@@ -83,7 +76,7 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     A row without a unit gets the unit of its measure if skillcomp has a measure of this name.
     Units in `together` may share an axis: if the rows have several of them, return the first.
     """
-    pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
+    pairs = zip(values(frame, "unit"), values(frame, "measure"), strict=True)
     units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
     units = [name for name in units if name is not None]
     if len(units) > 1 and not set(units) <= set(together):
@@ -94,17 +87,18 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     return units[0] if units else None
 
 
-def values(column: pd.Series) -> list[Any]:
-    """Return the values of a column; every kind of missing value becomes None."""
-    return [None if pd.isna(value) else value for value in column.tolist()]
+def values(frame: pd.DataFrame, column: str | None) -> Any:
+    """Return the values of a column as an array of objects.
+
+    A missing value of any kind is None, and so are all values of a missing column.
+    """
+    if column not in frame.columns:
+        return np.full(len(frame), None)
+    cells = frame[column].astype(object)
+    return cells.where(cells.notna(), None).to_numpy()
 
 
-def optional(frame: pd.DataFrame, column: str) -> list[Any]:
-    """Return the values of a column, or None for every row if there is no such column."""
-    return values(frame[column]) if column in frame.columns else [None] * len(frame)
-
-
-def levels(column: pd.Series) -> list[Any]:
+def levels(frame: pd.DataFrame, name: str) -> list[Any]:
     """Return the levels of a column in drawing order.
 
     A categorical column keeps the order of its categories, including categories without rows, so
@@ -112,48 +106,45 @@ def levels(column: pd.Series) -> list[Any]:
     a fixed order: conditions (baseline first), the dimensions C1 to C9, and the distances near and
     far. All other levels are in order of appearance.
     """
+    column = frame[name]
     if isinstance(column.dtype, pd.CategoricalDtype):
         return [*column.cat.categories, *([None] if column.isna().any() else [])]
-    unique = list(dict.fromkeys(values(column)))
+    unique = list(dict.fromkeys(values(frame, name)))
     for order in _NATURAL_ORDERS:
         if any(level in order for level in unique):
             return ordered(unique, order=order)
     return unique
 
 
-def names_of(y: str | Sequence[str]) -> list[str]:
-    """Return the columns that identify a row as a list."""
-    return [y] if isinstance(y, str) else list(y)
-
-
 def hue_looks(
     frame: pd.DataFrame, hue: str | None, fixed: Mapping[Any, Look] | None = None
-) -> tuple[list[Any], dict[Any, Look], list[Any]]:
-    """Return the hue level of each row, the `Look` of each level, and the levels in order.
+) -> tuple[Any, dict[Any, Look]]:
+    """Return the position of each row's hue level, and the `Look` of each level in drawing order.
 
     If `fixed` has a look for every level, the levels have these looks.
     """
     if hue is None:
-        return [None] * len(frame), {None: Look(INK, "o")}, [None]
-    order, fixed = levels(frame[hue]), fixed or {}
-    if all(level in fixed for level in order):
-        return values(frame[hue]), {level: fixed[level] for level in order}, order
-    return values(frame[hue]), looks(order), order
+        return np.zeros(len(frame), dtype=int), {None: Look(INK, "o")}
+    order, of_row = positions(frame, hue)
+    if fixed is not None and set(order) <= set(fixed):
+        return of_row, {level: fixed[level] for level in order}
+    return of_row, looks(order)
+
+
+def positions(frame: pd.DataFrame, column: str) -> tuple[list[Any], Any]:
+    """Return the levels of a column in drawing order, and the position of each row's level."""
+    order = levels(frame, column)
+    return order, np.array([order.index(level) for level in values(frame, column)], dtype=int)
 
 
 def sizes_by_level(
-    frame: pd.DataFrame, of_row: Sequence[Any], levels: Iterable[Any], where: str
+    frame: pd.DataFrame, of_row: Any, levels: Iterable[Any], where: str
 ) -> list[str]:
     """Return the different n of the rows of each level, such as "14, 12"; empty if unknown."""
     n = numbers(frame, "n", where)
-    sizes = [n[where_equal(of_row, level) & np.isfinite(n)] for level in levels]
+    sizes = [n[(of_row == level) & np.isfinite(n)] for level in levels]
     texts = [[number_text(size, percent=False) for size in own] for own in sizes]
     return [", ".join(dict.fromkeys(own)) for own in texts]
-
-
-def where_equal(cells: Sequence[Any], level: Any) -> Bools:
-    """Return for each cell whether it equals `level`."""
-    return np.array([value == level for value in cells], dtype=bool)
 
 
 def words(name: object) -> str:
@@ -166,7 +157,7 @@ def words(name: object) -> str:
 
 def each(*names: str | Sequence[str] | None) -> str:
     """Return a phrase about grouping columns, such as "for each skill and condition"."""
-    flat = [name for part in names if part for name in names_of(part)]
+    flat = [name for part in names if part for name in as_list(part)]
     phrases = [f"number of {name}" if name in _COUNTS else called(name) for name in flat]
     return f"for each {' and '.join(dict.fromkeys(phrases))}"
 
@@ -336,6 +327,12 @@ def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
     return longest_line(texts)
 
 
+def text_on_box(ax: Axes, x: float, y: float, text: str, *, pad: float = 1.0, **how: Any) -> Text:
+    """Write text of the size of tick labels on a box of the colour of the axes."""
+    box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": pad}
+    return ax.text(x, y, text, fontsize=TICK_SIZE, bbox=box, **how)
+
+
 def longest_line(texts: Iterable[str]) -> int:
     """Return the length of the longest line of several texts."""
     return max((len(line) for text in texts for line in text.split("\n")), default=0)
@@ -466,15 +463,16 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
     import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
     hue = y if y == "condition" else None
-    rows, (hues, look_of, order) = levels(frame[y]), hue_looks(frame, hue)
-    of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
+    rows, of_row = positions(frame, y)
+    hues, look_of = hue_looks(frame, hue)
     data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row})
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
     # seaborn uses the global random state of numpy for the jitter; the state is restored below
     np.random.seed(0)
-    for level in order:
-        mine, look, there = where_equal(hues, level), look_of[level], len(ax.collections)
+    for i, (level, look) in enumerate(look_of.items()):
+        mine = hues == i
+        there = len(ax.collections)
         if not data["value"][mine].notna().any():
             continue
         sns.stripplot(

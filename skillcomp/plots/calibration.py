@@ -88,7 +88,7 @@ def overlap(
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
-    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
+    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
     taken = draw.strip(ax, frame, "share", y, where)
     draw.scale(ax.xaxis, percent=True)
     text = "N-grams shared with the skill"
@@ -145,8 +145,9 @@ def threshold(
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
-    at, look_of = draw.numbers(frame, "n", where), draw.hue_looks(frame, "measure", _MEASURES)[1]
-    rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
+    measures, look_of = draw.hue_looks(frame, "measure", _MEASURES)
+    at = draw.numbers(frame, "n", where)
+    rules = draw.levels(frame, "rule") if "rule" in frame.columns else [None]
     if len(rules) > len(_STROKES):
         raise FrameError(
             f"{where}: found {len(rules)} rules; allowed: at most {len(_STROKES)} in one axes. "
@@ -155,13 +156,13 @@ def threshold(
     stroke_of = dict(zip(rules, _STROKES, strict=False))
     ax = draw.axes(ax)
     entries: list[draw.Entry] = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
-    of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
+    of_rule = draw.values(frame, "rule")
     curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
     shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread_of_marks))
-    for (measure, look), rule in product(look_of.items(), rules):
-        rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
+    for (i, (measure, look)), rule in product(enumerate(look_of.items()), rules):
+        rows = (measures == i) & (of_rule == rule)
         shifted = at + next(shift)
         draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
         draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
@@ -253,7 +254,7 @@ def roc(
     """
     where = "plots.roc"
     draw.require(frame, [*_ROC, hue], where)
-    hues, look_of, order = draw.hue_looks(frame, hue)
+    hues, look_of = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
     across, up, areas = (draw.numbers(frame, column, where) for column in (*_ROC, "auc"))
     chosen = draw.truth(frame, "chosen", where)
@@ -262,9 +263,9 @@ def roc(
     heights: list[str] = []
     corners: list[tuple[float, float]] = []
     # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
-    for level in reversed(order):
-        rows = draw.where_equal(hues, level)
-        name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
+    for i, (level, look) in reversed(list(enumerate(look_of.items()))):
+        rows = hues == i
+        name, width = level if hue else "thresholds", 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
         # Each curve has a mark where its true positive rate exceeds the false positive rate most.

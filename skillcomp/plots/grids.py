@@ -107,7 +107,7 @@ def dimensions(
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
         drawn.outline.set_linewidth(0.4)
-    counts = draw.sizes_by_level(frame, draw.values(frame[y]), rows, where)
+    counts = draw.sizes_by_level(frame, draw.values(frame, y), rows, where)
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if undefined.any() else []
     if few.any():
@@ -154,7 +154,7 @@ def flips(
     draw.require(frame, ["new", "old", "count"], where)
     words = {True: "PASS", False: "FAIL"}
     verdicts = {
-        name: [words.get(v, v) for v in draw.values(frame[name])] for name in ("new", "old")
+        name: [words.get(v, v) for v in draw.values(frame, name)] for name in ("new", "old")
     }
     cells_of = frame.assign(**verdicts)
     counts, _, columns, rows = _grid_of_cells(cells_of, "count", "new", "old", where)
@@ -229,7 +229,7 @@ def facet(
     the same colour and position in every panel.
     """
     draw.require(frame, [by], "plots.facet")
-    panels = draw.levels(frame[by])
+    panels, of_row = draw.positions(frame, by)
     if not 1 <= len(panels) <= _MOST_PANELS:
         raise FrameError(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
@@ -245,10 +245,10 @@ def facet(
         ncols=columns,
     )
     flat = np.atleast_1d(grid).ravel()
-    whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
+    whole = _with_all_levels(frame, by)
     names = draw.level_names(panels, width=40)
-    for ax, panel in zip(flat, panels, strict=False):
-        plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
+    for i, (ax, panel) in enumerate(zip(flat, panels, strict=False)):
+        plot(whole[of_row == i], ax=ax, **options)
         ax.set_title(title.replace("{}", names[panel]))
         ax.label_outer()
     for ax in flat[len(panels) :]:
@@ -309,7 +309,7 @@ def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
     """Return a grid of values, a mask of cells with a row, the levels of x, and those of y."""
-    columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
+    (columns, across), (rows, down) = draw.positions(frame, x), draw.positions(frame, y)
     double = frame.duplicated([x, y])
     if double.any():
         raise FrameError(
@@ -318,8 +318,6 @@ def _grid_of_cells(
         )
     cells = np.full((len(rows), len(columns)), np.nan)
     there = np.zeros(cells.shape, dtype=bool)
-    down = [rows.index(level) for level in draw.values(frame[y])]
-    across = [columns.index(level) for level in draw.values(frame[x])]
     cells[down, across], there[down, across] = draw.numbers(frame, value, where), True
     return cells, there, columns, rows
 
@@ -356,7 +354,7 @@ def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
     whole = frame.copy()
     for name in whole.columns:
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
-            order = [level for level in draw.levels(whole[name]) if level is not None]
+            order = [level for level in draw.levels(whole, name) if level is not None]
             whole[name] = pd.Categorical(whole[name], categories=order)
     return whole
 
