@@ -332,14 +332,10 @@ def test_estimators_and_measures_keep_their_looks_whichever_are_drawn():
         assert first[style.plain(name)] == second[style.plain(name)]
 
 
-def test_rules_differ_in_stroke_and_five_are_too_many():
+def test_several_rules_are_refused_because_a_line_would_join_them():
     two = pd.concat([calibration(), calibration(rule="share", chosen=False)])
-    ax = plots.threshold(two)
-    assert {"any", "share"} <= set(legend_texts(ax))
-    assert {line.get_linestyle() for line in gids(ax, "estimate")} == {"-", "--"}
-    five = pd.concat([calibration(rule=f"r{i}") for i in range(5)])
-    with pytest.raises(FrameError, match=r"found 5 rules; allowed: at most 4"):
-        plots.threshold(five)
+    with pytest.raises(FrameError, match=r"several rules \(any, share\).*facet by rule"):
+        plots.threshold(two)
 
 
 def test_threshold_needs_neither_rule_chosen_nor_limit_and_an_undefined_rate_is_a_gap():
@@ -357,15 +353,14 @@ def test_threshold_needs_neither_rule_chosen_nor_limit_and_an_undefined_rate_is_
 def test_roc_draws_the_rates_in_the_order_given_with_a_visible_mark_a_curve():
     frame = pd.DataFrame(
         {"false_positive_rate": [1.0, 0.2, 0.0], "true_positive_rate": [1.0, 0.7, 0.0],
-         "auc": 0.75, "chosen": [False, True, False], "n": 4}
+         "n": 4}
     )  # fmt: skip
     ax = plots.roc(frame)
     (line,) = gids(ax, "estimate")
     assert line.get_xydata().tolist() == [[1.0, 1.0], [0.2, 0.7], [0.0, 0.0]]
     assert line.get_drawstyle() == "default"  # as scikit-learn counts ties
-    assert legend_texts(ax) == ["thresholds (AUC 0.75)", "chosen", "chance"]
+    assert legend_texts(ax) == ["thresholds", "chance"]
     assert ax.get_aspect() == 1.0
-    assert [ring.get_xdata().tolist() for ring in gids(ax, "chosen")] == [[0.2]]
     two = plots.roc(pd.concat([frame, frame.assign(n=6)]), hue="n")
     assert two.get_legend().get_title().get_text() == "length of n-gram"
     upper, lower = gids(two, "corner")  # of marks that lie upon each other every one is seen

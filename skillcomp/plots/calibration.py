@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ _NAMES = {
     "false_flags_fresh": "false flags (fresh)",
     "sensitivity": "copies found",
 }
-_STROKES: tuple[draw.Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _ROC = ("false_positive_rate", "true_positive_rate")
 # scores for several values of these columns are not drawn together
 _NOT_MIXED = {
@@ -112,8 +110,8 @@ def threshold(
     frame : pandas.DataFrame
         Calibration in long form: ``n``, ``measure`` (``sensitivity``, ``specificity``,
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
-        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
-        at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
+        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (with one value),
+        ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
         false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too.
         Their limits give the range of the n chosen in resamples, which is drawn as a bracket at
         the bottom.
@@ -127,7 +125,7 @@ def threshold(
     Raises
     ------
     FrameError
-        If a column is missing, or there are more than six measures or four rules.
+        If a column is missing, or there are more than six measures or several rules.
 
     See Also
     --------
@@ -135,7 +133,7 @@ def threshold(
 
     Notes
     -----
-    A line joins the points of a measure and rule in the order of the frame. Points are shifted
+    A line joins the points of a measure in the order of the frame. Points are shifted
     slightly from their threshold, so that intervals do not overlap. An undefined estimate leaves a
     gap in the line.
     """
@@ -147,27 +145,23 @@ def threshold(
     draw.unit(frame, where)
     measures, look_of = draw.hue_looks(frame, "measure", _MEASURES)
     at = draw.numbers(frame, "n", where)
-    rules = draw.levels(frame, "rule") if "rule" in frame.columns else [None]
-    if len(rules) > len(_STROKES):
+    rules = frame.get("rule", pd.Series(dtype=object)).dropna().unique()
+    if len(rules) > 1:
         raise FrameError(
-            f"{where}: found {len(rules)} rules; allowed: at most {len(_STROKES)} in one axes. "
-            "Facet by rule instead (skillcomp.plots.facet)."
+            f"{where}: the rows have several rules ({', '.join(map(str, rules[:12]))}), which one "
+            "axes cannot show. Select one, or facet by rule (skillcomp.plots.facet)."
         )
-    stroke_of = dict(zip(rules, _STROKES, strict=False))
     ax = draw.axes(ax)
     entries: list[draw.Entry] = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
-    of_rule = draw.values(frame, "rule")
     curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
-    shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread_of_marks))
-    for (i, (measure, look)), rule in product(enumerate(look_of.items()), rules):
-        rows = (measures == i) & (of_rule == rule)
-        shifted = at + next(shift)
-        draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
+    shifts = draw.offsets(len(look_of), spread=spread_of_marks)
+    for i, (measure, look) in enumerate(look_of.items()):
+        rows = measures == i
+        shifted = at + shifts[i]
+        draw.level_marks(ax, shifted, curves, rows, look, measure, line="-")
         draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
-    if len(rules) > 1:
-        entries += [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(draw.limit_line(ax, share, "limit", upright=False))
@@ -231,8 +225,7 @@ def roc(
     ----------
     frame : pandas.DataFrame
         Columns ``false_positive_rate`` and ``true_positive_rate``, with one row per threshold, in
-        the order of thresholds. Optional: ``auc`` (one value per level of `hue`, shown in the
-        legend) and ``chosen`` (bool; chosen points get a ring).
+        the order of thresholds.
     hue : str, optional
         Column with one level per curve, at most six.
     ax : matplotlib.axes.Axes, optional
@@ -256,8 +249,7 @@ def roc(
     draw.require(frame, [*_ROC, hue], where)
     hues, look_of = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    across, up, areas = (draw.numbers(frame, column, where) for column in (*_ROC, "auc"))
-    chosen = draw.truth(frame, "chosen", where)
+    across, up = (draw.numbers(frame, column, where) for column in _ROC)
     key = "length of n-gram" if hue == "n" else called(hue) if hue else None
     entries: list[draw.Entry] = []
     heights: list[str] = []
@@ -287,17 +279,12 @@ def roc(
             gid="corner",
         )
         corners.append(here)
-        draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
-        unique_areas = np.unique(areas[rows & np.isfinite(areas)])
-        text = f"{name} (AUC {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
-        entries.insert(0, (text, draw.marker(look, line="-")))
+        entries.insert(0, (name, draw.marker(look, line="-")))
         at_zero = up[rows & (across == 0)]
         if np.isfinite(at_zero).any():
             most = draw.number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
             start = f"{key} {level}: " if hue else ""
             heights.insert(0, f"{start}true positive rate {most} % at no false positive")
-    if chosen.any():
-        entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
     for axis in (ax.xaxis, ax.yaxis):
