@@ -162,7 +162,7 @@ def hues(number):
         (delta(), {"y": "skil"}, r"estimates: there is no column 'skil'.*Did you mean 'skill'\?"),
         (delta(estimate=["much"] * 4), {}, r"column 'estimate': found 'much'.*expected numbers"),
         (hues(7), {"hue": "skill"}, r"found 7 levels.*Facet"),
-        (delta(), {"legend": "left"}, r"found 'left'; allowed: 'below', 'right' or False"),
+        (delta(), {"legend": "left"}, r"found 'left'; allowed: 'below' or False"),
         (delta(), {"null": "none"}, r"null=: found 'none'"),
         (delta(unit=["points", "points", "logits", "logits"]), {},
          r"plots\.estimates: the rows have several units \(points, logits\).*one axis"),
@@ -174,9 +174,8 @@ def test_a_frame_that_no_forest_can_show_is_refused(frame, options, message):
         plots.estimates(frame, **{"y": "skill"} | options)
 
 
-@pytest.mark.parametrize("place", ["below", "right"])
-def test_the_key_stands_outside_the_data(place):
-    ax = plots.estimates(delta(), y="skill", legend=place)
+def test_the_key_stands_outside_the_data():
+    ax = plots.estimates(delta(), y="skill")
     renderer = draw(ax)
     box = ax.get_legend().get_window_extent(renderer)
     assert not box.overlaps(ax.get_window_extent()) and box.y0 >= 0

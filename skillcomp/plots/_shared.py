@@ -29,7 +29,6 @@ from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Stroke: TypeAlias = Any  # A line style of matplotlib: its name or a dash pattern.
 Entry: TypeAlias = tuple[object, Artist]  # The text and the mark of a legend entry.
 Estimates: TypeAlias = Sequence[Floats]  # The values, their lower limits, their upper limits.
 
@@ -143,7 +142,7 @@ def sizes_by_level(
     """Return the different n of the rows of each level, such as "14, 12"; empty if unknown."""
     n = numbers(frame, "n", where)
     sizes = [n[(of_row == level) & np.isfinite(n)] for level in levels]
-    texts = [[number_text(size, percent=False) for size in own] for own in sizes]
+    texts = [[number_text(size) for size in own] for own in sizes]
     return [", ".join(dict.fromkeys(own)) for own in texts]
 
 
@@ -225,7 +224,9 @@ def level_text(frame: pd.DataFrame) -> str:
     return f", {100 * unique[0]:g} % CI" if len(unique) == 1 else ""
 
 
-def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
+def number_text(
+    value: float, *, percent: bool = False, signed: bool = False, digits: int = 6
+) -> str:
     """Format a number with a typographic minus; with `signed`, positive numbers get a plus."""
     scaled = 100 * value if percent else value
     text = f"{scaled:{'+' if signed and round(scaled, 9) else ''},.{digits}g}"
@@ -365,16 +366,16 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
-def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
+def marker(look: Look, *, line: str = "", hollow: bool = False) -> Line2D:
     """Return a legend mark with the colour and marker of a `Look`."""
     mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
     mark.set_markerfacecolor("white" if hollow else look.color)
     return mark
 
 
-def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
+def marked(looks_of: dict[Any, Look]) -> list[Entry]:
     """Return one legend entry for each level, with the colour and marker of its `Look`."""
-    return [(level, marker(look, line=line)) for level, look in looks_of.items()]
+    return [(level, marker(look, line="-")) for level, look in looks_of.items()]
 
 
 def intervals(
@@ -388,9 +389,7 @@ def intervals(
         lines.set(gid="interval", zorder=2)
 
 
-def points(
-    ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
-) -> Line2D:
+def points(ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: str = "") -> Line2D:
     """Draw the points of one level; join them if `line` is a line style."""
     (drawn,) = ax.plot(
         x, y, marker=look.marker, color=look.color, linestyle=line, label=plain(label)
@@ -407,18 +406,26 @@ def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no int
 
 
 def level_marks(
-    ax: Axes, at: Floats, of: Estimates, rows: Bools, look: Look, name: object, **how: Any
+    ax: Axes,
+    at: Floats,
+    of: Estimates,
+    rows: Bools,
+    look: Look,
+    name: object,
+    *,
+    line: str = "",
+    width: float = 1.1,
 ) -> Entry:
     """Draw the points and vertical intervals of one level; return its legend entry.
 
     `at` (positions) and `of` (estimates and limits) are for all rows; `rows` is a mask of the rows
-    of this level. `how` may contain ``line``, the style of the line that joins the points, and
-    ``width``, the line width of the intervals.
+    of this level, `line` the style of the line that joins the points, and `width` the line width
+    of the intervals.
     """
     value, low, high = (column[rows] for column in of)
-    intervals(ax, at[rows], low, high, look, upright=True, width=how.get("width", 1.1))
-    points(ax, at[rows], value, look, name, line=how.get("line", ""))
-    return name, marker(look, line=how.get("line", ""))
+    intervals(ax, at[rows], low, high, look, upright=True, width=width)
+    points(ax, at[rows], value, look, name, line=line)
+    return name, marker(look, line=line)
 
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
@@ -433,24 +440,10 @@ def dashed_mark() -> Line2D:
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
 
 
-def limit_line(ax: Axes, at: float, what: str, *, upright: bool, percent: bool = True) -> Entry:
+def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     """Draw a dashed line; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=percent)}{' %' * percent})", dashed_mark()
-
-
-def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings around the given points or, without points, a ring for a legend."""
-    made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
-    made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
-    return made
-
-
-def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
-    """Draw a ring around each chosen point, if there are any."""
-    # without points, draw nothing: an empty artist that is not clipped has an infinite extent
-    if len(x):
-        ax.add_line(ring(x, y))
+    return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
 
 
 def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
@@ -497,26 +490,27 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
 def legend(
     ax: Axes, entries: Sequence[Entry], place: str | bool = "below", *, title: str | None = None
 ) -> None:
-    """Draw the legend outside the axes.
+    """Draw the legend under the label of the x axis, unless `place` is False.
 
-    With ``"below"``, the legend is under the label of the x axis, so set this label first. With
-    ``"right"``, the legend is next to the axes. With False, there is no legend.
+    Set the label of the axis first.
     """
     if place is False or not entries:
         return
-    if place not in ("below", "right"):
-        raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
+    if place != "below":
+        raise FrameError(f"legend: found {place!r}; allowed: 'below' or False.")
     names = level_names([label for label, _ in entries], width=40)
     texts = numbered([names[label] for label, _ in entries])
-    handles = [handle for _, handle in entries]
-    how: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
-    if place == "below":
-        under = ax.xaxis.get_tightbbox()
-        deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
-        down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
-        how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 0.0}
-        how["bbox_transform"] = ax.transAxes + down
-        how["ncols"] = legend_columns(texts, panel_size(ax)[0])
-    box = ax.legend(handles, texts, **how)
+    under = ax.xaxis.get_tightbbox()
+    deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
+    down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
+    box = ax.legend(
+        [handle for _, handle in entries],
+        texts,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=ax.transAxes + down,
+        borderaxespad=0.0,
+        ncols=legend_columns(texts, panel_size(ax)[0]),
+    )
     if title is not None:
         box.set_title(level_name(title))

@@ -161,14 +161,17 @@ def threshold(
         rows = measures == i
         shifted = at + shifts[i]
         draw.level_marks(ax, shifted, curves, rows, look, measure, line="-")
-        draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
+        ringed = rows & chosen
+        # without points, draw nothing: an empty artist that is not clipped has an infinite extent
+        if ringed.any():
+            ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(draw.limit_line(ax, share, "limit", upright=False))
     places = np.unique(at[chosen])
     if len(places):
-        text = ", ".join(draw.number_text(place, percent=False) for place in places)
-        entries.append((f"chosen (n = {text})", draw.ring()))
+        text = ", ".join(draw.number_text(place) for place in places)
+        entries.append((f"chosen (n = {text})", _rings()))
     entries += _draw_spread(ax, spread, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
@@ -179,6 +182,13 @@ def threshold(
     about = "Texts found and texts flagged wrongly at each threshold"
     draw.describe_axes(ax, f"{about}, length of n-gram (content tokens)")
     return ax
+
+
+def _rings(x: Any = (), y: Any = ()) -> Line2D:
+    """Return rings around the given points or, without points, a ring for a legend."""
+    made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
+    made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
+    return made
 
 
 def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:

@@ -86,8 +86,8 @@ def estimates(
         default is true if the unit is rate or points.
     label : str, optional
         Label of the axis of estimates.
-    legend : {"below", "right", False}
-        Position of the legend, which is drawn for two levels or more.
+    legend : {"below", False}
+        Whether to draw the legend, which needs two levels or more.
     width : {"column", "text", "page"}
         Width of the new figure if `ax` is not given.
     ax : matplotlib.axes.Axes, optional
@@ -490,7 +490,7 @@ def _name_rows(
         count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
-            count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
+            count = " to ".join(draw.number_text(float(n)) for n in ends)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=n_levels > 1)
@@ -504,9 +504,9 @@ def _name_rows(
 
 def _size_text(n: float, clusters: float) -> str:
     """Format n, and the number of clusters if it is less than n / 2."""
-    text = draw.number_text(n, percent=False)
+    text = draw.number_text(n)
     few = np.isfinite(clusters) and clusters < 0.5 * n
-    return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
+    return f"{text} in {draw.number_text(clusters)} cases" if few else text
 
 
 def transfer(

@@ -92,7 +92,7 @@ def dimensions(
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j], percent=False)})"
+            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
     _heat_map(
         ax,
         cells,
