@@ -25,11 +25,8 @@ _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # A table with more characters in a row than this takes the whole width of a page.
 # Units that need no words: a percent sign shows a rate, and the others are plain numbers.
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
-# a text column may be narrowed to this many characters, because text wraps and numbers do not
-_TEXT = 28
 # pattern of a formatted quantity, with or without its interval
 _NUMBER = r"n/a|[+−<>]?[\d.][\d,.]*( %)?( \[.*\])?"
 # These columns move to the caption if all rows have the same value.
@@ -148,16 +145,8 @@ class Table:
         )
         text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
         body = Markup("").join(Markup(f"<tr>{row}</tr>") for row in rows)
-        wide = sum(self._least_width(k) + 2 for k in range(len(self.numeric))) > _WIDE
-        kind = "set wide" if wide else "set"
-        return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
-            .format(kind, text, heads, body)  # fmt: skip
-
-    def _least_width(self, place: int) -> int:
-        """Return the smallest width of a column in characters."""
-        words = str(self.cells.columns[place]).split()
-        cells = max(map(len, self.cells.iloc[:, place]), default=0)
-        return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
+        return Markup("<table class='set'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
+            .format(text, heads, body)  # fmt: skip
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
