@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from jinja2 import Environment, PackageLoader
 
 from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
@@ -58,7 +58,9 @@ _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_atte
 # columns that are hidden if all their values are 0
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
 _COMMON = "all rows: "
-_RIGHT = Markup(" class='n'")  # a cell that is aligned right
+_HTML = Environment(
+    loader=PackageLoader("skillcomp"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
 
 
 @dataclass(frozen=True)
@@ -115,38 +117,11 @@ class Table:
         With `most`, the notes are folded. The rows after the first `most` rows are folded, too, if
         there are at least three such rows.
         """
-        rows = ["".join(map(_cell_as_html, line, self.numeric)) for line in self._lines[1:]]
-        if not rows:
-            return str(Markup("<p class='note'>No rows.</p>"))
-        if self.csv:
-            link = Markup("<p class='note'>All {:,} rows: <a href='{}'>{}</a></p>")
-            preview = replace(self, cells=self.cells[:MOST_ROWS], csv="").html(most=most)
-            return preview + str(link.format(len(rows), self.csv, self.csv.rpartition("/")[2]))
-        rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
-        parts = self._rows_as_html(rows[: len(rows) - len(rest)])
-        if rest:
-            parts += Markup("<details><summary>{} more rows</summary>{}</details>").format(
-                len(rest), self._rows_as_html(rest, about=False)
-            )
-        notes = Markup("").join(
-            Markup("<p class='note'>{}{}</p>").format(
-                Markup("<sup>{}</sup> ").format(letter) if letter else "", note
-            )
-            for letter, note in self.lettered
-        )
-        if notes and most is not None:
-            notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
-        return str(parts + notes)
-
-    def _rows_as_html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
-        heads = Markup("").join(
-            Markup("<th scope='col'{}>{}</th>").format(_RIGHT * right, head)
-            for head, right in zip(self.cells.columns, self.numeric, strict=True)
-        )
-        text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
-        body = Markup("").join(Markup(f"<tr>{row}</tr>") for row in rows)
-        return Markup("<table class='set'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
-            .format(text, heads, body)  # fmt: skip
+        rows = self._lines[1:]
+        shown = rows[:MOST_ROWS] if self.csv else rows
+        first = len(shown) if most is None or len(shown) <= most + 2 else most
+        template = _HTML.get_template("table.html")
+        return template.render(table=self, rows=shown, first=first, folded=most is not None)
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
@@ -181,10 +156,6 @@ class Table:
 
     _repr_html_, _repr_latex_ = html, latex
     __str__ = _repr_markdown_ = markdown
-
-
-def _cell_as_html(text: str, right: bool) -> str:
-    return f"<td{_RIGHT * right}>{escape(text)}</td>"
 
 
 def table(
