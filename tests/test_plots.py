@@ -463,7 +463,7 @@ def test_transfer_refuses_other_places_and_double_rows():
         plots.transfer(pd.concat(graders))
 
 
-# heat map and flips -----------------------------------------------------------------------------
+# heat map -----------------------------------------------------------------------------
 
 
 def rated():
@@ -530,20 +530,6 @@ def test_printed_values_stand_out_from_their_cell():
     for text, value in zip(gids(ax, "value"), frame["estimate"], strict=True):
         lights = luminance(mesh.cmap(mesh.norm(value))[:3]), luminance(text.get_color())
         assert (max(lights) + 0.05) / (min(lights) + 0.05) >= 4.5
-
-
-def test_flips_print_the_counts_and_frame_the_flips():
-    frame = pd.DataFrame(
-        {"old": [False, True, True, False], "new": [True, True, False, False],
-         "count": [5, 310, 12, 1347]}
-    )  # fmt: skip
-    ax = plots.flips(frame)
-    assert ticks(ax.xaxis) == ticks(ax.yaxis) == ["PASS", "FAIL"]
-    texts = {t.get_position(): t.get_text() for t in gids(ax, "value")}
-    assert texts == {(0.5, 0.5): "310", (1.5, 0.5): "12", (0.5, 1.5): "5", (1.5, 1.5): "1,347"}
-    assert len(gids(ax, "flip")) == 2
-    assert legend_texts(ax) == ["flipped between the two"]
-    assert len(gids(plots.flips(frame.iloc[1:3]), "value")) == 2  # the other pairs are white
 
 
 # curves -----------------------------------------------------------------------------------------
@@ -645,7 +631,6 @@ def every_plot(text):
         "overlap": lambda: plots.overlap(two.assign(share=two["x"]), y="g"),
         "transfer": lambda: plots.transfer(near.assign(note=text)),
         "dimensions": lambda: plots.dimensions(cell, x="a", y="b"),
-        "flips": lambda: plots.flips(pd.DataFrame({"old": [text], "new": text, "count": 2})),
         "power": lambda: plots.power(two, x="x", y="y", hue="g"),
         "facet": lambda: plots.facet(two, plots.power, by="g", x="x", y="y")[1][0],
     }

@@ -15,7 +15,6 @@ Single cases (case_plots)
 
 Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
-    flips : verdicts that stayed or flipped between two graders
     facet : any of these plots, one panel per level of a column
 
 Copied text and thresholds (calibration)

@@ -11,4 +11,3 @@ from .forest import ranks as ranks
 from .forest import transfer as transfer
 from .grids import dimensions as dimensions
 from .grids import facet as facet
-from .grids import flips as flips
