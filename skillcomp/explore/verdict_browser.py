@@ -141,12 +141,13 @@ class VerdictBrowser(ui.Explorer):
 
     def __init__(self, table: pd.DataFrame, gold: pd.DataFrame | None, answers: Answers) -> None:
         self._table, self._answers = table, answers
-        self._filter_levels = _filter_levels(table, gold)
+        self._filter_levels = levels = _filter_levels(table, gold)
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
         self.choices = {
-            name: ui.dropdown(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
-            for name, values in self._filter_levels.items()
+            name: ui.dropdown(label, _FIXED.get(name, levels[name]), key="/" * (name == "skill"))
+            for name, label in _FILTERS.items()
+            if name in levels
         }
         self.at = 0
         self._apply_filters()

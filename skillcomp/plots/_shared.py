@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+Stroke: TypeAlias = Literal["", "-"]  # A line style: no line, or a solid one.
 Entry: TypeAlias = tuple[object, Artist]  # The text and the mark of a legend entry.
 Estimates: TypeAlias = Sequence[Floats]  # The values, their lower limits, their upper limits.
 
@@ -366,7 +367,7 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
-def marker(look: Look, *, line: str = "", hollow: bool = False) -> Line2D:
+def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
     """Return a legend mark with the colour and marker of a `Look`."""
     mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
     mark.set_markerfacecolor("white" if hollow else look.color)
@@ -389,7 +390,9 @@ def intervals(
         lines.set(gid="interval", zorder=2)
 
 
-def points(ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: str = "") -> Line2D:
+def points(
+    ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
+) -> Line2D:
     """Draw the points of one level; join them if `line` is a line style."""
     (drawn,) = ax.plot(
         x, y, marker=look.marker, color=look.color, linestyle=line, label=plain(label)
@@ -413,7 +416,7 @@ def level_marks(
     look: Look,
     name: object,
     *,
-    line: str = "",
+    line: Stroke = "",
     width: float = 1.1,
 ) -> Entry:
     """Draw the points and vertical intervals of one level; return its legend entry.

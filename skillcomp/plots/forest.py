@@ -196,7 +196,7 @@ def draw_estimates(
         draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
         if len(look_of) > 1 or filled is not None:
             only_outlined = bool(rows.any() and outlined[rows].all())
-            line = "" if only_outlined and filled is None else "-"
+            line: draw.Stroke = "" if only_outlined and filled is None else "-"
             entries.append((level, draw.marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
