@@ -44,16 +44,10 @@ _HEADS = {
     "lam": "Lambda",
 }
 # details that a table shows only if `columns=` names them
-_DETAILS: tuple[str, ...] = (
-    "se",
-    "df",
-    "n_clusters",
-    "prevalence",
-    "gold_drawn",
-    "overturned",
-    "shown",
+_DETAILS = (
+    *("se", "df", "n_clusters", "prevalence", "gold_drawn", "overturned", "shown"),
+    *("assume_missing", "why", "reference_low"),
 )
-_DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
 # columns that are hidden if all their values are 0
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
@@ -392,7 +386,7 @@ def _cell_text(name: Any, value: Any, unit: str | None) -> str:
         signed = unit in ("points", "logits", "percentage points") and name not in _UNSIGNED
         return quantity(number, unit, signed=signed)
     if abs(number) < 1e15 and number == round(number):
-        return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"
+        return quantity(number, "count") if str(name) != "year" else f"{number:.0f}"
     return quantity(number)
 
 
