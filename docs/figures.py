@@ -35,11 +35,6 @@ sc.plots.transfer(sc.transfer.rates(outcomes))
 # %% skillcomp.plots.dimensions
 sc.plots.dimensions(sc.deltas.rates(outcomes, by=["comprehension_dimension", "condition"]))
 
-# %% skillcomp.plots.flips
-flips = sc.reliability.flip_counts(verdicts, gold, reference_grader="g0")
-by_g2 = flips[flips["grader"].eq("g2") & flips["gold"].notna()]
-sc.plots.facet(by_g2, sc.plots.flips, by="gold", title="gold {}")
-
 # %% skillcomp.plots.facet
 rates = sc.deltas.rates(outcomes, by=["skill", "condition"])
 sc.plots.facet(rates, sc.plots.estimates, by="skill", y="condition", height=3.2)

@@ -611,14 +611,12 @@ def save(
 
 def _between_panels(fig: Figure) -> float | None:
     """Return where to cut a figure of two panels, as a share of its width; None for any other."""
-    sides: dict[int, list[Any]] = {}
-    for ax in fig.axes:
-        spec = ax.get_subplotspec()
-        if spec is not None and spec.get_gridspec().get_geometry() == (1, 2):
-            sides.setdefault(spec.colspan.start, []).append(ax.get_tightbbox())
-    if set(sides) != {0, 1} or len(fig.axes) != 2 or fig.legends:
+    specs = [spec for ax in fig.axes if (spec := ax.get_subplotspec()) is not None]
+    columns = [s.colspan.start for s in specs if s.get_gridspec().get_geometry() == (1, 2)]
+    if columns != [0, 1] or len(fig.axes) != 2 or fig.legends:
         return None
-    left, right = max(box.x1 for box in sides[0]), min(box.x0 for box in sides[1])
+    boxes: list[Any] = [ax.get_tightbbox() for ax in fig.axes]
+    left, right = boxes[0].x1, boxes[1].x0
     return round(float((left + right) / 2 / fig.bbox.width), 4) if left < right else None
 
 

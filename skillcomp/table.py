@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from jinja2 import Environment, PackageLoader
 
 from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
@@ -25,11 +25,8 @@ _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # A table with more characters in a row than this takes the whole width of a page.
 # Units that need no words: a percent sign shows a rate, and the others are plain numbers.
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
-# a text column may be narrowed to this many characters, because text wraps and numbers do not
-_TEXT = 28
 # pattern of a formatted quantity, with or without its interval
 _NUMBER = r"n/a|[+−<>]?[\d.][\d,.]*( %)?( \[.*\])?"
 # These columns move to the caption if all rows have the same value.
@@ -47,21 +44,17 @@ _HEADS = {
     "lam": "Lambda",
 }
 # details that a table shows only if `columns=` names them
-_DETAILS: tuple[str, ...] = (
-    "se",
-    "df",
-    "n_clusters",
-    "prevalence",
-    "gold_drawn",
-    "overturned",
-    "shown",
+_DETAILS = (
+    *("se", "df", "n_clusters", "prevalence", "gold_drawn", "overturned", "shown"),
+    *("assume_missing", "why", "reference_low"),
 )
-_DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
 # columns that are hidden if all their values are 0
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
 _COMMON = "all rows: "
-_RIGHT = Markup(" class='n'")  # a cell that is aligned right
+_HTML = Environment(
+    loader=PackageLoader("skillcomp"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
 
 
 @dataclass(frozen=True)
@@ -118,46 +111,11 @@ class Table:
         With `most`, the notes are folded. The rows after the first `most` rows are folded, too, if
         there are at least three such rows.
         """
-        rows = ["".join(map(_cell_as_html, line, self.numeric)) for line in self._lines[1:]]
-        if not rows:
-            return str(Markup("<p class='note'>No rows.</p>"))
-        if self.csv:
-            link = Markup("<p class='note'>All {:,} rows: <a href='{}'>{}</a></p>")
-            preview = replace(self, cells=self.cells[:MOST_ROWS], csv="").html(most=most)
-            return preview + str(link.format(len(rows), self.csv, self.csv.rpartition("/")[2]))
-        rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
-        parts = self._rows_as_html(rows[: len(rows) - len(rest)])
-        if rest:
-            parts += Markup("<details><summary>{} more rows</summary>{}</details>").format(
-                len(rest), self._rows_as_html(rest, about=False)
-            )
-        notes = Markup("").join(
-            Markup("<p class='note'>{}{}</p>").format(
-                Markup("<sup>{}</sup> ").format(letter) if letter else "", note
-            )
-            for letter, note in self.lettered
-        )
-        if notes and most is not None:
-            notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
-        return str(parts + notes)
-
-    def _rows_as_html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
-        heads = Markup("").join(
-            Markup("<th scope='col'{}>{}</th>").format(_RIGHT * right, head)
-            for head, right in zip(self.cells.columns, self.numeric, strict=True)
-        )
-        text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
-        body = Markup("").join(Markup(f"<tr>{row}</tr>") for row in rows)
-        wide = sum(self._least_width(k) + 2 for k in range(len(self.numeric))) > _WIDE
-        kind = "set wide" if wide else "set"
-        return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
-            .format(kind, text, heads, body)  # fmt: skip
-
-    def _least_width(self, place: int) -> int:
-        """Return the smallest width of a column in characters."""
-        words = str(self.cells.columns[place]).split()
-        cells = max(map(len, self.cells.iloc[:, place]), default=0)
-        return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
+        rows = self._lines[1:]
+        shown = rows[:MOST_ROWS] if self.csv else rows
+        first = len(shown) if most is None or len(shown) <= most + 2 else most
+        template = _HTML.get_template("table.html")
+        return template.render(table=self, rows=shown, first=first, folded=most is not None)
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
@@ -192,10 +150,6 @@ class Table:
 
     _repr_html_, _repr_latex_ = html, latex
     __str__ = _repr_markdown_ = markdown
-
-
-def _cell_as_html(text: str, right: bool) -> str:
-    return f"<td{_RIGHT * right}>{escape(text)}</td>"
 
 
 def table(
@@ -432,7 +386,7 @@ def _cell_text(name: Any, value: Any, unit: str | None) -> str:
         signed = unit in ("points", "logits", "percentage points") and name not in _UNSIGNED
         return quantity(number, unit, signed=signed)
     if abs(number) < 1e15 and number == round(number):
-        return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"
+        return quantity(number, "count") if str(name) != "year" else f"{number:.0f}"
     return quantity(number)
 
 

@@ -295,17 +295,14 @@ def test_rows_that_share_their_names_are_told_apart_by_what_stands_behind():
 
 
 def test_caption_and_alternative_text_say_what_a_figure_without_estimates_shows(tmp_path):
-    flips = pd.DataFrame(
-        {"grader": "g2", "reference": "g0", "old": [True, True, False], "new": [True, False, True],
-         "count": [638, 5, 2], "gold": True}
-    )  # fmt: skip
-    ax = plots.flips(flips)
-    paths = style.save(ax.figure, tmp_path / "flips", data={"flips": flips})
+    shared = pd.DataFrame({"condition": ["skill", "skill", "baseline"], "share": [0.2, 0.1, 0.0]})
+    ax = plots.overlap(shared)
+    paths = style.save(ax.figure, tmp_path / "shared", data={"shared": shared})
     note = json.loads(paths[-1].read_text(encoding="utf-8"))
     assert note["caption"].startswith(
-        "How many verdicts stayed and how many flipped from g0 to g2."
+        "N-grams shared with the skill, one mark a text, for each condition."
     )
-    assert "PASS to PASS 638, PASS to FAIL 5, FAIL to PASS 2" in note["alt"]
+    assert "baseline (n = 1); skill (n = 2)" in note["alt"]
     curve = pd.DataFrame(
         {"n": [4, 4, 8, 8], "true_positive_rate": [0.9, 1.0, 0.6, 0.7],
          "false_positive_rate": [0.0, 0.1, 0.0, 0.1]}

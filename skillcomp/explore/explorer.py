@@ -11,10 +11,19 @@ from typing import Any, Self
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known, suggest
+from skillcomp.errors import (
+    SkillcompError,
+    StudyError,
+    extra_imports,
+    require_known,
+    shortened,
+    suggest,
+)
+from skillcomp.frames.estimates import columns_of
 from skillcomp.report.escaped_text import render, template_text, visible
 
 with extra_imports("lab", "an explorer"):
@@ -79,9 +88,8 @@ class Control:
         if value in self.values:
             return self.values.index(value)
         if str(value) not in self.captions:
-            allowed = ", ".join(self.captions[:12]) + (", …" if len(self.captions) > 12 else "")
             raise StudyError(
-                f"choose: {name}: found {value!r}; allowed: {allowed}."
+                f"choose: {name}: found {value!r}; allowed: {shortened(self.captions, 12)}."
                 + suggest(str(value), self.captions)
             )
         return self.captions.index(str(value))
@@ -187,6 +195,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
     def _control_moved(self, name: str, change: Any) -> None:
         if self._listens:
             self.do("set", {"name": name, "value": change["new"]})
+
+    def selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
+        """Return the rows that have the chosen value in each column of `names` that they have."""
+        for name in columns_of(rows, *names):
+            value = self.choices[name].value
+            if value is not None:
+                rows = rows[rows[name].eq(value)]
+        return rows
 
     # Methods that subclasses override
 
@@ -295,14 +311,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         if place is not None:
             at = -1 if place[0] is None else place[0]
             self.steps[0].disabled, self.steps[1].disabled = at <= 0, at >= place[1] - 1
-        self._update_copy()
+        if self._copy is not None:
+            self._copy.update(self._mime_bundle(), raw=True)
 
     def _mime_bundle(self) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self.still()}
-
-    def _update_copy(self) -> None:
-        if self._copy is not None:
-            self._copy.update(self._mime_bundle(), raw=True)
 
     def _ipython_display_(self) -> None:
         # There are two outputs, because nbconvert drops the HTML of an output that has a widget.
@@ -331,7 +344,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a PNG for the browser, with the positions of its axes and of its data.
+    """A figure as a PNG for the browser, with the places of its axes and of its data.
 
     Attributes
     ----------
@@ -339,25 +352,20 @@ class Picture:
         The PNG as a data URL.
     width : int
         Width of the picture in CSS pixels.
+    top, height : float
+        Distance of the axes from the top, and their height, in percent of the picture.
     """
 
     src: str
     width: int
-    _box: tuple[float, float]
-    _data: Any
-    _axes: tuple[float, float, float, float]
+    top: float
+    height: float
+    _data: Any  # the transformation from data to shares of the picture
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Return how far a data point is from the left and the top, in percent of the picture."""
         across, up = self._data.transform((x, y))
-        return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
-
-    @property
-    def edges(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom of the axes in percent of the picture."""
-        x0, y0, x1, y1 = self._axes
-        wide, high = self._box
-        return 100 * x0 / wide, 100 - 100 * y1 / high, 100 * x1 / wide, 100 - 100 * y0 / high
+        return 100 * across, 100 - 100 * up
 
 
 def picture(ax: Axes) -> Picture:
@@ -367,10 +375,8 @@ def picture(ax: Axes) -> Picture:
         fig.set_dpi(_DPI)
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=_DPI)
-        box = float(fig.bbox.width), float(fig.bbox.height)
-        sides: Any = tuple(map(float, ax.get_window_extent().extents))
-        data = ax.transData.frozen()
-    wide = round(96 * fig.get_size_inches()[0])
+    width = round(96 * fig.get_size_inches()[0])
+    axes, data = ax.get_position(), (ax.transData - fig.transFigure).frozen()
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    return Picture(src, wide, box, data, sides)
+    return Picture(src, width, 100 - 100 * axes.y1, 100 * axes.height, data)

@@ -112,10 +112,7 @@ class LabelEditor(ui.Explorer):
 
     def _control_changed(self, name: str) -> None:
         items = self._items.assign(state=[_STATES[key in self._labels] for key in self._names])
-        for column, control in self.choices.items():
-            if control.value is not None:
-                items = items[items[column].eq(control.value)]
-        self._selected = items.index.tolist()
+        self._selected = self.selected_rows(items, *self.choices).index.tolist()
         self._show_item(self._next_open(0))
 
     def _command_handlers(self) -> dict[str, Any]:

@@ -217,13 +217,6 @@ class StudyExplorer(ui.Explorer):
     def _chosen_value(self, name: str) -> Any:
         return self.choices[name].value
 
-    def _selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
-        """Return the rows that have the chosen value in each column of `names`."""
-        for name in names:
-            if self._chosen_value(name) is not None and name in rows:
-                rows = rows[rows[name].eq(self._chosen_value(name))]
-        return rows
-
     # What the tabs show
 
     def _current_answer(self) -> Answer:
@@ -231,7 +224,7 @@ class StudyExplorer(ui.Explorer):
 
     def _headline_rows(self) -> pd.DataFrame:
         rows = self._current_answer().headline()
-        rows = self._selected_rows(rows, "skill", "agent", "condition")
+        rows = self.selected_rows(rows, "skill", "agent", "condition")
         if rows.empty or rows["estimate"].isna().all():
             raise StudyError(
                 "There is no estimate for this choice; choose all skills or conditions."
@@ -253,7 +246,7 @@ class StudyExplorer(ui.Explorer):
 
     def _outcomes(self) -> pd.DataFrame:
         outcomes = self._outcomes_of(self._chosen_value("grader"))
-        return self._selected_rows(outcomes, "skill", "agent")
+        return self.selected_rows(outcomes, "skill", "agent")
 
     def _reference_condition(self) -> str:
         return str(self._headline_rows()["reference"].iloc[0])
@@ -261,7 +254,7 @@ class StudyExplorer(ui.Explorer):
     def _case_rows(self) -> pd.DataFrame:
         by = ["agent"] if "agent" in self._headline_rows() else []
         rows = skillverdicts.cases(self._outcomes(), by=by, reference=self._reference_condition())
-        return self._selected_rows(rows, "condition")
+        return self.selected_rows(rows, "condition")
 
     def _agreement_rows(self) -> pd.DataFrame:
         if self._gold.empty:
@@ -269,14 +262,14 @@ class StudyExplorer(ui.Explorer):
                 "The study has no gold labels, so nobody knows how often a grader errs; name their "
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
-        verdicts = self._selected_rows(self._verdicts, "skill", "agent")
+        verdicts = self.selected_rows(self._verdicts, "skill", "agent")
         how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
 
     def _cost_rows(self) -> pd.DataFrame:
-        attempts = self._selected_rows(self._attempts, "skill", "agent")
+        attempts = self.selected_rows(self._attempts, "skill", "agent")
         recorded = [name for name in AMOUNTS if name in attempts and attempts[name].notna().any()]
         if not recorded:
             raise StudyError(
@@ -288,7 +281,7 @@ class StudyExplorer(ui.Explorer):
         changes = deltas.paired(outcomes, attempts, value=recorded, **how)
         prices = deltas.price(outcomes, attempts, **how)
         rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)
-        return self._selected_rows(rows, "condition")
+        return self.selected_rows(rows, "condition")
 
     # Drawing
 

@@ -271,41 +271,37 @@ class ThresholdExplorer(ui.Explorer):
         table_rows = rows[~rows["measure"].str.endswith("_at_answer_length")]
         return table(table_rows[_RATES]), dict(zip(rows["measure"], rows["estimate"], strict=True))
 
-    def _pictures_of(self, n: int) -> dict[str, ui.Picture]:
+    def _pictures_of(self, n: int) -> tuple[ui.Picture, ui.Picture | None]:
+        """Draw the share of every text and, if there are copies and clean passages, their ROC."""
         texts = self._texts_by_n[n]
         with style.use():
             height = min(0.3 * texts["class"].nunique() + 1.0, 4.0)
             ax = style.figure("text", height=height)[1]
             ax = plots.overlap(texts[["share", "class"]], y="class", ax=ax)
-            pictures = {"strip": ui.picture(ax)}
+            strip, curve = ui.picture(ax), None
             there = set(self._levels) & set(texts["class"])
             clean = [name for name in self._settings.nulls if name in there]
             copies = [name for name in self._settings.positive if name in there]
             if clean and copies:
                 rows = texts.drop(columns=["text", "class"])
-                curve = roc(rows, positive=copies, negative=clean)
-                ax = plots.roc(curve, ax=style.figure("column", height=2.9)[1])
-                pictures["curve"] = ui.picture(ax)
-        return pictures
+                rates = roc(rows, positive=copies, negative=clean)
+                ax = plots.roc(rates, ax=style.figure("column", height=2.9)[1])
+                curve = ui.picture(ax)
+        return strip, curve
 
     def _render_view(self, *, live: bool) -> Markup:
         n, cut = self._chosen_point
         rates, estimates = self._rates(n, cut)
-        strip = curve = None
+        strip = curve = line = ring = None
         if live:
-            drawn = self._pictures(n)
+            strip, curve = self._pictures(n)
             share = self._texts_by_n[n]["share"]
             least = share[share > 0].min() / 2 if cut is None and share.gt(0).any() else cut
-            _, top, _, bottom = drawn["strip"].edges
-            across = drawn["strip"].at(float(least or 0.0), 0)[0]
-            line = [round(side, 3) for side in (across, top, bottom - top)]
-            alt = "The share of shared n-grams of every text, by how it was made."
-            strip = {"picture": drawn["strip"], "alt": alt, "line": line}
-            if "curve" in drawn:
+            across = strip.at(float(least or 0.0), 0)[0]
+            line = [round(side, 3) for side in (across, strip.top, strip.height)]
+            if curve is not None:
                 where = 1 - estimates["specificity"], estimates["sensitivity"]
-                ring = [round(side, 3) for side in drawn["curve"].at(*where)]
-                alt = "ROC curve of the passages, with the point of these sliders."
-                curve = {"picture": drawn["curve"], "alt": alt, "ring": ring}
+                ring = [round(side, 3) for side in curve.at(*where)]
         errors, head = self._text_table(self.errors, "Judged wrongly at this point")
         against = f"against {self._point_label(self._saved_point)}"
         moved, moved_head = self._text_table(self.moved, f"Change sides {against}")
@@ -313,7 +309,9 @@ class ThresholdExplorer(ui.Explorer):
         return html.render(
             "explore-threshold",
             strip=strip,
+            line=line,
             curve=curve,
+            ring=ring,
             rates=rates,
             errors=errors,
             errors_head=head,

@@ -11,10 +11,12 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from skillcomp.errors import plural
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.label_editor import LabelEditor, label_editor
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import columns_of
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.report import escaped_text as html
@@ -139,12 +141,13 @@ class VerdictBrowser(ui.Explorer):
 
     def __init__(self, table: pd.DataFrame, gold: pd.DataFrame | None, answers: Answers) -> None:
         self._table, self._answers = table, answers
-        self._filter_levels = _filter_levels(table, gold)
+        self._filter_levels = levels = _filter_levels(table, gold)
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
         self.choices = {
-            name: ui.dropdown(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
-            for name, values in self._filter_levels.items()
+            name: ui.dropdown(label, _FIXED.get(name, levels[name]), key="/" * (name == "skill"))
+            for name, label in _FILTERS.items()
+            if name in levels
         }
         self.at = 0
         self._apply_filters()
@@ -157,15 +160,13 @@ class VerdictBrowser(ui.Explorer):
 
     def _apply_filters(self) -> None:
         before = self._items[self.at] if len(self._items) else None
-        keep = np.ones(len(self._table), dtype=bool)
-        for name, values in self._filter_levels.items():
-            control = self.choices[name]
+        rows = self._filter_levels
+        for name, control in self.choices.items():
             if name in _NARROWED:
-                left = sorted(pd.unique(values[keep]), key=_numbers_in_order)
+                left = sorted(rows[name].unique(), key=_numbers_in_order)
                 control.offer([None, *left], [ui.EVERY, *map(str, left)])
-            if control.value is not None:
-                keep &= np.asarray(values == control.value, dtype=bool)
-        self._selected = np.flatnonzero(keep)
+            rows = self.selected_rows(rows, name)
+        self._selected = rows.index.to_numpy()
         self._items, self._firsts = np.unique(self._item[self._selected], return_index=True)
         # keep the current check in view if it still passes the filters
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
@@ -186,7 +187,7 @@ class VerdictBrowser(ui.Explorer):
         n = len(self._items)
         status = "No verdict is left by these filters."
         if n:
-            verdicts = f"{len(self._selected):,} verdict{'s' * (len(self._selected) != 1)}"
+            verdicts = plural(len(self._selected), "verdict")
             status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
         shortcuts = ui.STEPS | {"/": ("focus", "skill")}
         return {"shortcuts": shortcuts, "status": status, "place": str(self.at)}
@@ -213,25 +214,23 @@ def _numbers_in_order(name: Any) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in parts]
 
 
-def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
-    """Return, for each filter, an array of the values that it tests, one value per verdict."""
+def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a column per filter with the values that it tests, one row per verdict."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
-    keys = ["skill", "case_id", "condition", "check_id"]
-    columns: dict[str, Any] = {name: table[name] for name in keys}
-    columns |= {"grader": grader_names(table), "passed": passed}
+    levels = table[["skill", "case_id", "condition", "check_id"]]
+    levels = levels.assign(grader=grader_names(table), passed=passed)
     if gold is not None:
-        columns["gold"] = _gold_agreement(table, gold)
-    return {name: np.asarray(columns[name], dtype=object) for name in _FILTERS if name in columns}
+        levels["gold"] = _gold_agreement(table, gold)
+    return levels[columns_of(levels, *_FILTERS)].reset_index(drop=True)
 
 
-def _gold_agreement(table: pd.DataFrame, gold: pd.DataFrame) -> pd.Series:
+def _gold_agreement(table: pd.DataFrame, gold: pd.DataFrame) -> NDArray[np.str_]:
     keys = ["attempt_id", "check_id"]
     labels = gold.dropna(subset=["passed"])
     labels = labels.assign(passed=labels["passed"].astype("float64"))
     limits = labels.groupby(keys)["passed"].agg(["min", "max"])
-    own = limits.reindex(pd.MultiIndex.from_frame(table[keys])).reset_index(drop=True)
-    mine = table["passed"].astype("Float64").astype("float64").reset_index(drop=True)
-    agreement = pd.Series(_AGREES, index=own.index, dtype=object)
-    agreement[own["min"].ne(mine) | own["max"].ne(mine)] = _DISAGREES
-    agreement[own["min"].isna() | mine.isna()] = _OPEN
-    return agreement
+    own = table[keys].join(limits, on=keys)
+    mine = table["passed"].astype("float64")
+    unknown = own["min"].isna() | mine.isna()
+    differs = own["min"].ne(mine) | own["max"].ne(mine)
+    return np.select([unknown, differs], [_OPEN, _DISAGREES], _AGREES)

@@ -15,7 +15,6 @@ Single cases (case_plots)
 
 Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
-    flips : verdicts that stayed or flipped between two graders
     facet : any of these plots, one panel per level of a column
 
 Copied text and thresholds (calibration)
@@ -28,33 +27,6 @@ Charts of numbers (charts)
     scores : structure score of each document against the results of agents
 """
 
-from skillcomp.plots.calibration import overlap, roc, threshold
-from skillcomp.plots.case_plots import case_map, cases
-from skillcomp.plots.charts import power, scores
-from skillcomp.plots.forest import corrected, estimates, ranks, transfer
-from skillcomp.plots.grids import dimensions, facet, flips
-from skillcomp.removed_names import raise_missing_name
+from skillcomp.removed_names import attach_stub
 
-__all__ = [
-    "case_map",
-    "cases",
-    "corrected",
-    "dimensions",
-    "estimates",
-    "facet",
-    "flips",
-    "overlap",
-    "power",
-    "ranks",
-    "roc",
-    "scores",
-    "threshold",
-    "transfer",
-]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
-
-__getattr__ = raise_missing_name(__name__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

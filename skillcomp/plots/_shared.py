@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.check import as_list, settle
 from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
@@ -27,7 +29,7 @@ from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Stroke: TypeAlias = Any  # A line style of matplotlib: its name or a dash pattern.
+Stroke: TypeAlias = Literal["", "-"]  # A line style: no line, or a solid one.
 Entry: TypeAlias = tuple[object, Artist]  # The text and the mark of a legend entry.
 Estimates: TypeAlias = Sequence[Floats]  # The values, their lower limits, their upper limits.
 
@@ -44,21 +46,12 @@ def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> N
     require_columns(frame, [name for name in columns if name is not None], where)
 
 
-def _converted_column(frame: pd.DataFrame, name: str, dtype: str, allowed: str, where: str) -> Any:
-    column: Any = frame[name]
-    try:
-        return column.astype(dtype)
-    except (TypeError, ValueError):
-        cells = ", ".join(repr(str(v)) for v in column.dropna().unique()[:3])
-        raise FrameError(f"{where}: column '{name}' holds {cells}; allowed: {allowed}.") from None
-
-
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     """Return a column as floats; missing cells, or all cells of a missing column, are NaN."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
-    converted = _converted_column(frame, column, "Float64", "numbers", where)
-    floats: Floats = converted.to_numpy(dtype=np.float64, na_value=np.nan)
+    settled = settle(frame[[column]], {column: "float64"}, where)[column]
+    floats: Floats = settled.to_numpy(dtype=np.float64, na_value=np.nan)
     return floats
 
 
@@ -72,8 +65,8 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
     """Return a column as truth values; missing cells, or all of a missing column, are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    converted = _converted_column(frame, column, "boolean", "truth values", where)
-    mask: Bools = converted.fillna(False).to_numpy(dtype=bool)
+    settled = settle(frame[[column]], {column: "boolean"}, where)[column]
+    mask: Bools = settled.fillna(False).to_numpy(dtype=bool)
     return mask
 
 
@@ -83,7 +76,7 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     A row without a unit gets the unit of its measure if skillcomp has a measure of this name.
     Units in `together` may share an axis: if the rows have several of them, return the first.
     """
-    pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
+    pairs = zip(values(frame, "unit"), values(frame, "measure"), strict=True)
     units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
     units = [name for name in units if name is not None]
     if len(units) > 1 and not set(units) <= set(together):
@@ -94,17 +87,18 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     return units[0] if units else None
 
 
-def values(column: pd.Series) -> list[Any]:
-    """Return the values of a column; every kind of missing value becomes None."""
-    return [None if pd.isna(value) else value for value in column.tolist()]
+def values(frame: pd.DataFrame, column: str | None) -> Any:
+    """Return the values of a column as an array of objects.
+
+    A missing value of any kind is None, and so are all values of a missing column.
+    """
+    if column not in frame.columns:
+        return np.full(len(frame), None)
+    cells = frame[column].astype(object)
+    return cells.where(cells.notna(), None).to_numpy()
 
 
-def optional(frame: pd.DataFrame, column: str) -> list[Any]:
-    """Return the values of a column, or None for every row if there is no such column."""
-    return values(frame[column]) if column in frame.columns else [None] * len(frame)
-
-
-def levels(column: pd.Series) -> list[Any]:
+def levels(frame: pd.DataFrame, name: str) -> list[Any]:
     """Return the levels of a column in drawing order.
 
     A categorical column keeps the order of its categories, including categories without rows, so
@@ -112,48 +106,45 @@ def levels(column: pd.Series) -> list[Any]:
     a fixed order: conditions (baseline first), the dimensions C1 to C9, and the distances near and
     far. All other levels are in order of appearance.
     """
+    column = frame[name]
     if isinstance(column.dtype, pd.CategoricalDtype):
         return [*column.cat.categories, *([None] if column.isna().any() else [])]
-    unique = list(dict.fromkeys(values(column)))
+    unique = list(dict.fromkeys(values(frame, name)))
     for order in _NATURAL_ORDERS:
         if any(level in order for level in unique):
             return ordered(unique, order=order)
     return unique
 
 
-def names_of(y: str | Sequence[str]) -> list[str]:
-    """Return the columns that identify a row as a list."""
-    return [y] if isinstance(y, str) else list(y)
-
-
 def hue_looks(
     frame: pd.DataFrame, hue: str | None, fixed: Mapping[Any, Look] | None = None
-) -> tuple[list[Any], dict[Any, Look], list[Any]]:
-    """Return the hue level of each row, the `Look` of each level, and the levels in order.
+) -> tuple[Any, dict[Any, Look]]:
+    """Return the position of each row's hue level, and the `Look` of each level in drawing order.
 
     If `fixed` has a look for every level, the levels have these looks.
     """
     if hue is None:
-        return [None] * len(frame), {None: Look(INK, "o")}, [None]
-    order, fixed = levels(frame[hue]), fixed or {}
-    if all(level in fixed for level in order):
-        return values(frame[hue]), {level: fixed[level] for level in order}, order
-    return values(frame[hue]), looks(order), order
+        return np.zeros(len(frame), dtype=int), {None: Look(INK, "o")}
+    order, of_row = positions(frame, hue)
+    if fixed is not None and set(order) <= set(fixed):
+        return of_row, {level: fixed[level] for level in order}
+    return of_row, looks(order)
+
+
+def positions(frame: pd.DataFrame, column: str) -> tuple[list[Any], Any]:
+    """Return the levels of a column in drawing order, and the position of each row's level."""
+    order = levels(frame, column)
+    return order, np.array([order.index(level) for level in values(frame, column)], dtype=int)
 
 
 def sizes_by_level(
-    frame: pd.DataFrame, of_row: Sequence[Any], levels: Iterable[Any], where: str
+    frame: pd.DataFrame, of_row: Any, levels: Iterable[Any], where: str
 ) -> list[str]:
     """Return the different n of the rows of each level, such as "14, 12"; empty if unknown."""
     n = numbers(frame, "n", where)
-    sizes = [n[where_equal(of_row, level) & np.isfinite(n)] for level in levels]
-    texts = [[number_text(size, percent=False) for size in own] for own in sizes]
+    sizes = [n[(of_row == level) & np.isfinite(n)] for level in levels]
+    texts = [[number_text(size) for size in own] for own in sizes]
     return [", ".join(dict.fromkeys(own)) for own in texts]
-
-
-def where_equal(cells: Sequence[Any], level: Any) -> Bools:
-    """Return for each cell whether it equals `level`."""
-    return np.array([value == level for value in cells], dtype=bool)
 
 
 def words(name: object) -> str:
@@ -166,7 +157,7 @@ def words(name: object) -> str:
 
 def each(*names: str | Sequence[str] | None) -> str:
     """Return a phrase about grouping columns, such as "for each skill and condition"."""
-    flat = [name for part in names if part for name in names_of(part)]
+    flat = [name for part in names if part for name in as_list(part)]
     phrases = [f"number of {name}" if name in _COUNTS else called(name) for name in flat]
     return f"for each {' and '.join(dict.fromkeys(phrases))}"
 
@@ -234,7 +225,9 @@ def level_text(frame: pd.DataFrame) -> str:
     return f", {100 * unique[0]:g} % CI" if len(unique) == 1 else ""
 
 
-def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
+def number_text(
+    value: float, *, percent: bool = False, signed: bool = False, digits: int = 6
+) -> str:
     """Format a number with a typographic minus; with `signed`, positive numbers get a plus."""
     scaled = 100 * value if percent else value
     text = f"{scaled:{'+' if signed and round(scaled, 9) else ''},.{digits}g}"
@@ -336,6 +329,12 @@ def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
     return longest_line(texts)
 
 
+def text_on_box(ax: Axes, x: float, y: float, text: str, *, pad: float = 1.0, **how: Any) -> Text:
+    """Write text of the size of tick labels on a box of the colour of the axes."""
+    box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": pad}
+    return ax.text(x, y, text, fontsize=TICK_SIZE, bbox=box, **how)
+
+
 def longest_line(texts: Iterable[str]) -> int:
     """Return the length of the longest line of several texts."""
     return max((len(line) for text in texts for line in text.split("\n")), default=0)
@@ -375,9 +374,9 @@ def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
     return mark
 
 
-def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
+def marked(looks_of: dict[Any, Look]) -> list[Entry]:
     """Return one legend entry for each level, with the colour and marker of its `Look`."""
-    return [(level, marker(look, line=line)) for level, look in looks_of.items()]
+    return [(level, marker(look, line="-")) for level, look in looks_of.items()]
 
 
 def intervals(
@@ -410,18 +409,26 @@ def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no int
 
 
 def level_marks(
-    ax: Axes, at: Floats, of: Estimates, rows: Bools, look: Look, name: object, **how: Any
+    ax: Axes,
+    at: Floats,
+    of: Estimates,
+    rows: Bools,
+    look: Look,
+    name: object,
+    *,
+    line: Stroke = "",
+    width: float = 1.1,
 ) -> Entry:
     """Draw the points and vertical intervals of one level; return its legend entry.
 
     `at` (positions) and `of` (estimates and limits) are for all rows; `rows` is a mask of the rows
-    of this level. `how` may contain ``line``, the style of the line that joins the points, and
-    ``width``, the line width of the intervals.
+    of this level, `line` the style of the line that joins the points, and `width` the line width
+    of the intervals.
     """
     value, low, high = (column[rows] for column in of)
-    intervals(ax, at[rows], low, high, look, upright=True, width=how.get("width", 1.1))
-    points(ax, at[rows], value, look, name, line=how.get("line", ""))
-    return name, marker(look, line=how.get("line", ""))
+    intervals(ax, at[rows], low, high, look, upright=True, width=width)
+    points(ax, at[rows], value, look, name, line=line)
+    return name, marker(look, line=line)
 
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
@@ -436,24 +443,10 @@ def dashed_mark() -> Line2D:
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
 
 
-def limit_line(ax: Axes, at: float, what: str, *, upright: bool, percent: bool = True) -> Entry:
+def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     """Draw a dashed line; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=percent)}{' %' * percent})", dashed_mark()
-
-
-def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings around the given points or, without points, a ring for a legend."""
-    made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
-    made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
-    return made
-
-
-def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
-    """Draw a ring around each chosen point, if there are any."""
-    # without points, draw nothing: an empty artist that is not clipped has an infinite extent
-    if len(x):
-        ax.add_line(ring(x, y))
+    return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
 
 
 def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
@@ -466,15 +459,16 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
     import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
     hue = y if y == "condition" else None
-    rows, (hues, look_of, order) = levels(frame[y]), hue_looks(frame, hue)
-    of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
+    rows, of_row = positions(frame, y)
+    hues, look_of = hue_looks(frame, hue)
     data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row})
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
     # seaborn uses the global random state of numpy for the jitter; the state is restored below
     np.random.seed(0)
-    for level in order:
-        mine, look, there = where_equal(hues, level), look_of[level], len(ax.collections)
+    for i, (level, look) in enumerate(look_of.items()):
+        mine = hues == i
+        there = len(ax.collections)
         if not data["value"][mine].notna().any():
             continue
         sns.stripplot(
@@ -499,30 +493,27 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
 def legend(
     ax: Axes, entries: Sequence[Entry], place: str | bool = "below", *, title: str | None = None
 ) -> None:
-    """Draw the legend outside the axes.
+    """Draw the legend under the label of the x axis, unless `place` is False.
 
-    With ``"below"``, the legend is under the label of the x axis, so set this label first. With
-    ``"right"``, the legend is next to the axes. With False, there is no legend.
+    Set the label of the axis first.
     """
     if place is False or not entries:
         return
-    if place not in ("below", "right"):
-        raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
+    if place != "below":
+        raise FrameError(f"legend: found {place!r}; allowed: 'below' or False.")
     names = level_names([label for label, _ in entries], width=40)
     texts = numbered([names[label] for label, _ in entries])
-    handles = [handle for _, handle in entries]
-    how: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
-    if place == "below":
-        under = ax.xaxis.get_tightbbox()
-        deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
-        down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
-        how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 0.0}
-        how["bbox_transform"] = ax.transAxes + down
-        how["ncols"] = legend_columns(texts, panel_size(ax)[0])
-    box = ax.legend(handles, texts, **how)
+    under = ax.xaxis.get_tightbbox()
+    deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
+    down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
+    box = ax.legend(
+        [handle for _, handle in entries],
+        texts,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=ax.transAxes + down,
+        borderaxespad=0.0,
+        ncols=legend_columns(texts, panel_size(ax)[0]),
+    )
     if title is not None:
         box.set_title(level_name(title))
-    # Set the texts again: matplotlib drops a text that begins with an underscore, and the name of a
-    # level may begin with one.
-    for drawn, text in zip(box.get_texts(), texts, strict=True):
-        drawn.set_text(text)

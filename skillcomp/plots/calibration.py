@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ _NAMES = {
     "false_flags_fresh": "false flags (fresh)",
     "sensitivity": "copies found",
 }
-_STROKES: tuple[draw.Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _ROC = ("false_positive_rate", "true_positive_rate")
 # scores for several values of these columns are not drawn together
 _NOT_MIXED = {
@@ -88,7 +86,7 @@ def overlap(
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
-    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
+    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
     taken = draw.strip(ax, frame, "share", y, where)
     draw.scale(ax.xaxis, percent=True)
     text = "N-grams shared with the skill"
@@ -112,8 +110,8 @@ def threshold(
     frame : pandas.DataFrame
         Calibration in long form: ``n``, ``measure`` (``sensitivity``, ``specificity``,
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
-        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
-        at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
+        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (with one value),
+        ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
         false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too.
         Their limits give the range of the n chosen in resamples, which is drawn as a bracket at
         the bottom.
@@ -127,7 +125,7 @@ def threshold(
     Raises
     ------
     FrameError
-        If a column is missing, or there are more than six measures or four rules.
+        If a column is missing, or there are more than six measures or several rules.
 
     See Also
     --------
@@ -135,7 +133,7 @@ def threshold(
 
     Notes
     -----
-    A line joins the points of a measure and rule in the order of the frame. Points are shifted
+    A line joins the points of a measure in the order of the frame. Points are shifted
     slightly from their threshold, so that intervals do not overlap. An undefined estimate leaves a
     gap in the line.
     """
@@ -145,35 +143,35 @@ def threshold(
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
-    at, look_of = draw.numbers(frame, "n", where), draw.hue_looks(frame, "measure", _MEASURES)[1]
-    rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
-    if len(rules) > len(_STROKES):
+    measures, look_of = draw.hue_looks(frame, "measure", _MEASURES)
+    at = draw.numbers(frame, "n", where)
+    rules = frame.get("rule", pd.Series(dtype=object)).dropna().unique()
+    if len(rules) > 1:
         raise FrameError(
-            f"{where}: found {len(rules)} rules; allowed: at most {len(_STROKES)} in one axes. "
-            "Facet by rule instead (skillcomp.plots.facet)."
+            f"{where}: the rows have several rules ({', '.join(map(str, rules[:12]))}), which one "
+            "axes cannot show. Select one, or facet by rule (skillcomp.plots.facet)."
         )
-    stroke_of = dict(zip(rules, _STROKES, strict=False))
     ax = draw.axes(ax)
     entries: list[draw.Entry] = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
-    of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
     curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
-    shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread_of_marks))
-    for (measure, look), rule in product(look_of.items(), rules):
-        rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
-        shifted = at + next(shift)
-        draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
-        draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
-    if len(rules) > 1:
-        entries += [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
+    shifts = draw.offsets(len(look_of), spread=spread_of_marks)
+    for i, (measure, look) in enumerate(look_of.items()):
+        rows = measures == i
+        shifted = at + shifts[i]
+        draw.level_marks(ax, shifted, curves, rows, look, measure, line="-")
+        ringed = rows & chosen
+        # without points, draw nothing: an empty artist that is not clipped has an infinite extent
+        if ringed.any():
+            ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(draw.limit_line(ax, share, "limit", upright=False))
     places = np.unique(at[chosen])
     if len(places):
-        text = ", ".join(draw.number_text(place, percent=False) for place in places)
-        entries.append((f"chosen (n = {text})", draw.ring()))
+        text = ", ".join(draw.number_text(place) for place in places)
+        entries.append((f"chosen (n = {text})", _rings()))
     entries += _draw_spread(ax, spread, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
@@ -184,6 +182,13 @@ def threshold(
     about = "Texts found and texts flagged wrongly at each threshold"
     draw.describe_axes(ax, f"{about}, length of n-gram (content tokens)")
     return ax
+
+
+def _rings(x: Any = (), y: Any = ()) -> Line2D:
+    """Return rings around the given points or, without points, a ring for a legend."""
+    made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
+    made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
+    return made
 
 
 def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
@@ -230,8 +235,7 @@ def roc(
     ----------
     frame : pandas.DataFrame
         Columns ``false_positive_rate`` and ``true_positive_rate``, with one row per threshold, in
-        the order of thresholds. Optional: ``auc`` (one value per level of `hue`, shown in the
-        legend) and ``chosen`` (bool; chosen points get a ring).
+        the order of thresholds.
     hue : str, optional
         Column with one level per curve, at most six.
     ax : matplotlib.axes.Axes, optional
@@ -253,18 +257,17 @@ def roc(
     """
     where = "plots.roc"
     draw.require(frame, [*_ROC, hue], where)
-    hues, look_of, order = draw.hue_looks(frame, hue)
+    hues, look_of = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    across, up, areas = (draw.numbers(frame, column, where) for column in (*_ROC, "auc"))
-    chosen = draw.truth(frame, "chosen", where)
+    across, up = (draw.numbers(frame, column, where) for column in _ROC)
     key = "length of n-gram" if hue == "n" else called(hue) if hue else None
     entries: list[draw.Entry] = []
     heights: list[str] = []
     corners: list[tuple[float, float]] = []
     # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
-    for level in reversed(order):
-        rows = draw.where_equal(hues, level)
-        name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
+    for i, (level, look) in reversed(list(enumerate(look_of.items()))):
+        rows = hues == i
+        name, width = level if hue else "thresholds", 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
         # Each curve has a mark where its true positive rate exceeds the false positive rate most.
@@ -286,17 +289,12 @@ def roc(
             gid="corner",
         )
         corners.append(here)
-        draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
-        unique_areas = np.unique(areas[rows & np.isfinite(areas)])
-        text = f"{name} (AUC {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
-        entries.insert(0, (text, draw.marker(look, line="-")))
+        entries.insert(0, (name, draw.marker(look, line="-")))
         at_zero = up[rows & (across == 0)]
         if np.isfinite(at_zero).any():
             most = draw.number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
             start = f"{key} {level}: " if hue else ""
             heights.insert(0, f"{start}true positive rate {most} % at no false positive")
-    if chosen.any():
-        entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
     for axis in (ax.xaxis, ax.yaxis):

@@ -16,9 +16,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.transforms import blended_transform_factory
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.check import as_list
 from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
-from skillcomp.style import GREY, INK, RATES, TICK_SIZE, Look, name_artist
+from skillcomp.style import GREY, INK, RATES, Look, name_artist
 
 # change of a case -> colour and marker of the case
 _CHANGES: Mapping[str, Look] = {
@@ -80,11 +81,11 @@ def cases(
     A case without a delta, because no attempt has an outcome under one of the conditions, is not
     drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
     """
-    names = draw.names_of(y)
+    names = as_list(y)
     draw.require(frame, [*names, *_COLUMNS], _WHERE)
     if group is not None:
         draw.require(estimates, [group], _WHERE)
-        order = draw.levels(estimates[group])
+        order = draw.levels(estimates, group)
         estimates = estimates.sort_values(group, key=lambda g: g.map(order.index), kind="stable")
     forest = draw_estimates(
         estimates,
@@ -126,9 +127,8 @@ def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
     across = left if alone else ax.get_yaxis_transform()
     for group, rows in pd.Series(np.round(at), index=groups.index).groupby(groups, sort=False):
         top = rows.min() - 0.47
-        text = ax.text(0.005, top, names[group], transform=across, gid="group")
-        text.set(fontsize=TICK_SIZE, fontweight="bold", va="top", in_layout=not alone)
-        text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
+        text = draw.text_on_box(ax, 0.005, top, names[group], transform=across, gid="group")
+        text.set(fontweight="bold", va="top", in_layout=not alone)
 
 
 def case_map(
@@ -161,7 +161,7 @@ def case_map(
     FrameError
         If a column is missing, the map has no row or more than 40, or no case has an outcome.
     """
-    names = draw.names_of(y)
+    names = as_list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
     groups: Any = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
@@ -206,11 +206,11 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
     """Return, for each row of the map, its label and a list with the rate and text of each case."""
     labels, rows = [], []
     heads = draw.level_names(frame["_group"].unique())
-    of_first = frame["condition"].isin(draw.levels(frame["condition"])[:1])
+    of_first = frame["condition"].isin(draw.levels(frame, "condition")[:1])
     changes = frame["delta"].where(of_first).groupby(frame["_group"], sort=False).mean()
     for group in changes.sort_values(ascending=False, kind="stable").index:
         part = frame[frame["_group"].eq(group)]
-        conditions = draw.levels(part["condition"])
+        conditions = draw.levels(part, "condition")
         first = part[part["condition"].eq(conditions[0])].sort_values("delta", kind="stable")
         order, base = list(first["case_id"]), first.set_index("case_id")["reference_rate"]
         named = [(f"{heads[group]} · {draw.only_level(part, 'reference', 'reference')}", base)]

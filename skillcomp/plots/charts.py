@@ -54,12 +54,12 @@ def power(
     where = "plots.power"
     draw.require(frame, [x, y, hue], where)
     draw.unit(frame, where)
-    hues, look_of, order = draw.hue_looks(frame, hue)
+    hues, look_of = draw.hue_looks(frame, hue)
     at, *curves = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
     entries: list[draw.Entry] = []
-    for level in order:
-        rows, look = draw.where_equal(hues, level), look_of[level]
+    for i, (level, look) in enumerate(look_of.items()):
+        rows = hues == i
         number = isinstance(level, float) and hue == "size"
         text = f"{draw.number_text(level, percent=True)} points" if number else level
         name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {text}"
@@ -132,15 +132,15 @@ def scores(
     where = "plots.scores"
     draw.require(frame, ["score", "estimate", hue], where)
     unit = draw.unit(frame, where)
-    hues, look_of, order = draw.hue_looks(frame, hue)
+    hues, look_of = draw.hue_looks(frame, hue)
     at, results = draw.numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
     at = _side_by_side(at)
     if unit == "points":
         draw.reference(ax, 0, upright=False)
     entries: list[draw.Entry] = []
-    for level in order:
-        rows, look = draw.where_equal(hues, level), look_of[level]
+    for i, (level, look) in enumerate(look_of.items()):
+        rows = hues == i
         name = "document" if hue is None else level
         entries.append(draw.level_marks(ax, at, results, rows, look, name, width=0.6))
     percent = unit in ("rate", "points")

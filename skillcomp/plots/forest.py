@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.check import as_list
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
@@ -84,8 +86,8 @@ def estimates(
         default is true if the unit is rate or points.
     label : str, optional
         Label of the axis of estimates.
-    legend : {"below", "right", False}
-        Position of the legend, which is drawn for two levels or more.
+    legend : {"below", False}
+        Whether to draw the legend, which needs two levels or more.
     width : {"column", "text", "page"}
         Width of the new figure if `ax` is not given.
     ax : matplotlib.axes.Axes, optional
@@ -116,7 +118,7 @@ def estimates(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['a (n = 14)', 'b (n = 0)']
     """
-    names = draw.names_of(y)
+    names = as_list(y)
     drawn = draw_estimates(
         frame, names, hue, group=group, ax=ax, null=null, percent=percent, label=label, width=width
     )
@@ -162,17 +164,17 @@ def draw_estimates(
     # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, where, together=together)
-    hues, look_of, order = draw.hue_looks(frame, hue, fixed)
+    hues, look_of = draw.hue_looks(frame, hue, fixed)
     percent = unit in ("rate", "points") if percent is None else percent
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
     null = None if price and null == "auto" else _no_effect(null, unit)
-    categories, places = _places_of_rows(frame, names, group)
+    lines, heads, places = _lines_of_forest(frame, names, group)
     collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
     spots = list(zip(places, hues, strict=True))
     _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
-    offset, n_lanes = _lanes_of_rows(places, [order.index(level) for level in hues], len(order))
+    offset, n_lanes = _lanes_of_rows(places, hues, len(look_of))
     at = places + offset
-    height = max(len(categories) * (n_lanes * lane + 0.06) + _MARGIN, 1.3)
+    height = max(len(lines) * (n_lanes * lane + 0.06) + _MARGIN, 1.3)
     ax = draw.axes(ax, width=width, height=height)
     grow(ax.figure.get_figure(root=True), height)
     value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)
@@ -184,8 +186,8 @@ def draw_estimates(
     hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
     thick = np.full(len(frame), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
     entries: list[draw.Entry] = []
-    for level, look in look_of.items():
-        rows = draw.where_equal(hues, level)
+    for i, (level, look) in enumerate(look_of.items()):
+        rows = hues == i
         for size in np.unique(thick[rows]):
             some = rows & (thick == size)
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
@@ -194,15 +196,16 @@ def draw_estimates(
         draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
         if len(look_of) > 1 or filled is not None:
             only_outlined = bool(rows.any() and outlined[rows].all())
-            line = "" if only_outlined and filled is None else "-"
+            line: draw.Stroke = "" if only_outlined and filled is None else "-"
             entries.append((level, draw.marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
     elif filled is None and without_interval.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
-    longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
+    longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
     space = draw.characters(ax) - longest - 8
-    _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
+    marks = list(look_of.values())
+    _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
     what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
     what = draw.difference_of(frame) if null == 0 else what
@@ -218,10 +221,10 @@ def draw_estimates(
 
 def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
     """Draw a symbol for each row's verdict at the right edge; return the legend entries."""
-    cells = draw.values(frame["verdict"])
+    cells = draw.values(frame, "verdict")
     present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
     for word, look in present.items():
-        rows = at[draw.where_equal(cells, word)]
+        rows = at[cells == word]
         (signs,) = ax.plot(
             np.full(len(rows), 1.02),
             rows,
@@ -286,7 +289,7 @@ def ranks(
     --------
     skillcomp.reliability.contrast
     """
-    names = draw.names_of(y)
+    names = as_list(y)
     draw.require(frame, [*names, group, "measure", "rate"], "plots.ranks")
     rows = frame[frame["measure"].eq("agreement_rank")]
     if rows.empty:
@@ -349,7 +352,7 @@ def corrected(
         filled = draw.truth(frame, "recommended", where)
     drawn = draw_estimates(
         frame,
-        draw.names_of(y),
+        as_list(y),
         hue,
         ax=ax,
         where=where,
@@ -361,42 +364,49 @@ def corrected(
     return drawn.ax
 
 
-def _places_of_rows(
+def _lines_of_forest(
     frame: pd.DataFrame, names: list[str], group: str | None
-) -> tuple[list[tuple[Any, ...]], draw.Floats]:
-    """Return the categories of a forest, and for each row the index of its category.
+) -> tuple[list[str], list[int], draw.Floats]:
+    """Return the name of each line, the lines that are headings, and the line of each row.
 
-    A category is a tuple with the levels of the columns `names`. With a `group`, each tuple begins
-    with the level of the group, and the heading of the group is a tuple with only this level.
+    Rows with equal levels in the columns `names` share a line. With a `group`, each of its levels
+    is a heading above its own lines. No two lines of a group have the same name.
     """
-    of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
-    categories = list(dict.fromkeys(of_row))
+    levels_of_row = list(zip(*(draw.values(frame, name) for name in names), strict=True))
+    order: list[Any] = list(dict.fromkeys(levels_of_row))
     if len(names) == 1:
-        observed = set(of_row)
-        categories = [(level,) for level in draw.levels(frame[names[0]]) if (level,) in observed]
-    if group is not None:
-        groups = draw.values(frame[group])
-        of_row = [(name, *row) for name, row in zip(groups, of_row, strict=True)]
-        order = draw.levels(frame[group])
-        grouped = [(name, *category) for name in order for category in [(), *categories]]
-        categories = [own for own in grouped if len(own) == 1 or own in of_row]
-    place = {category: i for i, category in enumerate(categories)}
-    return categories, np.array([place[row] for row in of_row], dtype=np.float64)
+        order = [(level,) for level in draw.levels(frame, names[0]) if (level,) in order]
+    groups = [None] if group is None else draw.levels(frame, group)
+    head_of = draw.level_names(groups, width=60)
+    of_row = list(zip(draw.values(frame, group), levels_of_row, strict=True))
+    lines: list[str] = []
+    heads: list[int] = []
+    place: dict[Any, int] = {}
+    for own in groups:
+        if group is not None:
+            heads.append(len(lines))
+            lines.append(head_of[own])
+        rows = [row for row in order if (own, row) in of_row]
+        place |= {(own, row): len(lines) + i for i, row in enumerate(rows)}
+        name_of = [draw.level_names(levels) for levels in zip(*rows, strict=True)]
+        parts = [[name[level] for name, level in zip(name_of, row, strict=True)] for row in rows]
+        lines += draw.numbered([" · ".join(own_parts) for own_parts in parts])
+    return lines, heads, np.array([place[row] for row in of_row], dtype=np.float64)
 
 
-def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
-    """Return the offset of each row from its category, and the largest number of lanes.
+def _lanes_of_rows(places: draw.Floats, rank: Any, n_levels: int) -> tuple[draw.Floats, int]:
+    """Return the offset of each row from its line, and the largest number of lanes.
 
-    A category is a labelled line of the forest. Each of its rows is drawn in a lane. If some
-    category has rows of all levels of the hue, every category has one lane per level. Otherwise, a
-    category has one lane per row.
+    Each row of a line is drawn in a lane. If some line has rows of all levels of the hue, every
+    line has one lane per level. Otherwise, a line has one lane per row.
     """
-    most = int(np.unique(places, return_counts=True)[1].max(initial=1))
+    of_line = pd.Series(rank).groupby(places)
+    counts = of_line.transform("size")
+    most = int(counts.max()) if len(rank) else 1
     if most >= n_levels:
-        return draw.offsets(n_levels)[rank] if rank else places, n_levels
-    own = [sorted(r for p, r in zip(places, rank, strict=True) if p == place) for place in places]
-    pairs = zip(own, rank, strict=True)
-    return np.array([draw.offsets(len(ranks))[ranks.index(r)] for ranks, r in pairs]), most
+        return draw.offsets(n_levels)[rank], n_levels
+    lanes = zip(counts, of_line.rank().astype(int) - 1, strict=True)
+    return np.array([draw.offsets(count)[lane] for count, lane in lanes]), most
 
 
 def _refuse_alike(
@@ -449,75 +459,54 @@ def _write_notes(
 ) -> None:
     """Where an estimate is missing, write the reason in place of its point."""
     across = ax.get_yaxis_transform()
-    notes = draw.optional(frame, "note")
+    notes = draw.values(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
         mark = look[int(row)]
         (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
         drawn.set(markerfacecolor="white", clip_on=False, gid="unknown")
         text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
-        written = ax.text(0.05, at[row], text, transform=across, fontsize=TICK_SIZE, zorder=1.5)
-        box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        written = draw.text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
         # A long note must not make the axes narrower, so leave it out of the layout.
-        written.set(va="center_baseline", bbox=box, in_layout=False, gid="note")
+        written.set(va="center_baseline", in_layout=False, zorder=1.5)
 
 
 def _name_rows(
     ax: Axes,
     frame: pd.DataFrame,
-    categories: list[tuple[Any, ...]],
+    names: list[str],
+    heads: list[int],
     places: draw.Floats,
-    hues: list[Any],
-    order: list[Any],
-    *,
-    headed: bool,
+    rank: Any,
+    n_levels: int,
 ) -> int:
-    """Label the rows with their names and n; return the length of the longest line."""
+    """Label the lines with their names and n; return the length of the longest text line."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
-    rank = [order.index(level) for level in hues]
-    lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
-    between = "\n" if len(order) > 1 and lines > 2 else " "
+    room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
+    between = "\n" if n_levels > 1 and room > 2 else " "
     texts: list[str] = []
-    names = _category_names(categories, headed=headed)
-    heads = [i for i, category in enumerate(categories) if headed and len(category) == 1]
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
         count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
-            count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
+            count = " to ".join(draw.number_text(float(n)) for n in ends)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
-    longest = draw.label_rows(ax, labels, separated=len(order) > 1)
+    longest = draw.label_rows(ax, labels, separated=n_levels > 1)
     for i in heads:
         # a heading may be longer than the row labels, so write it inside the axes
-        head = ax.text(0.005, i + 0.1, texts[i], transform=ax.get_yaxis_transform())
-        head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
-        head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
+        across = ax.get_yaxis_transform()
+        head = draw.text_on_box(ax, 0.005, i + 0.1, texts[i], transform=across, gid="group")
+        head.set(fontweight="bold", va="center")
     return longest
-
-
-def _category_names(categories: list[tuple[Any, ...]], *, headed: bool) -> list[str]:
-    """Return a name for each category; no two categories of a group have the same name."""
-    if not headed:
-        names = [draw.level_names(parts) for parts in zip(*categories, strict=True)]
-        joined = [[name[part] for name, part in zip(names, c, strict=True)] for c in categories]
-        return draw.numbered([" · ".join(parts) for parts in joined])
-    made = draw.level_names([c[0] for c in categories], width=60)
-    rows = {name: [c[1:] for c in categories if len(c) > 1 and c[0] == name] for name in made}
-    of_rows = {
-        (name, *row): text
-        for name, group in rows.items()
-        for row, text in zip(group, _category_names(group, headed=False), strict=True)
-    }
-    return [made[c[0]] if len(c) == 1 else of_rows[c] for c in categories]
 
 
 def _size_text(n: float, clusters: float) -> str:
     """Format n, and the number of clusters if it is less than n / 2."""
-    text = draw.number_text(n, percent=False)
+    text = draw.number_text(n)
     few = np.isfinite(clusters) and clusters < 0.5 * n
-    return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
+    return f"{text} in {draw.number_text(clusters)} cases" if few else text
 
 
 def transfer(
@@ -562,19 +551,22 @@ def transfer(
     """
     draw.require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
-    of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, "condition")
+    of_row = _place_of(frame)
+    hues, look_of = draw.hue_looks(frame, "condition")
     scopes, of_scope = _scope_of_rows(frame)
     spots = list(zip(of_row, hues, of_scope, strict=True))
     _refuse_alike(frame, spots, _WHERE, "share the place and condition", "Select one")
     places = [place for place in _PLACES if place in of_row]
     beside = list(zip(hues, of_scope, strict=True))
-    lanes = [(level, scope) for level in look_of for scope in scopes if (level, scope) in beside]
+    levels = list(look_of.items())
+    lanes = [lane for lane in product(range(len(levels)), scopes) if lane in beside]
     ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
     step = dict(zip(lanes, draw.offsets(len(lanes), spread=0.5), strict=True))
     at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
     value, low, high = draw.estimates(frame, _WHERE)
-    for level, scope in lanes:
-        rows, look = draw.where_equal(beside, (level, scope)), look_of[level]
+    for i, scope in lanes:
+        level, look = levels[i]
+        rows = (hues == i) & (of_scope == scope)
         hollow = rows & (np.isnan(low) | np.isnan(high) | (scope != scopes[0]))
         draw.level_marks(ax, at, (value, low, high), rows, look, level)
         draw.hollow_points(ax, at[hollow], value[hollow], look)
@@ -583,7 +575,7 @@ def transfer(
             if len(ends) == 2:
                 (line,) = ax.plot(at[ends], value[ends], color=look.color, marker="", gid="pair")
                 line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
-    unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
+    unknown = _mark_unknown(ax, frame, at, [levels[i][1] for i in hues])
     _name_places(ax, frame, places, of_row)
     draw.label_y(ax, _transfer_label(frame, places) + draw.level_text(frame))
     entries = draw.marked(look_of)
@@ -595,10 +587,10 @@ def transfer(
     return ax
 
 
-def _place_of(frame: pd.DataFrame) -> list[Any]:
+def _place_of(frame: pd.DataFrame) -> Any:
     """Return each row's position on the x axis: ``transfer`` or, if missing, ``measure``."""
-    both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
-    of_row = [distance if distance is not None else measure for distance, measure in both]
+    distance = draw.values(frame, "transfer")
+    of_row = np.where(pd.isna(distance), draw.values(frame, "measure"), distance)
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
     if wrong:
         examples = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
@@ -609,19 +601,19 @@ def _place_of(frame: pd.DataFrame) -> list[Any]:
     return of_row
 
 
-def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
+def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], Any]:
     """Return the scopes, and the scope of each row; a row without a scope gets the first scope."""
-    of_row = draw.optional(frame, "scope")
+    of_row = draw.values(frame, "scope")
     scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
     if len(scopes) > 2:
         raise FrameError(
             f"{_WHERE}: column 'scope' has {len(scopes)} levels; allowed: at most 2. Facet by "
             "scope instead (skillcomp.plots.facet)."
         )
-    return scopes, [scopes[0] if scope is None else scope for scope in of_row]
+    return scopes, np.where(pd.isna(of_row), scopes[0], of_row)
 
 
-def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any]) -> None:
+def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) -> None:
     """Label the positions on the x axis (near, far, gap) with their names and n.
 
     Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
@@ -645,7 +637,7 @@ def _mark_unknown(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
 ) -> list[draw.Entry]:
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
-    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
+    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.values(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     # cut reasons to half the width of the legend, because it may have two columns
     space = max(draw.characters(ax) // 2 - 6, 22)

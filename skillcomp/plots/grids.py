@@ -1,4 +1,4 @@
-"""Plots in grids: heat maps of dimensions, tables of flipped verdicts, and facets."""
+"""Plots in grids: heat maps of dimensions, and facets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from matplotlib.patches import Patch, Rectangle
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
-from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
+from skillcomp.style import DIFFERENCES, RATES, TICK_SIZE, figure
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
-_FLIP: Any = {"fill": False, "linewidth": 1.2, "edgecolor": "#D55E00"}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
@@ -73,13 +72,22 @@ def dimensions(
     draw.require(frame, ["estimate", x, y], where)
     unit = draw.unit(frame, where)
     percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
-    cells, there, columns, rows = _grid_of_cells(frame, "estimate", x, y, where)
-    limits = [_grid_of_cells(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
+    (columns, across), (rows, down) = draw.positions(frame, x), draw.positions(frame, y)
+    double = frame.duplicated([x, y])
+    if double.any():
+        raise FrameError(
+            f"{where}: {int(double.sum()) + 1} rows or more share a cell of {x} and {y}; nothing "
+            "is averaged here. Select one of each, or facet (skillcomp.plots.facet)."
+        )
+    grids = np.full((4, len(rows), len(columns)), np.nan)
+    for grid, name in zip(grids, ("estimate", "ci_low", "ci_high", "n"), strict=True):
+        grid[down, across] = draw.numbers(frame, name, where)
+    cells, *limits, sizes = grids
     with_interval = np.isfinite(limits).all(axis=0)
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, diverges, percent)
-    undefined = there & np.isnan(cells)
-    for i, j in np.argwhere(undefined):
+    undefined = [(i, j) for i, j in sorted(zip(down, across, strict=True)) if np.isnan(cells[i, j])]
+    for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
     form = partial(draw.number_text, percent=percent, signed=diverges, digits=3)
     texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
@@ -88,100 +96,25 @@ def dimensions(
         texts[i][j] += f"\n[{low}, {high}]"
     text = label if label is not None else _value_label(frame, diverges, percent)
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
-    sizes = _grid_of_cells(frame, "n", x, y, where)[0]
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j], percent=False)})"
-    _heat_map(
-        ax,
-        cells,
-        texts,
-        norm,
-        TICK_SIZE,
-        pale=few,
-        cmap=DIFFERENCES if diverges else RATES,
-        cbar_kws=bar,
-    )
+            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
+    colors = DIFFERENCES if diverges else RATES
+    _heat_map(ax, cells, texts, norm, few, cmap=colors, cbar_kws=bar)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
         drawn.outline.set_linewidth(0.4)
-    counts = draw.sizes_by_level(frame, draw.values(frame[y]), rows, where)
+    counts = draw.sizes_by_level(frame, draw.values(frame, y), rows, where)
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
-    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if undefined.any() else []
+    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
         mark = Patch(facecolor=draw.LINE_GREY, alpha=_PALE)
         entries.append((f"pale: fewer than {_FEW} cases", mark))
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
-    return ax
-
-
-def flips(
-    frame: pd.DataFrame,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw how many verdicts are the same and how many differ (flip) between two graders.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row per pair of verdicts: ``old`` (verdict of the reference), ``new`` (verdict of the
-        other grader) and ``count`` (number of checks with this pair). Truth values are shown as
-        PASS and FAIL. To draw several panels, such as gold PASS and gold FAIL, use `facet`. The x
-        axis is labelled with the name in the column ``grader`` and the y axis with the name
-        in ``reference``, if there is exactly one.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        If a column is missing or a pair has two rows.
-
-    Notes
-    -----
-    Flips (cells off the diagonal) are framed. A pair without a row in the frame is white.
-    """
-    where = "plots.flips"
-    draw.require(frame, ["new", "old", "count"], where)
-    words = {True: "PASS", False: "FAIL"}
-    verdicts = {
-        name: [words.get(v, v) for v in draw.values(frame[name])] for name in ("new", "old")
-    }
-    cells_of = frame.assign(**verdicts)
-    counts, _, columns, rows = _grid_of_cells(cells_of, "count", "new", "old", where)
-    order = [name for name in ("PASS", "FAIL") if name in {*columns, *rows}]
-    order += [name for name in dict.fromkeys([*rows, *columns]) if name not in order]
-    full = pd.DataFrame(counts, index=rows, columns=columns).reindex(index=order, columns=order)
-    cells = full.to_numpy(dtype=np.float64)
-    ax = draw.axes(ax, width="column", height=2.6)
-    most = np.nanmax(cells) if np.isfinite(cells).any() else 1.0
-    texts = [[f"{count:,.0f}" for count in row] for row in np.nan_to_num(cells)]
-    norm = Normalize(-0.05 * most, 1.6 * most or 1.0)
-    _heat_map(ax, cells, texts, norm, LABEL_SIZE, cmap="Greys", cbar=False)
-    flipped = np.argwhere(np.isfinite(cells) & ~np.eye(len(cells), dtype=bool))
-    for i, j in flipped:
-        ax.add_patch(Rectangle((j + 0.03, i + 0.03), 0.94, 0.94, gid="flip", **_FLIP))
-    _name_grid(ax, order, order)
-    mark = Rectangle((0, 0), 1, 1, **_FLIP)
-
-    ax.set(xlabel=plain(draw.only_level(frame, "grader", "New")), aspect="equal")
-    ax.set(ylabel=plain(draw.only_level(frame, "reference", "Old")))
-    ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
-    draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [])
-    pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
-    filled = np.argwhere(np.isfinite(cells))
-    cell_texts = [f"{order[i]} to {order[j]} {cells[i, j]:,.0f}" for i, j in filled]
-    about = f"How many verdicts stayed and how many flipped {pair}"
-    draw.describe_axes(ax, about, ", ".join(cell_texts))
     return ax
 
 
@@ -229,7 +162,7 @@ def facet(
     the same colour and position in every panel.
     """
     draw.require(frame, [by], "plots.facet")
-    panels = draw.levels(frame[by])
+    panels, of_row = draw.positions(frame, by)
     if not 1 <= len(panels) <= _MOST_PANELS:
         raise FrameError(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
@@ -245,10 +178,10 @@ def facet(
         ncols=columns,
     )
     flat = np.atleast_1d(grid).ravel()
-    whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
+    whole = _with_all_levels(frame, by)
     names = draw.level_names(panels, width=40)
-    for ax, panel in zip(flat, panels, strict=False):
-        plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
+    for i, (ax, panel) in enumerate(zip(flat, panels, strict=False)):
+        plot(whole[of_row == i], ax=ax, **options)
         ax.set_title(title.replace("{}", names[panel]))
         ax.label_outer()
     for ax in flat[len(panels) :]:
@@ -262,9 +195,7 @@ def _heat_map(
     cells: draw.Floats,
     texts: list[list[str]],
     norm: Normalize,
-    size: float,
-    *,
-    pale: draw.Bools | None = None,
+    pale: draw.Bools,
     **how: Any,
 ) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
@@ -274,11 +205,11 @@ def _heat_map(
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
-        annot=np.array(texts), fmt="", annot_kws={"size": size, "va": "center_baseline"},
+        annot=np.array(texts), fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
         linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
     mesh: Any = ax.collections[0]
-    opacity = np.ones(cells.shape) if pale is None else np.where(pale, _PALE, 1.0)
+    opacity = np.where(pale, _PALE, 1.0)
     mesh.set_alpha(opacity)
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
@@ -305,28 +236,7 @@ def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize
     return Normalize(float(finite.min()), float(finite.max()))
 
 
-def _grid_of_cells(
-    frame: pd.DataFrame, value: str, x: str, y: str, where: str
-) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Return a grid of values, a mask of cells with a row, the levels of x, and those of y."""
-    columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
-    double = frame.duplicated([x, y])
-    if double.any():
-        raise FrameError(
-            f"{where}: {int(double.sum()) + 1} rows or more share a cell of {x} and {y}; nothing "
-            "is averaged here. Select one of each, or facet (skillcomp.plots.facet)."
-        )
-    cells = np.full((len(rows), len(columns)), np.nan)
-    there = np.zeros(cells.shape, dtype=bool)
-    down = [rows.index(level) for level in draw.values(frame[y])]
-    across = [columns.index(level) for level in draw.values(frame[x])]
-    cells[down, across], there[down, across] = draw.numbers(frame, value, where), True
-    return cells, there, columns, rows
-
-
-def _name_grid(
-    ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
-) -> None:
+def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str]) -> None:
     """Label the columns and rows of a grid; slant the column labels if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     heads = list(draw.level_names(columns, width=28).values())
@@ -337,7 +247,7 @@ def _name_grid(
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = zip(draw.level_names(rows).values(), counts or [""] * len(rows), strict=True)
+    names = zip(draw.level_names(rows).values(), counts, strict=True)
     texts = [name + count for name, count in names]
     ax.set_yticks(np.arange(len(rows)) + 0.5, texts)
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
@@ -356,7 +266,7 @@ def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
     whole = frame.copy()
     for name in whole.columns:
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
-            order = [level for level in draw.levels(whole[name]) if level is not None]
+            order = [level for level in draw.levels(whole, name) if level is not None]
             whole[name] = pd.Categorical(whole[name], categories=order)
     return whole
 
@@ -372,8 +282,5 @@ def _share_legend(fig: Figure, panels: Any) -> None:
             entries.setdefault(text.get_text(), handle)
         box.remove()
     if entries:
-        texts = list(entries)
-        ncols = min(draw.legend_columns(texts, fig.get_figwidth()), _MOST_COLUMNS)
-        box = fig.legend(list(entries.values()), texts, loc="outside lower center", ncols=ncols)
-        for drawn, text in zip(box.get_texts(), texts, strict=True):
-            drawn.set_text(text)
+        ncols = min(draw.legend_columns(list(entries), fig.get_figwidth()), _MOST_COLUMNS)
+        fig.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=ncols)

@@ -374,7 +374,8 @@ def flip_counts(
 
     See Also
     --------
-    skillcomp.plots.flips : Draws the matrix of one version and gold label.
+    skillcomp.plots.dimensions : Draws the counts of one version and gold label with x="new",
+        y="old", if their column is called estimate.
     """
     what, names = "reliability.flip_counts", [*VERSION, *_REFERENCE]
     decided = _decided_items(verdicts, gold, reference_grader, what)

@@ -1,0 +1,13 @@
+from .calibration import overlap as overlap
+from .calibration import roc as roc
+from .calibration import threshold as threshold
+from .case_plots import case_map as case_map
+from .case_plots import cases as cases
+from .charts import power as power
+from .charts import scores as scores
+from .forest import corrected as corrected
+from .forest import estimates as estimates
+from .forest import ranks as ranks
+from .forest import transfer as transfer
+from .grids import dimensions as dimensions
+from .grids import facet as facet
