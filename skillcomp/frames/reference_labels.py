@@ -201,7 +201,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
     if labellers.nunique(dropna=False) <= 1 and not disputed.any():
         return ""
     names = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
-    count = names.value_counts().to_dict()
+    count = {str(name): n for name, n in names.value_counts().items()}
     parts = [(count.pop(name, 0), name) for name in (ADJUDICATED, AGREED)]
     if len(count) > _NAMED:
         parts.append((sum(count.values()), f"each by one of {len(count)} labellers"))
