@@ -11,7 +11,7 @@ number of a grader version and round.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -138,37 +138,30 @@ def check_sets(
     note = pd.Series("", each.index, dtype="str")
     several = each["skill"].nunique() > 1
 
-    def add_note(which: pd.Series, sentence: Callable[[pd.DataFrame, str], str]) -> None:
+    def parts_of(which: pd.Series) -> Iterator[tuple[pd.DataFrame, str]]:
         for (_, skill), part in each[which].groupby(["version", "skill"]):
-            text = sentence(part, f" of {skill}" if several else "")
-            joined = [join_notes(before, text) for before in note[part.index]]
-            note.update(pd.Series(joined, part.index, dtype="str"))
+            yield part, f" of {skill}" if several else ""
 
-    texts = {
-        "the grader stopped at the first fail in {}, which count as failed": stopped,
-        "a check has no row in {}, which have no outcome": lacking & each["n_checks"].gt(0),
-    }
+    def add_note(part: pd.DataFrame, text: str) -> None:
+        joined = [join_notes(before, text) for before in note[part.index]]
+        note.update(pd.Series(joined, part.index, dtype="str"))
 
-    def with_counts(text: str) -> Callable[[pd.DataFrame, str], str]:
-        return lambda part, skill: text.format(_attempts(part, skill))
-
-    for text, which in texts.items():
-        add_note(which, with_counts(text))
+    for part, skill in parts_of(stopped):
+        count = _attempts(part, skill)
+        add_note(part, f"the grader stopped at the first fail in {count}, which count as failed")
+    for part, skill in parts_of(lacking & each["n_checks"].gt(0)):
+        add_note(part, f"a check has no row in {_attempts(part, skill)}, which have no outcome")
     absent = slots[~slots["asked"] & (shared | slots["differ"])]
     which = differ
     if shared:
         groups = (_count(absent, _CELL, each) > 0).groupby([each["version"], each["skill"]])
         which = groups.transform("any")
-
-    def in_words(part: pd.DataFrame, skill: str) -> str:
-        text = _checks_in_words(absent[_count(part, _CELL, absent) > 0])
-        if not shared:
-            return f"{DIFFERENT_CHECKS}{skill}: {text}"
-        n = len(part[part["n_checks"].eq(0)].drop_duplicates(_CASE))
-        dropped = f", and {plural(n, 'case')} without a shared check" if n else ""
-        return f"left out{skill}: {text}{dropped}"
-
-    add_note(which, in_words)
+    for part, skill in parts_of(which):
+        start = "left out" if shared else DIFFERENT_CHECKS
+        text = f"{start}{skill}: {_checks_in_words(absent[_count(part, _CELL, absent) > 0])}"
+        if shared and (n := len(part[part["n_checks"].eq(0)].drop_duplicates(_CASE))):
+            text += f", and {plural(n, 'case')} without a shared check"
+        add_note(part, text)
     n_checks = each["n_checks"].to_numpy()
     return CheckSets(
         counted.to_numpy(), n_checks, stopped.to_numpy(), differ.to_numpy(), note.array

@@ -9,9 +9,8 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, require_type
 from skillcomp.frames.check import check
-from skillcomp.frames.save_frames import Frames
+from skillcomp.frames.save_frames import TABLES, Frames
 
-_TABLES = ("cases", "attempts", "verdicts", "outcomes", "gold", "pairwise", "passages")
 # columns with the id of a case, a task, an attempt or a passage
 _IDS = (
     *("case_id", "contrast_of", "task", "attempt_id", "source_attempt_id", "passage_id"),
@@ -75,7 +74,8 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
             "Correct each study alone, or leave the labels of one out: "
             "dataclasses.replace(frames, gold=sc.frames.empty('gold'))."
         )
-    made: dict[str, Any] = {table: _combined_rows(studies, table) for table in _TABLES}
+    tables = (*TABLES, "outcomes")
+    made: dict[str, Any] = {table: _combined_rows(studies, table) for table in tables}
     problems = [
         study.problems.assign(place=f"{name}: " + study.problems["place"])
         for name, study in studies.items()

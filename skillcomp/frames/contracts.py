@@ -51,6 +51,7 @@ Amount = Literal[
 ]
 AMOUNTS = get_args(Amount)
 CASE = ["skill", "case_id"]  # The key of a case: two suites may use the same case ids.
+CELL = [*CASE, "condition", "agent"]  # The attempts of a cell are repeats of each other.
 # A column of attempts and outcomes: True if the planned attempts are known and all have a row.
 PLANNED = "in_plan"
 # A column of cases and outcomes: the names of the columns whose equal values link cases, one per

@@ -31,86 +31,61 @@ from skillcomp.frames.table_reader import (
     made_ids,
     row_tuples,
 )
+from skillcomp.frames.words import ARGUMENTS, ColumnName
 from skillcomp.records import dimension_family
 
-# arguments that name columns with facts about cases, about answers and about verdicts
-_OF_CASES = [
-    "prompt",
-    "transfer",
-    "dimension",
-    "contrast_of",
-    "criticality",
-    "bloom",
-    "should_trigger",
-]
-_AMOUNTS = ["seconds", "cost_usd", "input_tokens", "output_tokens"]
-_OF_ANSWERS = ["answer", "agent_model", "agent_family", *_AMOUNTS]
-_OF_VERDICTS = ["check_kind", "check_weight", "grader_model", "grader_family", "round", "score"]
+_OF_TABLE = [name for kind in ("row", "case", "answer", "verdict") for name in ARGUMENTS[kind]]
 _CHECK = [*CASE, "check_id"]
-_KEYS = [
-    "skill",
-    "case",
-    "condition",
-    "passed",
-    "repeat",
-    "check",
-    "grader",
-    "grader_version",
-    "agent",
-    "attempt",
-]
-_OF_TABLE = [*_KEYS, "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS]
 # columns of a tool's results that keep their names in the frames, if the caller carries them
 _OF_ATTEMPTS = [*CONTRACTS["attempts"].columns, "offered", "invoked"]
 CARRIED = {
     "attempts": [n for n in _OF_ATTEMPTS if n not in {*_OF_TABLE, *TRY, "attempt_id", "n_words"}],
     "verdicts": ["rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at"],
 }
-_OF_LABELS = ["labeller", "labeller_kind", "labeller_family"]
-ROLES = [*_OF_TABLE, "gold", *_OF_LABELS, "cluster"]  # every argument that names a column
+ROLES = [*_OF_TABLE, "gold", *ARGUMENTS["label"], "cluster"]  # every argument that names a column
 
 
 def from_frame(
     frame: pd.DataFrame,
     *,
-    skill: Hashable | None = "skill",
+    skill: ColumnName = "skill",
     case: Hashable = "case",
-    condition: Hashable | None = "condition",
-    passed: Hashable | None = "passed",
-    repeat: Hashable | None = None,
-    check: Hashable | None = None,
-    check_kind: Hashable | None = None,
-    check_weight: Hashable | None = None,
-    grader: Hashable | None = None,
-    grader_version: Hashable | None = None,
-    grader_model: Hashable | None = None,
-    grader_family: Hashable | None = None,
-    round: Hashable | None = None,
-    score: Hashable | None = None,
-    agent: Hashable | None = None,
-    agent_model: Hashable | None = None,
-    agent_family: Hashable | None = None,
-    attempt: Hashable | None = None,
-    dimension: Hashable | None = None,
-    transfer: Hashable | None = None,
-    contrast_of: Hashable | None = None,
-    criticality: Hashable | None = None,
-    bloom: Hashable | None = None,
+    condition: ColumnName = "condition",
+    passed: ColumnName = "passed",
+    repeat: ColumnName = None,
+    check: ColumnName = None,
+    check_kind: ColumnName = None,
+    check_weight: ColumnName = None,
+    grader: ColumnName = None,
+    grader_version: ColumnName = None,
+    grader_model: ColumnName = None,
+    grader_family: ColumnName = None,
+    round: ColumnName = None,
+    score: ColumnName = None,
+    agent: ColumnName = None,
+    agent_model: ColumnName = None,
+    agent_family: ColumnName = None,
+    attempt: ColumnName = None,
+    dimension: ColumnName = None,
+    transfer: ColumnName = None,
+    contrast_of: ColumnName = None,
+    criticality: ColumnName = None,
+    bloom: ColumnName = None,
     cluster: Hashable | Sequence[Hashable] | None = None,
-    should_trigger: Hashable | None = None,
-    prompt: Hashable | None = None,
-    answer: Hashable | None = None,
-    seconds: Hashable | None = None,
-    cost_usd: Hashable | None = None,
-    input_tokens: Hashable | None = None,
-    output_tokens: Hashable | None = None,
-    status: Hashable | None = None,
-    error: Hashable | None = None,
+    should_trigger: ColumnName = None,
+    prompt: ColumnName = None,
+    answer: ColumnName = None,
+    seconds: ColumnName = None,
+    cost_usd: ColumnName = None,
+    input_tokens: ColumnName = None,
+    output_tokens: ColumnName = None,
+    status: ColumnName = None,
+    error: ColumnName = None,
     asked: pd.DataFrame | None = None,
     gold: Hashable | pd.DataFrame | None = None,
-    labeller: Hashable | None = None,
-    labeller_kind: Hashable | None = None,
-    labeller_family: Hashable | None = None,
+    labeller: ColumnName = None,
+    labeller_kind: ColumnName = None,
+    labeller_family: ColumnName = None,
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
     conditions: Mapping[Any, str] | None = None,
@@ -259,14 +234,13 @@ def from_frame(
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
     names = {role: arguments[role] for role in _OF_TABLE}
-    labellers = {role: arguments[role] for role in _OF_LABELS}
+    labellers = {role: arguments[role] for role in ARGUMENTS["label"]}
     for role, column in labellers.items():
         if column is not None and gold is None:
             raise FrameError(f"{place}: {role}= names who gave the labels, and there is no gold=.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
         names |= {"gold": gold, **labellers}
-    cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
-    names |= cluster_names
+    names |= {f"cluster {name}": name for name in as_list(cluster)}
     reader = TableReader(frame, names, place=place, conditions=conditions, missing=missing)
     options = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
     how = {name: arguments[name] for name in options}
@@ -315,11 +289,11 @@ def frames_of_columns(
     facts = {
         name: reader.case_column(columns[name], name)
         for name in columns
-        if name in _OF_CASES or name.startswith("cluster ")
+        if name in ARGUMENTS["case"] or name.startswith("cluster ")
     }
     amounts = {name: columns[name] for name in CARRIED["attempts"] if name in columns}
-    for name in [name for name in _OF_ANSWERS if name in columns]:
-        if name in _AMOUNTS:
+    for name in [name for name in ARGUMENTS["answer"] if name in columns]:
+        if name in ARGUMENTS["amount"]:
             amounts[name] = reader.as_numbers(columns[name], name)
         else:
             amounts[name] = reader.as_texts(columns[name], name, needed=False)
@@ -365,7 +339,7 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
     crashed = rows["status"].isin(UNANSWERED)
     if crashed.any():
         role = "error" if "error" in reader.names else "status"
-        reader.add_change(role, "error or paused", "missing, not failed", int(crashed.sum()))
+        reader.add_change(role, "error or paused", "missing, not failed", crashed.sum())
     return rows["passed"].mask(crashed)
 
 
@@ -393,13 +367,12 @@ def _cases_frame(
     for role, name in clusters.items():
         if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")
+        n_values, done = plural(cases[role].nunique(), "value"), "linked cases are one cluster"
+        change = Change(reader.column_label(role), n_values, done, int(cases[role].notna().sum()))
+        reader.declared.append(change)
     cases = cases.rename(columns=clusters)
     if clusters:
         cases[LINKED_BY] = "\n".join(clusters.values())
-    for role, name in clusters.items():
-        n_values, done = plural(cases[name].nunique(), "value"), "linked cases are one cluster"
-        change = Change(reader.column_label(role), n_values, done, int(cases[name].notna().sum()))
-        reader.declared.append(change)
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
@@ -426,7 +399,7 @@ def _one_each(
 
 def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
-    of_verdicts = (*_OF_VERDICTS, *CARRIED["verdicts"])
+    of_verdicts = (*ARGUMENTS["verdict"], *CARRIED["verdicts"])
     facts = {name: columns[name] for name in of_verdicts if name in columns}
     rows = rows.assign(round=1).assign(**facts)
     reader.refuse_equal_rows(rows[place])
@@ -461,7 +434,7 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
 def _labeller_facts(columns: Columns, reader: TableReader, *, needed: bool) -> dict[str, Any]:
     """Return the labellers ("own" without a column of them), and their kind and family."""
     facts: dict[str, Any] = {"labeller": "own"}
-    for name in _OF_LABELS:
+    for name in ARGUMENTS["label"]:
         if name in columns:
             is_needed = needed and name == "labeller"
             facts[name] = reader.as_texts(columns[name], name, needed=is_needed)
@@ -470,7 +443,7 @@ def _labeller_facts(columns: Columns, reader: TableReader, *, needed: bool) -> d
 
 def labels_beside(
     gold: pd.DataFrame,
-    labellers: Mapping[str, Hashable | None],
+    labellers: Mapping[str, ColumnName],
     rows: pd.DataFrame,
     reader: TableReader,
 ) -> pd.DataFrame:

@@ -13,12 +13,14 @@ from skillcomp.frames.from_store import n_words
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import Change, Columns, TableReader
 from skillcomp.frames.words import (
+    ARGUMENTS,
     ORDERS,
     PLAIN_WINNERS,
     SWAPS,
     SYSTEMS,
     TEXTS,
     WINNERS,
+    ColumnName,
     as_literal,
     columns_of_answers,
     distinct_words,
@@ -33,7 +35,6 @@ _ALLOWED = (
     "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
     "first and second, tie, or missing"
 )
-_MEANINGS = ("A", "B", "first", "second", "tie")
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second"]
 _SIDES = ("first", "second")
@@ -42,14 +43,14 @@ _SIDES = ("first", "second")
 def from_pairs(
     table: pd.DataFrame,
     *,
-    case: Hashable | None = None,
-    first: Hashable | None = None,
-    second: Hashable | None = None,
-    winner: Hashable | None = None,
+    case: ColumnName = None,
+    first: ColumnName = None,
+    second: ColumnName = None,
+    winner: ColumnName = None,
     winner_names: Literal["answer", "position"] | Mapping[Any, str | None] | None = None,
-    order: Hashable | None = None,
-    gold: Hashable | None = None,
-    grader: Hashable | None = None,
+    order: ColumnName = None,
+    gold: ColumnName = None,
+    grader: ColumnName = None,
     missing: Any = (),
     keep: Literal["last"] | None = None,
 ) -> Frames:
@@ -146,15 +147,8 @@ def from_pairs(
     1       1      2   1/y    1/x    1/x
     2       2      1   2/x    2/y    tie
     """
-    names = {
-        "case": case,
-        "first": first,
-        "second": second,
-        "winner": winner,
-        "order": order,
-        "gold": gold,
-        "grader": grader,
-    }
+    arguments = dict(locals())
+    names = {role: arguments[role] for role in ARGUMENTS["pair"]}
     reader = TableReader(table, names, place=WHAT, missing=missing)
     own_words = _own_meanings(winner_names)
     _add_usual_columns(reader)
@@ -333,10 +327,10 @@ def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
     label = plain_label(reader.names["first"])
     if any(word in label for word in (*SYSTEMS, *TEXTS)):
         return any(word in label for word in SYSTEMS)
-    values = pd.concat([pairs["first"], pairs["second"]])
-    cases = pd.concat([pairs["case_id"]] * 2)
+    sides = pairs.melt("case_id", list(_SIDES))
+    values = sides["value"]
     is_long = values.str.len().gt(_LONG_NAME).any() or values.str.contains("\n", regex=False).any()
-    systems = not is_long and bool(cases.groupby(values).nunique().gt(1).any())
+    systems = not is_long and bool(sides.groupby("value")["case_id"].nunique().gt(1).any())
     kind = f"names of {plural(values.nunique(), 'system')}" if systems else "texts of answers"
     done = f"{kind}; rename the columns to model_a and model_b, or output_a and output_b, to decide"
     reader.changes.append(Change("first=, second=", "read by their values", done, len(pairs)))
@@ -346,8 +340,8 @@ def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
 def _attempts_frame(pairs: pd.DataFrame, systems: bool) -> pd.DataFrame:
     """Return one row per case and answer (``value``), with an id made of both."""
     keys = ["skill", "case_id", "condition"]
-    sides = [pairs[[*keys, side]].set_axis([*keys, "value"], axis=1) for side in _SIDES]
-    answers = pd.concat(sides).sort_index(kind="stable").drop_duplicates(ignore_index=True)
+    answers = pairs.melt(keys, list(_SIDES), ignore_index=False)[[*keys, "value"]]
+    answers = answers.sort_index(kind="stable").drop_duplicates(ignore_index=True)
     value = answers["value"]
     number = answers.groupby("case_id", sort=False).cumcount() + 1
     ids = answers["case_id"] + "/" + (value if systems else number.astype("str"))
@@ -361,12 +355,9 @@ def _attempts_frame(pairs: pd.DataFrame, systems: bool) -> pd.DataFrame:
 
 def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     """Replace the answers by the ids of their attempts."""
-    answers = zip(attempts["case_id"], attempts["value"], strict=True)
-    ids = dict(zip(answers, attempts["attempt_id"], strict=True))
-    for side in _SIDES:
-        keys = zip(pairs["case_id"], pairs[side], strict=True)
-        pairs = pairs.assign(**{side: pd.Series([ids[key] for key in keys], dtype="str")})
-    return pairs
+    ids = attempts.set_index(["case_id", "value"])["attempt_id"]
+    keys = {side: pd.MultiIndex.from_frame(pairs[["case_id", side]]) for side in _SIDES}
+    return pairs.assign(**{side: ids.loc[key].array for side, key in keys.items()})
 
 
 def with_winners(pairs: pd.DataFrame, wins: pd.Series) -> pd.DataFrame:
@@ -411,5 +402,5 @@ def _rows_by_side(pairs: pd.DataFrame) -> pd.DataFrame:
         is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
         rows[role] = is_winner.where(rows[column].notna())
     status = rows["passed"].notna().map({True: "ok", False: None})
-    keys = ["skill", "case_id", "condition", "grader", "attempt_id", "check_id", "passed", "gold"]
-    return rows[keys].assign(repeat=1, round=1, status=status)
+    rows = rows.drop(columns=[*_SIDES, "order", "winner", "winner_position", "gold_winner"])
+    return rows.assign(repeat=1, round=1, status=status)

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.errors import instead, literal, plural
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import Columns, TableReader
-from skillcomp.frames.words import LEVELS, TRUTHS, as_literal, plain_word
+from skillcomp.frames.words import ARGUMENTS, LEVELS, TRUTHS, ColumnName, as_literal, plain_word
 from skillcomp.io.store import SOURCE
 from skillcomp.records import Skill
 
@@ -27,8 +27,8 @@ def from_passages(
     text: Hashable = "text",
     source: Hashable = "source",
     label: Hashable = "label",
-    document: Hashable | None = None,
-    question: Hashable | None = None,
+    document: ColumnName = None,
+    question: ColumnName = None,
     sources: Mapping[str, Skill | str] | None = None,
     label_names: Mapping[Any, str | None] | None = None,
     missing: Any = (),
@@ -112,15 +112,10 @@ def from_passages(
     0        s/1     s        s  verbatim
     1        s/2     s        s     fresh
     """
+    arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
-    roles = {
-        "text": text,
-        "source": source,
-        "label": label,
-        "document": document,
-        "question": question,
-    }
-    reader = TableReader(table, roles, place=place, missing=missing)
+    names = {role: arguments[role] for role in ARGUMENTS["passage"]}
+    reader = TableReader(table, names, place=place, missing=missing)
     documents = reader.mapping("sources", sources)
     own_words = reader.mapping("label_names", label_names)
     columns = reader.columns(required=("text", "source", "label"))
@@ -181,7 +176,7 @@ def _named_sources(
             )
         texts |= dict(zip(names[is_source], rows.loc[is_source, "text"].fillna(""), strict=True))
         done = "taken as the texts of the sources"
-        reader.add_change("label", "rows of sources", done, int(is_source.sum()))
+        reader.add_change("label", "rows of sources", done, is_source.sum())
     if not texts:
         return _numbered_sources(names, reader)
     for slug in names.dropna().unique():
@@ -226,7 +221,7 @@ def _labelled_rows(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
     for role, column in (("text", "text"), ("label", "level")):
         lacking = rows[column].isna() | rows[column].eq("").fillna(False)
         if lacking.any():
-            reader.add_change(role, "missing", "row left out", int(lacking.sum()))
+            reader.add_change(role, "missing", "row left out", lacking.sum())
         rows = rows[~lacking]
     if rows.empty:
         reader.problems.append("no row has both a text and a label.")

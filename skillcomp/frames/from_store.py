@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -22,6 +23,7 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
+from skillcomp.frames.estimates import rows_of_group
 from skillcomp.frames.missing_attempts import with_asked
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.frames.save_frames import Frames
@@ -31,7 +33,7 @@ from skillcomp.io.files import read_own
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
-from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dimension_family
+from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Suite, dimension_family
 
 LABELLERS_FILE = "labellers.json"  # a store's file for the kind and family of each labeller
 PLAIN = "none"
@@ -67,14 +69,28 @@ def cases(store: RunStore) -> pd.DataFrame:
 
 def cases_of(suites: Collection[Suite]) -> pd.DataFrame:
     """Return the cases frame of some suites."""
-    family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
-    rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
-    if not rows:
+    pairs = [(suite, case) for suite in suites for case in suite.cases]
+    if not pairs:
         return empty("cases")
-    table = pd.DataFrame(rows)
-    knowledge = pd.Series([case.knowledge for suite in suites for case in suite.cases])
-    if (is_word := knowledge.isin(KNOWLEDGE)).any():
-        table["knowledge"] = knowledge.where(is_word)
+    contract = CONTRACTS["cases"]
+    table = pd.DataFrame([dict(case) for _, case in pairs])
+    table = table.reindex(columns=[*contract.columns, "knowledge"])
+    family = dimension_family(table["comprehension_dimension"])
+    own = {"comprehension_dimension": family, "knowledge": KNOWLEDGE}
+    for name, words in {**contract.allowed, **own}.items():
+        table[name] = table[name].where(table[name].isin(words))
+    dimension = table["comprehension_dimension"]
+    kinds = [kind_of_prompt(case.prompt, suite.skill, case.should_trigger) for suite, case in pairs]
+    table = table.assign(
+        skill=[suite.skill for suite, _ in pairs],
+        suite=[suite.slug for suite, _ in pairs],
+        bloom=dimension.map(BLOOM),
+        schema_weight=dimension.map(SCHEMA_WEIGHTS),
+        prompt_kind=table["prompt_kind"].fillna(pd.Series(kinds)),
+        n_checks=[len(case.checks) for _, case in pairs],
+    )
+    if table["knowledge"].isna().all():
+        table = table.drop(columns="knowledge")
     made = check(table, "cases")
     return made.assign(task=tasks_of(made))
 
@@ -116,10 +132,9 @@ def coverage(cases: pd.DataFrame) -> pd.DataFrame:
         family = dimension_family(names)
     rows = []
     for skill, part in checked.assign(dimension=names).groupby("skill", sort=False):
-        for name in [*family, None]:
-            mine = part[part["dimension"].isna() if name is None else part["dimension"].eq(name)]
-            if name is None and mine.empty:
-                continue
+        others = [None] if part["dimension"].isna().any() else []
+        for name in [*family, *others]:
+            mine = rows_of_group(part, {"dimension": name})
             transfer = [int(mine["transfer"].eq(word).sum()) for word in ("near", "far")]
             ids, n = ", ".join(mine["case_id"]), len(mine)
             rows.append([skill, name, ids, n, *transfer, n / len(part)])
@@ -160,27 +175,6 @@ def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series
     several = cases.groupby("case_id")["skill"].transform("nunique").gt(1)
     first = own.groupby([cases["case_id"], cases["prompt"]]).transform("first")
     return first.where(several & cases["prompt"].notna()).astype("str")
-
-
-def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:
-    allowed = {**CONTRACTS["cases"].allowed, "comprehension_dimension": family}
-    facts = {
-        name: value if (value := getattr(case, name)) in words else None
-        for name, words in allowed.items()
-    }
-    dimension = facts["comprehension_dimension"] or ""
-    kind = kind_of_prompt(case.prompt, suite.skill, case.should_trigger)
-    same = ("case_id", "prompt", "dimension", "criticality", "contrast_of", "should_trigger")
-    return {
-        "skill": suite.skill,
-        "suite": suite.slug,
-        **{name: getattr(case, name) for name in same},
-        **facts,
-        "bloom": BLOOM.get(dimension),
-        "schema_weight": SCHEMA_WEIGHTS.get(dimension, np.nan),
-        "prompt_kind": facts["prompt_kind"] or kind,
-        "n_checks": len(case.checks),
-    }
 
 
 def checks(store: RunStore) -> pd.DataFrame:
@@ -364,39 +358,33 @@ def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
 def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Series:
     if round == "all":
         return pd.Series(True, index=values.index)
-    names = list(round) if isinstance(round, Iterable) else [round]
+    names = as_list(round)
     if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
         raise FrameError(f"round: found {round!r}; allowed: a number, several numbers or 'all'.")
     return values.fillna(1).isin(names)
 
 
 def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
-    has_kinds = not frame[["check_kind", "goal"]].isna().any(axis=None)
+    names = ["check_kind", "goal"]
+    has_kinds = not frame[names].isna().any(axis=None)
     if has_kinds or SAVED_FRAMES in store.manifest:
         return frame
-    columns = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
     keys = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])
-    matches = columns.reindex(keys).reset_index(drop=True)
-    return frame.assign(
-        check_kind=frame["check_kind"].fillna(matches["check_kind"]),
-        goal=frame["goal"].fillna(matches["goal"]),
-    )
+    matches = checks(store).set_index(keys.names)[names].reindex(keys).reset_index(drop=True)
+    return frame.assign(**frame[names].fillna(matches))
 
 
 def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
-    flags: list[bool | None] = [None] * len(quotes)
-    texts, plain = answers.to_numpy(object), {}
-    for row, (quote, at) in enumerate(zip(quotes.to_numpy(object), position, strict=True)):
-        answer = texts[at]
+    normalised = cache(normalise_quote)
+
+    def is_found(quote: object, answer: object) -> bool | None:
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
-            continue
-        if quote in answer:  # a quote that matches exactly needs no normalisation
-            flags[row] = True
-            continue
-        if at not in plain:
-            plain[at] = normalise_quote(answer)
-        flags[row] = normalise_quote(quote) in plain[at]
-    return pd.Series(flags, index=quotes.index, dtype="boolean")
+            return None
+        # a quote that matches exactly needs no normalisation
+        return quote in answer or normalised(quote) in normalised(answer)
+
+    flags = map(is_found, quotes.to_numpy(object), answers.to_numpy(object)[position])
+    return pd.Series(list(flags), index=quotes.index, dtype="boolean")
 
 
 def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -561,8 +549,8 @@ def invocations(
             did = None if fired is None else name in fired
             ought = (should if name == own else None) if right is None else name in right
             unended = not did and attempt["status"] != "ok"
-            about = {"offered": name, "should_invoke": ought}
-            rows.append(keys | about | {"invoked": None if unended else did})
+            is_used = None if unended else did
+            rows.append({**keys, "offered": name, "should_invoke": ought, "invoked": is_used})
     return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
 
 
@@ -697,13 +685,10 @@ def _made_with(store: RunStore) -> dict[str, str]:
             parts[what] = _short_hash(names) if what == "settings" else ", ".join(names)
     offered = sorted(invocations(store, perturbation="all")["offered"].unique())
     parts |= {"skills on offer": ", ".join(offered)} if offered else {}
-    pairs = store.table("verdicts").group_by(["grader", "grader_version"]).aggregate([])
-    versions: dict[str, set[str]] = {}
-    for pair in pairs.to_pylist():
-        versions.setdefault(pair["grader"], set()).add(pair["grader_version"] or "no version")
-    return parts | {
-        f"grader {pair}": ", ".join(sorted(versions[pair])) for pair in sorted(versions)
-    }
+    versions = store.table("verdicts").select(["grader", "grader_version"]).to_pandas()
+    for grader, names in versions.fillna("no version").groupby("grader")["grader_version"]:
+        parts[f"grader {grader}"] = ", ".join(sorted(names.unique()))
+    return parts
 
 
 def _short_hash(texts: Iterable[str]) -> str:

@@ -8,13 +8,12 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS, PLANNED
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CELL, GRADER_KEYS, PLANNED
 from skillcomp.frames.estimates import is_among, require_columns
 from skillcomp.frames.reference_labels import RESULTS
 
 UNANSWERED = ("error", "paused")  # an attempt with one of these statuses is missing
 _ENDED = {"error": "ended in an error", "timeout": "ran out of time", "truncated": "were cut off"}
-_CELL = [*CASE, "condition", "agent"]
 _MEASURED = ["n_passed", "n_missing", "share_passed", "score", "passed", "checks_differ", "note"]
 
 
@@ -47,7 +46,7 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
         return attempts
     require_frame(asked, f"{what}: asked")
     require_columns(asked, [*CASE, "condition"], f"{what}: asked")
-    names = [name for name in (*_CELL, "repeat") if name in asked.columns]
+    names = [name for name in (*CELL, "repeat") if name in asked.columns]
     planned = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
     planned = check(planned, "attempts")
     agents = attempts["agent"].unique()
@@ -55,9 +54,9 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
         raise FrameError(f"{what}: asked: several agents answered; add the column 'agent'.")
     if "agent" not in names and len(agents):
         planned["agent"] = pd.Series(agents[0], planned.index, dtype=attempts["agent"].dtype)
-    place = [*_CELL, "repeat" if "repeat" in names else "number"]
+    place = [*CELL, "repeat" if "repeat" in names else "number"]
     planned, done = (
-        rows.assign(number=rows.groupby(_CELL, dropna=False).cumcount() + 1)
+        rows.assign(number=rows.groupby(CELL, dropna=False).cumcount() + 1)
         for rows in (planned, attempts)
     )
     missing = planned[~is_among(planned, done, place)]
@@ -101,14 +100,14 @@ def unanswered_outcomes(
     lone = ended_rows.loc[~ended_rows["skill"].isin(graders["skill"]), ["skill"]].drop_duplicates()
     every = lone.merge(graders[GRADER_KEYS].drop_duplicates(), how="cross")
     rows = ended_rows.merge(pd.concat([graders, every], ignore_index=True), on="skill")
-    for place in (["attempt_id"], [*_CELL, "repeat"]):
+    for place in (["attempt_id"], [*CELL, "repeat"]):
         keys = [*place, *GRADER_KEYS]
         rows = rows[~is_among(rows, outcomes[outcomes[place[-1]].notna()], keys)]
-    again = rows.duplicated([*_CELL, "repeat", *GRADER_KEYS], keep="last")
+    again = rows.duplicated([*CELL, "repeat", *GRADER_KEYS], keep="last")
     rows = rows[~(again & rows["repeat"].notna())]
     source = outcomes if cases is None else cases
-    facts = [name for name in outcomes.columns if name in source.columns]
-    facts = [name for name in facts if name not in (*ATTEMPT_KEYS, *GRADER_KEYS, *_MEASURED)]
+    own = (*ATTEMPT_KEYS, *GRADER_KEYS, *_MEASURED)
+    facts = [name for name in outcomes if name in source and name not in own]
     rows = rows.merge(source.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, how="left")
     rows = rows[rows["n_checks"].ne(0).fillna(True)]
     is_result = rows["status"].isin(RESULTS)
@@ -123,5 +122,5 @@ def unanswered_outcomes(
             for status in rows["status"]
         ],
     }
-    rows = rows.assign(**{name: v for name, v in measured.items() if name in outcomes.columns})
-    return rows.reindex(columns=outcomes.columns).astype(dict(outcomes.dtypes))
+    rows = rows.assign(**measured).reindex(columns=outcomes.columns)
+    return rows.astype(dict(outcomes.dtypes))

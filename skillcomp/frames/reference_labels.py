@@ -201,7 +201,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
     if labellers.nunique(dropna=False) <= 1 and not disputed.any():
         return ""
     names = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
-    count = {str(name): int(n) for name, n in names.value_counts().items()}
+    count = {str(name): n for name, n in names.value_counts().items()}
     parts = [(count.pop(name, 0), name) for name in (ADJUDICATED, AGREED)]
     if len(count) > _NAMED:
         parts.append((sum(count.values()), f"each by one of {len(count)} labellers"))
@@ -309,13 +309,9 @@ def drawn_strata(
         text = np.array([f"{p:.0f} of {k}" for p, k in zip(n_passed, n, strict=True)], object)
     words = pd.Series(np.where(n_seen < n, _NO_VERDICT, text), counts.index)
     wide = words.unstack("_grader").fillna(_NO_VERDICT)
-    flat = wide.reset_index(drop=True).set_axis([f"{k}" for k in range(len(names))], axis=1)
-    code, first = group_codes(flat, list(flat.columns))
-    texts = [
-        ", ".join(f"{name} {word}" for name, word in zip(names, pattern, strict=True))
-        for pattern in flat.take(first).itertuples(index=False)
-    ]
-    stratum = pd.Series(np.array(texts, dtype=object)[code], wide.index)
+    by_grader = [name + " " + wide[number] for number, name in enumerate(names)]
+    texts = [", ".join(pattern) for pattern in zip(*by_grader, strict=True)]
+    stratum = pd.Series(texts, wide.index, dtype="str")
     keys = rows[unit[0]] if len(unit) == 1 else pd.MultiIndex.from_frame(rows[unit])
     of_row = pd.Series(stratum.reindex(keys).to_numpy(), rows.index)
     nothing = ", ".join(f"{name} {_NO_VERDICT}" for name in names)
@@ -362,12 +358,13 @@ def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) 
     # import scipy here, because importing it takes half of the time of `skillcomp check`
     from scipy.stats import fisher_exact, norm
 
-    size = np.bincount(pd.factorize(cluster)[0])
+    cluster = pd.factorize(cluster)[0]
+    size = np.bincount(cluster)
     if size.max(initial=0) <= 1:
         table = np.bincount((2 * verdict + has).astype(np.intp), minlength=4).reshape(2, 2)
         return float(fisher_exact(table).pvalue)
     centred = [values - values.mean() for values in (verdict, has)]
-    sums = [np.bincount(pd.factorize(cluster)[0], values) for values in centred]
+    sums = [np.bincount(cluster, values) for values in centred]
     squares = [float(values @ values) for values in centred]
     n_pairs = float(size @ (size - 1))
     within = [(float(total @ total) - square) for total, square in zip(sums, squares, strict=True)]

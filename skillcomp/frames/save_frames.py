@@ -26,7 +26,7 @@ from skillcomp.io.json_lines import RECORDS, schema
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore
 from skillcomp.io.study_overview import overview_facts, overview_html
 
-_TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
+TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
 # columns that a reader of the store computes again from the other columns
 _DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
 
@@ -163,7 +163,7 @@ class Frames:
             _require_free(place, overwrite)
         except OSError as cause:
             raise _write_error(place, cause) from cause
-        rows = {table: _rows_of_table(self, table) for table in _TABLES}
+        rows = {table: _rows_of_table(self, table) for table in TABLES}
         rows["passages"] += [
             {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
             | {"level": SOURCE, "text": text}
@@ -209,7 +209,7 @@ def _require_free(place: Path, overwrite: bool) -> None:
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
     saved = place.is_dir() and SAVED_FRAMES in RunStore(place).manifest
-    written = {"manifest.json", ".writer.lock", *(f"{table}.jsonl" for table in _TABLES)}
+    written = {"manifest.json", ".writer.lock", *(f"{table}.jsonl" for table in TABLES)}
     others = (
         sorted(path.name for path in place.iterdir() if path.name not in written) if saved else []
     )

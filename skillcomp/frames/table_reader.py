@@ -21,13 +21,16 @@ from skillcomp.frames.check import (
     require_frame,
     show,
 )
-from skillcomp.frames.contracts import CASE
+from skillcomp.frames.contracts import CELL
 from skillcomp.frames.estimates import reference_choices
 from skillcomp.frames.words import (
+    ARGUMENTS,
+    COLUMN_OF,
     DISTANCES,
     NO_ERROR,
     STATUSES,
     TRUTHS,
+    ColumnName,
     as_literal,
     as_name,
     code_number,
@@ -48,35 +51,17 @@ from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # A problem lists at most this many distinct words.
-# For each argument: its name, its column in the frames, and the default value of this column.
-_NAMES: tuple[tuple[str, str, str | None], ...] = (
-    ("skill", "skill", "the skill"),
-    ("case", "case_id", None),
-    ("condition", "condition", "unnamed condition"),
-    ("agent", "agent", None),
-    ("check", "check_id", "passed"),
-    ("grader", "grader", "unnamed grader"),
-    ("grader_version", "grader_version", None),
-)
-# arguments that identify a planned attempt, and their columns in the frames
-_OF_ASKED = {
-    "skill": "skill",
-    "case": "case_id",
-    "condition": "condition",
-    "agent": "agent",
-    "repeat": "repeat",
+# values of the keys of a row that the table lacks
+_DEFAULTS = {
+    "skill": "the skill",
+    "condition": "unnamed condition",
+    "check": "passed",
+    "grader": "unnamed grader",
 }
-CELL = [*CASE, "condition", "agent"]
 # a column with more values than this is not suggested as the column of graders or repeats
 _FEW_VALUES = 12
 TRY = [*CELL, "repeat"]
-# arguments that name the columns to which `missing=` applies
-_MAY_LACK = ("passed", "gold", "score", "winner", "label")
 _KINDS = ("cases", "attempts", "verdicts", "outcomes", "gold")  # frames that every table gives
-# further arguments that are keys of a row for `keep=`
-_ALSO_KEYS = ("repeat", "attempt", "round", "first", "second", "order")
-# arguments that can distinguish rows with equal keys
-_DISTINGUISH = ("repeat", "check", "grader", "agent", "attempt", "order")
 Columns = dict[str, pd.Series]
 
 
@@ -105,7 +90,7 @@ class TableReader:
     def __init__(
         self,
         frame: pd.DataFrame,
-        names: Mapping[str, Hashable | None],
+        names: Mapping[str, ColumnName],
         *,
         place: str = WHAT,
         conditions: Mapping[Any, str] | None = None,
@@ -126,7 +111,14 @@ class TableReader:
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = self.mapping("conditions", conditions)
-        self.missing = {literal_key(value): value for value in self._codes(missing)}
+        self.missing = {}
+        for value in as_list(missing):
+            if not pd.api.types.is_scalar(value):
+                raise FrameError(
+                    f"{place}: missing=: found {value!r}; allowed: single values, such as "
+                    "missing=[-1, 'n/a']."
+                )
+            self.missing[literal_key(value)] = value
         self.unused = dict(self.missing)  # values of `missing` not found in a column so far
         self.problems: list[str] = []
         self.changes: list[Change] = []
@@ -136,7 +128,7 @@ class TableReader:
         self.tries: dict[str, int] = {}
         self.numbered = False
 
-    def beside(self, frame: pd.DataFrame, names: Mapping[str, Hashable | None]) -> TableReader:
+    def beside(self, frame: pd.DataFrame, names: Mapping[str, ColumnName]) -> TableReader:
         """Return a reader of a second table, which has the same words and numbers of repeats."""
         meanings = {**self.meanings, **self.conditions}
         other = TableReader(frame, names, conditions=meanings, missing=list(self.missing.values()))
@@ -150,16 +142,6 @@ class TableReader:
             found = f"{argument}=: found {literal(value)}; expected a mapping."
             raise FrameError(f"{self.place}: {found}")
         return value or {}
-
-    def _codes(self, missing: Any) -> list[Any]:
-        """Return the values of `missing=` as a list; refuse values that are not single."""
-        for value in as_list(missing):
-            if not pd.api.types.is_scalar(value):
-                raise FrameError(
-                    f"{self.place}: missing=: found {value!r}; allowed: single values, such as "
-                    "missing=[-1, 'n/a']."
-                )
-        return as_list(missing)
 
     def raise_problems(self) -> None:
         """Raise one error that lists the problems so far."""
@@ -177,8 +159,7 @@ class TableReader:
         if len(changes):
             lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
             warnings.warn(f"{self.place} read the table so:{lines}", FrameWarning, stacklevel=3)
-        clusters = {role: f"cluster {name}" for role, name in self.names.items() if " " in role}
-        columns = {clusters.get(role, role): str(name) for role, name in self.names.items()}
+        columns = {role: str(name) for role, name in self.names.items()}
         # what was declared is listed without a warning
         return {"columns": columns, "problems": changes_frame([*self.changes, *self.declared])}
 
@@ -228,7 +209,7 @@ class TableReader:
                 self.add_problem(role, f"found a {name}; expected plain values.")
         self.raise_problems()
         if self.missing:
-            for role in [role for role in _MAY_LACK if role in columns]:
+            for role in [role for role in ARGUMENTS["missing="] if role in columns]:
                 columns[role] = self._without_missing(columns[role], role)
         return columns if keep is None else self._last_rows(columns)
 
@@ -343,7 +324,7 @@ class TableReader:
                 " They look like scores: name the column by score= with passed=None, and read "
                 "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
             )
-        codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
+        codes = [word for word in unknown if is_code(word) and role in ARGUMENTS["missing="]]
         if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
             codes = [word for word in codes if (code_number(word) or 0) < 0]
         if codes:
@@ -384,7 +365,8 @@ class TableReader:
         """Convert verdicts to nullable truth values."""
         if values.dtype.kind == "b" or str(values.dtype) == "boolean":
             return values.astype("boolean")
-        way = "list in missing= what means" if role in _MAY_LACK else "put None where there is"
+        is_listed = role in ARGUMENTS["missing="]
+        way = "list in missing= what means" if is_listed else "put None where there is"
         allowed = (
             "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first, "
             f"and {way} no verdict"
@@ -397,9 +379,10 @@ class TableReader:
         They are skill, case_id, condition, agent, check_id, grader and grader_version.
         """
         rows = pd.DataFrame(index=self.frame.index)
-        for role, column, otherwise in _NAMES:
+        for role in ARGUMENTS["key"]:
+            column = COLUMN_OF.get(role, role)
             if role not in columns:
-                rows[column] = pd.Series(otherwise, rows.index, dtype="str")
+                rows[column] = pd.Series(_DEFAULTS.get(role), rows.index, dtype="str")
             elif role == "condition":
                 rows[column] = self.as_conditions(columns[role])
             else:
@@ -420,12 +403,12 @@ class TableReader:
 
     def asked_attempts(self, asked: pd.DataFrame) -> pd.DataFrame:
         """Read the planned attempts; each column has its name in the table or in the frames."""
-        candidates = [(role, (self.names.get(role, c), c)) for role, c in _OF_ASKED.items()]
-        names = {
-            role: next(name for name in two if name in asked.columns)
-            for role, two in candidates
-            if set(two) & set(asked.columns) and (role != "agent" or role in self.names)
-        }
+        names = {}
+        for role in ARGUMENTS["plan"]:
+            column = COLUMN_OF.get(role, role)
+            there = [n for n in (self.names.get(role), column) if n in asked.columns]
+            if there and (role != "agent" or role in self.names):
+                names[role] = there[0]
         other = self.beside(asked, names)
         columns = other.columns()
         rows = other.keys(columns)
@@ -434,7 +417,8 @@ class TableReader:
         self.problems += [f"asked: {problem}" for problem in other.problems]
         # without a column of skills, `keys` has given all rows the same skill
         made = {"skill"} - set(self.names)
-        return rows[[column for role, column in _OF_ASKED.items() if role in {*names, *made}]]
+        given = [role for role in ARGUMENTS["plan"] if role in {*names, *made}]
+        return rows[[COLUMN_OF.get(role, role) for role in given]]
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
         """Convert conditions to text; replace known words by the name of the condition."""
@@ -465,9 +449,7 @@ class TableReader:
         A later row replaces an earlier one if both have the same skill, case, condition, agent,
         check, grader, grader version, repeat, attempt and round (as far as there are columns).
         """
-        place = [
-            role for role in (*(role for role, _, _ in _NAMES), *_ALSO_KEYS) if role in columns
-        ]
+        place = [role for role in ARGUMENTS["keep="] if role in columns]
         earlier = pd.DataFrame({role: columns[role] for role in place}).duplicated(keep="last")
         if earlier.any():
             alike = f"rows with equal {', '.join(place)}"
@@ -499,7 +481,7 @@ class TableReader:
         listed = differing_columns(columns, rows.groupby(list(rows), dropna=False).ngroup())
         if not listed:
             return ""
-        *roles, last = (f"{role}=" for role in _DISTINGUISH if role in self.roles)
+        *roles, last = (f"{role}=" for role in ARGUMENTS["apart"] if role in self.roles)
         return f"They differ in {listed}: {', '.join(roles)} or {last}?"
 
     def repeats(self, columns: Columns, rows: pd.DataFrame) -> pd.Series:
@@ -556,8 +538,8 @@ class TableReader:
         if "attempt" not in columns:
             return made_ids(rows)
         ids = self.as_texts(columns["attempt"], "attempt")
-        cells = pd.DataFrame({"id": ids, "cell": row_tuples(rows, CELL)}).drop_duplicates()
-        twice = cells.loc[cells["id"].duplicated(), "id"]
+        each = rows[CELL].assign(id=ids).drop_duplicates()["id"]
+        twice = each[each.duplicated()]
         if len(twice):
             n = plural(len(twice), "such id")
             several = f"'{twice.iloc[0]}' stands for several cases or conditions ({n})"

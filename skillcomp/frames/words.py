@@ -131,12 +131,15 @@ def pooled_words(meanings: Mapping[Any, str], own: Collection[Any]) -> Iterator[
             yield f"{both}; {apart}, or name what each means."
 
 
+def _things_in(texts: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
+    """Return what each text that matches is about, such as "tools" for "no tools"."""
+    matches = {text: match for text in texts if (match := pattern.fullmatch(text))}
+    return {text: match[match.lastindex or 1] for text, match in matches.items()}
+
+
 def _with_and_without(texts: list[str]) -> dict[str, str]:
     """Return the meanings of two words such as "with X" (or "X") and "without X" (or "no X")."""
-    without, loaded = (
-        {text: match[1] or match[2] for text in texts if (match := pattern.fullmatch(text))}
-        for pattern in (_WITHOUT, _WITH)
-    )
+    without, loaded = _things_in(texts, _WITHOUT), _things_in(texts, _WITH)
     loaded |= {text: text for text in texts if text in without.values()}
     things = {thing.removesuffix("s") for thing in (*without.values(), *loaded.values())}
     if len(things) != 1 or len(without) != 1 or len(loaded) != 1:
@@ -146,8 +149,7 @@ def _with_and_without(texts: list[str]) -> dict[str, str]:
 
 def _before_and_after(texts: list[str]) -> dict[str, str]:
     """Return the meanings of two words such as before and after, old and new, or v1 and v2."""
-    before = {text: match[1] for text in texts if (match := _BEFORE.fullmatch(text))}
-    after = {text: match[1] for text in texts if (match := _AFTER.fullmatch(text))}
+    before, after = _things_in(texts, _BEFORE), _things_in(texts, _AFTER)
     versions = {text: match for text in texts if (match := _VERSION.fullmatch(text))}
     if len(before) == 1 and list(before.values()) == list(after.values()):
         return {next(iter(after)): "skill", next(iter(before)): "previous"}
@@ -230,6 +232,30 @@ def as_literal(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
+ColumnName = Hashable | None  # an argument that names a column; None if there is no such column
+# arguments that name columns of a table, by what they are about or by what is read from them
+_ARGUMENTS = {
+    "row": "skill case condition passed repeat check grader grader_version agent attempt"
+    " status error",
+    "case": "prompt transfer dimension contrast_of criticality bloom should_trigger",
+    "answer": "answer agent_model agent_family seconds cost_usd input_tokens output_tokens",
+    "amount": "seconds cost_usd input_tokens output_tokens",
+    "verdict": "check_kind check_weight grader_model grader_family round score",
+    "label": "labeller labeller_kind labeller_family",
+    "pair": "case first second winner order gold grader",
+    "passage": "text source label document question",
+    "key": "skill case condition agent check grader grader_version",
+    "plan": "skill case condition agent repeat",
+    "apart": "repeat check grader agent attempt order",  # they can distinguish rows of equal keys
+    "check": "check check_kind check_weight"
+    " grader grader_kind grader_model grader_family grader_version",
+    "keep=": "skill case condition agent check grader grader_version"
+    " repeat attempt round first second order",
+    "missing=": "passed gold score winner label",
+}
+ARGUMENTS = {kind: names.split() for kind, names in _ARGUMENTS.items()}
+# columns of the frames whose names differ from those of the arguments
+COLUMN_OF = {"case": "case_id", "check": "check_id", "attempt": "attempt_id"}
 # for each argument, names that its column often has in tables, the most likely first
 _COLUMN_NAMES = {
     "skill": "plugin toolkit package",

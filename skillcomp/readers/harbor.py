@@ -11,7 +11,14 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
-from skillcomp.readers.reader import Problems, Reader, json_object, objects_below, rows_of_attempt
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    json_object,
+    objects_below,
+    passes,
+    rows_of_attempt,
+)
 
 FILE = "result.json"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
@@ -114,12 +121,9 @@ def _verdicts_of_rewards(
         return
     for name, value in rewards.items():
         number = as_number(value)
-        if number is not None and number not in (0, 1):
-            done = "a score without a pass mark: the verdict is missing, the score is kept"
-            problems.add(f"reward '{name}'", "numbers other than 0 and 1", done)
         yield {
             "check": str(name),
-            "passed": bool(number) if number in (0, 1) else None,
+            "passed": None if number is None else passes(number, f"reward '{name}'", problems),
             "score": number,
             "grader": "verifier",
             "grader_kind": "tests",

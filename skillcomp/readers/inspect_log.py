@@ -12,7 +12,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
 from skillcomp.io.files import JsonObject, as_object, as_text, list_of_objects, object_at, open_file
-from skillcomp.readers.reader import Problems, Reader, json_object, rows_of_attempt
+from skillcomp.readers.reader import Problems, Reader, json_object, passes, rows_of_attempt
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
@@ -111,8 +111,11 @@ def _facts_of_sample(sample: Any, model: str) -> JsonObject:
     if usage is not None:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
-        counts = {"input_tokens": usage.input_tokens + cached + written}
-        counts |= {"cached_tokens": cached, "output_tokens": usage.output_tokens}
+        counts = {
+            "input_tokens": usage.input_tokens + cached + written,
+            "cached_tokens": cached,
+            "output_tokens": usage.output_tokens,
+        }
     prompt = sample.input if isinstance(sample.input, str) else None
     return {
         "case": str(sample.id),
@@ -200,10 +203,6 @@ def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | Non
             return False, 0.5
         return _LETTERS[value.upper()], None
     if isinstance(value, int | float) and not math.isnan(value):
-        if value in (0, 1):
-            return bool(value), float(value)
-        done = "a score without a pass mark: the verdict is missing, the score is kept"
-        problems.add(scorer, "numbers other than 0 and 1", done)
-        return None, float(value)
+        return passes(value, scorer, problems), float(value)
     problems.add(scorer, f"{value!r:.40}", "no verdict; missing, not a fail")
     return None, None

@@ -49,7 +49,6 @@ class PromptfooReader(Reader):
         results = list_of_objects(read_json(path)["results"]["results"])
         # the file lists the results in the order in which they were completed
         results = sorted(results, key=lambda row: number_at(row, "testIdx") or 0)
-        labels = Counter(_fields_of_arms(row) for row in results)
         counts = Counter[tuple[str, ...]]()
         rows: list[JsonObject] = []
         for result in results:
@@ -66,7 +65,7 @@ class PromptfooReader(Reader):
             what = f"up to {most} tests with equal variables and description"
             problems.add("testIdx", what, "repeats of one case; promptfoo numbers them as tests")
         table = pd.DataFrame(rows)
-        return table if table.empty else _with_arms(table, labels)
+        return table if table.empty else _with_arms(table)
 
 
 def _fields_of_arms(result: JsonObject) -> tuple[str, str, str]:
@@ -186,18 +185,17 @@ def _check_ids(rows: list[JsonObject]) -> list[str]:
     return names
 
 
-def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:
+def _with_arms(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a condition, unless several fields could name the arm.
 
     If only the provider varies, it names the arm and not the agent. If neither the provider nor the
     prompt varies, a variable of the tests could name the arm, provided that some tests differ in
     this variable only.
     """
-    prompts = {prompt for prompt, _, _ in labels}
-    providers = {label for _, label, _ in labels}
-    if len(prompts) == 1 and len(providers) > 1:
+    n_prompts, n_providers = table["prompt_label"].nunique(), table["provider_label"].nunique()
+    if n_prompts == 1 and n_providers > 1:
         return table.assign(condition=table["provider_label"], agent=None)
-    is_prompt = len(providers) == 1 and (len(prompts) > 1 or not _has_crossed_variables(table))
+    is_prompt = n_providers == 1 and (n_prompts > 1 or not _has_crossed_variables(table))
     return table.assign(condition=table["prompt_label"]) if is_prompt else table
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from io import StringIO
@@ -23,6 +24,7 @@ from skillcomp.frames.from_passages import from_passages
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
+from skillcomp.frames.words import ARGUMENTS, COLUMN_OF
 from skillcomp.io.files import as_path, decode, open_file, read_own, shown, strict_json
 from skillcomp.io.journal import is_store
 from skillcomp.io.parquet_tables import read_parquet
@@ -179,29 +181,17 @@ def read_results(
     0   tides     skill    True
     1   tides  baseline   False
     """
+    arguments = dict(locals())
     if checks is not None:
         require_known("read_results: checks=:", checks, ("all", "shared"))
     problems = Problems()
-    facts = {
-        "skill": skill,
-        "agent": agent,
-        "agent_model": agent_model,
-        "grader_model": grader_model,
-    }
+    facts = {name: arguments[name] for name in ("skill", "agent", "agent_model", "grader_model")}
     paths = _paths_by_condition(path)
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
-            named = {
-                **facts,
-                "conditions": conditions,
-                "case": case,
-                "format": format,
-                "columns": columns,
-                "shared_cases": shared_cases,
-            }
-            if names := [f"{name}=" for name, value in named.items() if value is not None]:
-                listed = ", ".join(names)
+            named = [*facts, "conditions", "case", "format", "columns", "shared_cases"]
+            if listed := ", ".join(f"{name}=" for name in named if arguments[name] is not None):
                 raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
@@ -314,15 +304,14 @@ def _files_inside(folder: Path) -> list[Path]:
 
 
 def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -> str:
-    """Return the error message for a path that no reader recognises."""
+    """Return the error message for a path that no reader recognises; raise for broken JSON."""
     names = ", ".join(reader.name for reader in readers)
     if format is not None:
         return f"{path}: its content does not have the shape of format='{format}'."
     if path.is_file() and path.stat().st_size > MAX_BYTES:
         return f"{path}: more than {MAX_BYTES:,} bytes; a file of results may have at most these."
     for file in [path] if path.is_file() else _files_inside(path):
-        if (reason := _json_fault(file)) is not None:
-            return reason
+        _require_json(file)
     content = json_object(path)
     if "run_summary" in content:
         return (
@@ -335,17 +324,12 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     )
 
 
-def _json_fault(file: Path) -> str | None:
-    """Return why a file that looks like JSON cannot be read; None for all other files."""
+def _require_json(file: Path) -> None:
+    """Raise FrameError if a file looks like JSON and cannot be read."""
     with open_file(file, what="file of results", error=FrameError) as stream:
         head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if file.suffix == ".jsonl" or not head.startswith((b"{", b"[")):
-        return None
-    try:
+    if file.suffix != ".jsonl" and head.startswith((b"{", b"[")):
         read_json(file)
-    except FrameError as error:
-        return str(error)
-    return None
 
 
 def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:
@@ -379,10 +363,7 @@ def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Fra
     return replace(made, problems=every)
 
 
-# arguments of from_passages and of from_pairs
 _NEEDED_PASSAGES = {"text", "source", "label"}
-_OF_PASSAGES = ("text", "source", "label", "document", "question")
-_OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
 
 
 def frames_of_store(path: Path) -> Frames:
@@ -407,11 +388,11 @@ def table_at(path: Path) -> pd.DataFrame | None:
     """Return the table in a parquet or csv file; None if the file is of another kind."""
     if not path.is_file():
         return None
-    with open_file(path, what="table", error=FrameError) as stream:
+    with open_file(path, what="table", error=FrameError) as stream, _table_errors(path):
         head = stream.read(4096)
         if head.startswith(b"PAR1"):
             stream.seek(0)
-            return _parsed_table(lambda: read_parquet(stream, path), path)
+            return read_parquet(stream, path)
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     line = first.splitlines()[0] if first else b""
     separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
@@ -419,7 +400,8 @@ def table_at(path: Path) -> pd.DataFrame | None:
         return None
     data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
     text = decode(data, path, FrameError)
-    table = _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
+    with _table_errors(path):
+        table = pd.read_csv(StringIO(text), sep=separator)
     if not isinstance(table.index, pd.RangeIndex):
         raise FrameError(
             f"{path}: rows have more values than the header has columns; name every column in the "
@@ -428,9 +410,11 @@ def table_at(path: Path) -> pd.DataFrame | None:
     return table
 
 
-def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
+@contextmanager
+def _table_errors(path: Path) -> Iterator[None]:
+    """Raise FrameError if the ``with`` block cannot parse a table."""
     try:
-        return parse()
+        yield
     except FrameError:
         raise
     except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
@@ -440,7 +424,7 @@ def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame
 
 def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the column of each role: as ``columns`` says, otherwise the column of that name."""
-    known = dict.fromkeys([*ROLES, *_OF_PASSAGES, *_OF_PAIRS])
+    known = dict.fromkeys([*ROLES, *ARGUMENTS["passage"], *ARGUMENTS["pair"]])
     labels = {str(name): name for name in table.columns}
     named: dict[str, Any] = {}
     for name, role in columns.items():
@@ -451,8 +435,7 @@ def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str
             raise FrameError(f"columns: {both} are both {role!r}; give one column per role.")
         named[role] = labels[name]
     others = {name: label for name, label in labels.items() if name not in columns}
-    # names of frame columns that differ from the arguments of from_frame
-    for name, role in (("case_id", "case"), ("check_id", "check"), ("attempt_id", "attempt")):
+    for role, name in COLUMN_OF.items():
         if name in others:
             others.setdefault(role, others[name])
     return {**others, **named}
@@ -500,10 +483,10 @@ def frames_of_table(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
         if names.keys() >= _NEEDED_PASSAGES and "condition" not in names:
-            of_passages = {role: names[role] for role in _OF_PASSAGES if role in names}
+            of_passages = {role: names[role] for role in ARGUMENTS["passage"] if role in names}
             return from_passages(table, **of_passages, name=how["name"])
         if "winner" in names and not names.keys() & {"passed", "score"}:
-            of_pairs = {role: names[role] for role in columns.values() if role in _OF_PAIRS}
+            of_pairs = {r: names[r] for r in columns.values() if r in ARGUMENTS["pair"]}
             return from_pairs(table, **of_pairs)
         for role, value in values.items():
             if value is not None and value not in table.columns:

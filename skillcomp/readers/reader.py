@@ -162,6 +162,15 @@ def json_object(path: Path, root: Path | None = None) -> JsonObject:
     return content if isinstance(content, dict) else {}
 
 
+def passes(score: float, place: str, problems: Problems) -> bool | None:
+    """Return whether a score of 0 or 1 passes; report any other score, which has no pass mark."""
+    if score in (0, 1):
+        return bool(score)
+    done = "a score without a pass mark: the verdict is missing, the score is kept"
+    problems.add(place, "numbers other than 0 and 1", done)
+    return None
+
+
 def as_count(value: Any) -> int | None:
     """Return the value if it is a whole number from 0 to 10,000, else None."""
     number = as_number(value)

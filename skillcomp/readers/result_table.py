@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Literal
 
 import pandas as pd
@@ -14,26 +14,22 @@ from skillcomp.errors import FrameError, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.estimates import columns_of
+from skillcomp.frames.estimates import columns_of, is_among
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
 from skillcomp.frames.from_pairs import with_winners
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import WHAT, FrameWarning, TableReader
-from skillcomp.frames.words import CONDITIONS, condition_names, distinct_words, pooled_words
+from skillcomp.frames.words import (
+    ARGUMENTS,
+    CONDITIONS,
+    condition_names,
+    distinct_words,
+    pooled_words,
+)
 from skillcomp.readers.reader import Problems
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
-_OF_CHECK = [
-    "check",
-    "check_kind",
-    "check_weight",
-    "grader",
-    "grader_kind",
-    "grader_model",
-    "grader_family",
-    "grader_version",
-]
 _NEEDED = ("case", "condition", "passed")
 _OF_CASES = ("prompt_kind", "right_skills")  # columns of cases that `from_frame` does not take
 MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
@@ -47,21 +43,22 @@ def one_iteration(
     if "iteration" not in table.columns:
         return table
     if iteration == "last" and "skill" in table and table["skill"].nunique() > 1:
-        parts = [rows for _, rows in table.groupby("skill", dropna=False, sort=False)]
-        parts = [one_iteration(rows, iteration, problems, place) for rows in parts]
+        by_skill = table.groupby("skill", dropna=False, sort=False)
+        parts = [one_iteration(rows, iteration, problems, place) for _, rows in by_skill]
         return pd.concat(parts, ignore_index=True)
     numbers = sorted(table["iteration"].dropna().unique().tolist())
+    listed = ", ".join(map(str, numbers))
     chosen = numbers[-1] if iteration == "last" and numbers else iteration
     if chosen not in numbers:
         raise FrameError(
-            f"{place}: iteration=: found {literal(iteration)}; there: "
-            f"{', '.join(map(str, numbers)) or 'none'}; allowed: one of them or 'last'."
+            f"{place}: iteration=: found {literal(iteration)}; there: {listed or 'none'}; "
+            "allowed: one of them or 'last'."
         )
+    is_chosen = table["iteration"].eq(chosen)
     if len(numbers) > 1:
-        what = f"iterations {', '.join(map(str, numbers))}"
         done = f"{chosen} was read: they are versions of the skill and its checks, not repeats"
-        problems.add("iteration=", what, done, int(table["iteration"].ne(chosen).sum()))
-    return table[table["iteration"].eq(chosen)].drop(columns="iteration").reset_index(drop=True)
+        problems.add("iteration=", f"iterations {listed}", done, int((~is_chosen).sum()))
+    return table[is_chosen].drop(columns="iteration").reset_index(drop=True)
 
 
 def with_arguments(
@@ -69,7 +66,7 @@ def with_arguments(
 ) -> pd.DataFrame:
     """Put the values of arguments into the table; report facts that remain unknown."""
     for role, value in values.items():
-        column = table[role] if role in table.columns else pd.Series(None, table.index)
+        column = table.get(role, pd.Series(None, table.index))
         words = distinct_words(column)
         if value is None:
             if not words and not (role == "grader_model" and _is_mechanical(table)):
@@ -107,7 +104,7 @@ def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame
         return table.assign(case=table[case])
     if "case" not in table.columns:
         return table.assign(case=case)
-    words = ", ".join(str(name) for name in table.columns if name not in _OF_CHECK)
+    words = ", ".join(str(name) for name in table.columns if name not in ARGUMENTS["check"])
     raise FrameError(f"{place}: case=: there is no field {literal(case)}; there: {words}.")
 
 
@@ -128,8 +125,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         several = of_arm.transform("nunique").gt(1)
         # several prompts under one condition mean different cases, which are refused later, so skip
         # them here
-        keys = [table[column] for column in CASE]
-        mixed = several.groupby(keys, dropna=False).transform("any")
+        mixed = several.groupby([table[key] for key in CASE], dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed
         if cases := distinct_words(table.loc[differ, "case"]):
             what = f"differs between the attempts of {plural(len(cases), 'case')}"
@@ -148,16 +144,14 @@ def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd
         return table
     counted = table["n_checks"].notna()
     rows = table[counted]
-    totals = rows.groupby(CASE)["n_checks"].nunique()
-    if totals.gt(1).any():
-        first = totals.index[totals.gt(1)][0]
-        here = rows[rows["skill"].eq(first[0]) & rows["case"].eq(first[1])]
-        sizes = here.groupby("condition", sort=False)["n_checks"].unique()
-        each = "; ".join(f"{c}: {', '.join(map(str, n))}" for c, n in sizes.items())
-        raise FrameError(
-            f"{place}: case '{first[1]}' was graded on different numbers of checks ({each}), and "
-            "the file does not name them. Arms graded on different checks cannot be compared."
-        )
+    for (_, case), here in rows.groupby(CASE):
+        if here["n_checks"].nunique() > 1:
+            sizes = here.groupby("condition", sort=False)["n_checks"].unique()
+            each = "; ".join(f"{c}: {', '.join(map(str, n))}" for c, n in sizes.items())
+            raise FrameError(
+                f"{place}: case '{case}' was graded on different numbers of checks ({each}), and "
+                "the file does not name them. Arms graded on different checks cannot be compared."
+            )
     problems.add(
         "checks",
         "only counts of passed checks",
@@ -198,8 +192,8 @@ def _on_shared_checks(
     if len(lines) > _SHOWN:
         problems.add("checks=", "further checks of one arm", "left out", len(lines) - _SHOWN)
     left = table.drop(index=lone.index)
-    lost = set(map(tuple, rows[CASE].to_numpy())) - set(map(tuple, left[CASE].to_numpy()))
-    for _, case in sorted(lost):
+    lost = lone[~is_among(lone, left, CASE)].drop_duplicates(CASE)
+    for case in lost.sort_values(CASE)["case"]:
         problems.add("checks=", f"case '{case}'", "left out: its arms share no check")
     return left.reset_index(drop=True)
 
@@ -209,7 +203,7 @@ def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     without = table["check"].isna()
     if not without.any():
         return table
-    facts = columns_of(table, *_OF_CHECK)
+    facts = columns_of(table, *ARGUMENTS["check"])
     pairs = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
     rows = table[without].drop(columns=facts).merge(pairs, on=CASE, how="left")
     rows["check"] = rows["check"].fillna("passed")
@@ -254,9 +248,8 @@ def frames_of(
     A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
     """
     table = _counts_as_checks(table, problems, place)
-    if "check" not in table:
-        table = table.assign(check="passed")
-    if "passed" not in table and "score" not in table:
+    table = table.assign(check=table.get("check", "passed"))
+    if not columns_of(table, "passed", "score"):
         table = table.assign(passed=None)
     table = _on_shared_checks(_with_repeats(table), checks, problems, place)
     table = _with_whole_graders(_with_checks(table))
@@ -308,9 +301,8 @@ def pairwise_of(
         return empty("pairwise")
     wins = pairs["winner"].map({"first": 1.0, "second": 0.0, "tie": 0.5})
     pairs = with_winners(pairs, wins)
-    if "order" not in pairs:
-        place = ["skill", "case_id", "grader", "first", "second"]
-        pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
+    place = ["skill", "case_id", "grader", "first", "second"]
+    pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
     return checked_frame(pairs[columns_of(pairs, *CONTRACTS["pairwise"].columns)], "pairwise")
 
 
@@ -366,7 +358,7 @@ def with_conditions(
     known = {word: str(name) for word, name in names.items() if name in CONDITIONS} | meanings
     unknown = [word for word in words if word not in known]
     if unknown:
-        example = _example_meanings({word: known.get(word) for word in words})
+        example = _example_meanings(words, known)
         raise UnknownArmsError(
             f"{place}: the arms are called {', '.join(words)}; the meaning of "
             f"{' and '.join(map(literal, unknown))} is not in the file. "
@@ -396,7 +388,7 @@ def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str
         raise FrameError(f"{start} No field has several words; give {files}")
     listed = {n: (literal(w) if not w.strip() else f"{w:.60}" for w in several[n]) for n in names}
     listing = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in listed.items())
-    example = _example_meanings(dict.fromkeys(several[names[0]]))
+    example = _example_meanings(several[names[0]], {})
     raise FrameError(
         f"{start} Name the words of the arms: conditions={example}, or give {files} "
         f"Fields with several words: {listing}."
@@ -410,8 +402,8 @@ _NO_ARMS -= {"skill", "loaded_skill", "agent", "agent_model", "agent_family"}
 _OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
 
 
-def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a condition for each word; a word with None gets an example condition."""
-    unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
-    examples = iter([*unused, *["..."] * len(meanings)])
-    return {word: name or next(examples) for word, name in meanings.items()}
+def _example_meanings(words: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return a condition for each word; a word that is not known gets an example condition."""
+    given = {known.get(word) for word in words}
+    examples = chain((n for n in ("baseline", "skill") if n not in given), repeat("..."))
+    return {word: known.get(word) or next(examples) for word in words}

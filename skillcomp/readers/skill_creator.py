@@ -70,10 +70,8 @@ class WorkspaceReader(Reader):
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
         rows: list[JsonObject] = []
         for file in _grading_files(path):
-            about = _facts_of_folders(file, path)
-            about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
             verdicts = verdicts_of_grading(json_object(file, path), problems)
-            rows += rows_of_attempt(about, verdicts)
+            rows += rows_of_attempt(_facts_of_attempt(file, path), verdicts)
         rows += _ungraded(path, {_cell_of(row) for row in rows}, problems)
         _report_tool(path, problems)
         table = pd.DataFrame(rows)
@@ -143,8 +141,13 @@ def pair_of(content: JsonObject, problems: Problems) -> JsonObject:
     done = "each pair is judged in one order only: a preference for a position cannot be seen"
     problems.add("comparison", "A is always first", done)
     winner = {"A": "first", "B": "second", "TIE": "tie"}[content["winner"]]
-    about = {"first": "A", "second": "B", "winner": winner, "grader": "comparator"}
-    return about | {"rationale": text_at(content, "reasoning")}
+    return {
+        "first": "A",
+        "second": "B",
+        "winner": winner,
+        "grader": "comparator",
+        "rationale": text_at(content, "reasoning"),
+    }
 
 
 def _arms_of_analysis(content: JsonObject) -> dict[str, str]:
@@ -176,8 +179,8 @@ def _arm_folder(file: Path) -> Path:
     return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
 
 
-def _facts_of_folders(file: Path, path: Path) -> JsonObject:
-    """Return case, arm, repeat and iteration of a grading from the names of its folders."""
+def _facts_of_attempt(file: Path, path: Path) -> JsonObject:
+    """Return the facts about the attempt of a grading: from its folders, and its seconds."""
     run = _RUN.fullmatch(file.parent.name)
     return {
         **_facts_of_eval(_arm_folder(file).parent, path),
@@ -185,6 +188,10 @@ def _facts_of_folders(file: Path, path: Path) -> JsonObject:
         "condition": _arm_folder(file).name,
         "repeat": int(run[1]) if run else 1,
         "iteration": _iteration_of(file, path),
+        # total_tokens, which mixes kinds of tokens, is ignored
+        "seconds": _seconds_of(
+            json_object(file.parent / "timing.json", path), "total_duration_seconds"
+        ),
     }
 
 
@@ -215,20 +222,16 @@ def _cell_of(row: JsonObject) -> tuple[Any, ...]:
 def _skill_name(path: Path) -> str | None:
     """Return the name of the skill from a benchmark.json or from a folder `<skill>-workspace`."""
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
-        content = json_object(folder / "benchmark.json", path)
-        metadata = object_at(content, "metadata")
-        name = _recorded_name(metadata, "skill_name") or _recorded_name(content, "skill_name")
-        if name:
+        if name := _recorded_skill(json_object(folder / "benchmark.json", path)):
             return name
     names = [p.name for p in (path, *path.parents[:1]) if p.name.endswith("-workspace")]
     return names[0].removesuffix("-workspace") if names else None
 
 
-def _facts_of_timing(timing: JsonObject) -> JsonObject:
-    """Return the seconds of an attempt; ignore total_tokens, which mixes kinds of tokens."""
-    duration = number_at(timing, "duration_ms")
-    seconds = number_at(timing, "total_duration_seconds")
-    return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
+def _seconds_of(result: JsonObject, key: str) -> float | None:
+    """Return the seconds of an attempt from the key, or else from its milliseconds."""
+    seconds, duration = number_at(result, key), number_at(result, "duration_ms")
+    return seconds or (duration / 1000 if duration else None)
 
 
 def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[JsonObject]:
@@ -260,11 +263,10 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[Json
         file = folder / "grading.json"
         if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
             continue
-        about = _facts_of_folders(file, path)
+        about = _facts_of_attempt(file, path)
         if _cell_of(about) not in graded:
             problems.add("grading.json", "missing for an attempt", "a missing verdict, not a fail")
-            times = _facts_of_timing(json_object(folder / "timing.json", path))
-            yield {**about, **times}
+            yield about
 
 
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
@@ -290,9 +292,8 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     attempt = [name for name in _ATTEMPT if name in rows.columns]
     by_attempt = graded.groupby(attempt, dropna=False)["text"].agg(list)
     lists = {tuple(texts) for texts in by_attempt}
-    same_texts = len({frozenset(texts) for texts in lists}) == 1
-    unique = all(len(set(texts)) == len(texts) for texts in lists)
-    if same_texts and unique:
+    distinct = set().union(*lists)
+    if all(len(texts) == len(set(texts)) == len(distinct) for texts in lists):
         first = by_attempt.iloc[0]  # attempts may list the checks in different orders
         numbers = {text: at for at, text in enumerate(first, start=1)}
         check = rows["text"].map(numbers)
@@ -306,10 +307,8 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         check = rows["position"]
     else:
         return rows.assign(check=rows["text"])
-    others = rows["check"] if "check" in rows.columns else None
-    return rows.assign(
-        check=check.astype("Int64").astype("str").where(rows["text"].notna(), others)
-    )
+    check = check.astype("Int64").astype("str").where(rows["text"].notna(), rows.get("check"))
+    return rows.assign(check=check)
 
 
 class TriggerReader(Reader):
@@ -335,14 +334,22 @@ class TriggerReader(Reader):
             if should is None:
                 value = literal(result["should_trigger"])
                 problems.add("should_trigger", value, "no truth value; missing verdicts")
-            about = {"case": as_text(result["query"]), "should_trigger": should}
-            about |= {"prompt": about["case"], "condition": "skill", "check": "trigger"}
-            about |= {"skill": text_at(content, "skill_name"), "grader": "run_eval"}
+            query = as_text(result["query"])
+            about = {
+                "skill": text_at(content, "skill_name"),
+                "case": query,
+                "prompt": query,
+                "should_trigger": should,
+                "condition": "skill",
+                "check": "trigger",
+                "grader": "run_eval",
+                "grader_kind": "rules",
+            }
             for repeat, triggered in enumerate(_attempts_of(result, problems), start=1):
                 passed = None if triggered is None or should is None else triggered == should
                 status = "error" if triggered is None else "ok"
                 facts = {"repeat": repeat, "triggered": triggered, "passed": passed}
-                rows.append({**about, **facts, "status": status, "grader_kind": "rules"})
+                rows.append({**about, **facts, "status": status})
         if rows and not any(row["triggered"] for row in rows):
             done = "a broken probe looks the same: every negative passes"
             problems.add("triggers", "no query triggered", done, len(rows))
@@ -397,9 +404,13 @@ class BenchmarkReader(Reader):
         rows: list[JsonObject] = []
         for run in runs:
             model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
-            skill = _recorded_name(run, "skill") or _recorded_name(metadata, "skill_name")
-            facts = {"skill": skill or _recorded_name(content, "skill_name"), "agent_model": model}
-            facts |= {"case": _case_name(run), "condition": as_text(_value(run, *_ARM_KEYS))}
+            skill = _recorded_name(run, "skill") or _recorded_skill(content)
+            facts = {
+                "skill": skill,
+                "agent_model": model,
+                "case": _case_name(run),
+                "condition": as_text(_value(run, *_ARM_KEYS)),
+            }
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
             counts[tuple(facts.values())] += 1
@@ -441,6 +452,12 @@ def _recorded_name(about: JsonObject, key: str) -> str | None:
     return None if name is None or name.startswith("<") else name
 
 
+def _recorded_skill(content: JsonObject) -> str | None:
+    """Return the name of the skill that a benchmark.json records."""
+    metadata = object_at(content, "metadata")
+    return _recorded_name(metadata, "skill_name") or _recorded_name(content, "skill_name")
+
+
 def _case_name(run: JsonObject) -> str | None:
     return as_text(_value(run, "eval_name", "case_id", "eval_id", "name", "id"))
 
@@ -452,11 +469,10 @@ def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list
     pass rate as a score.
     """
     result = {**run, **object_at(run, "result")}
-    seconds, duration = number_at(result, "time_seconds"), number_at(result, "duration_ms")
     failed = result.get("exit_code") not in (None, 0, "0")
     about = {
         **facts,
-        "seconds": seconds or (duration / 1000 if duration else None),
+        "seconds": _seconds_of(result, "time_seconds"),
         "cost_usd": number_at(result, "cost_usd"),
         "input_tokens": number_at(result, "input_tokens"),
         "output_tokens": number_at(result, "output_tokens"),
