@@ -24,7 +24,7 @@ from skillcomp.correction.estimators import (
     tables,
     unrecorded,
 )
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import plural, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -304,17 +304,12 @@ def delta(
     >>> found.loc[found["recommended"], "estimator"].tolist()
     ['ppi']
     """
-    names = listed(by)
-    if "condition" in names:
-        raise FrameError(
-            "correction.delta: by= names 'condition', which is compared. Leave it out."
-        )
     check_settings("correction.delta", ci_level)
     requested = estimators_of(estimator)
     made = tables(
         verdicts,
         gold,
-        by=names,
+        by=listed(by),
         value=value,
         cases=cases,
         checks=checks,

@@ -474,8 +474,8 @@ def case_differences(
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
     checks = {
-        key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
-        for values, part in groups(joined.items, names)
+        key: float(part.groupby(CASE)["check_id"].nunique().mean())
+        for key, part in joined.by_group(joined.items).items()
     }
     labelled: list[_LabelledCases] = []
     for values, part in groups(joined.cases, names):
