@@ -62,8 +62,7 @@ def variance_components(
     """Split the variance of a pilot's paired deltas into parts between skills, cases and repeats.
 
     The delta of a case is the mean of its repeats in one condition minus the mean of its repeats in
-    the reference. :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`
-    take this frame as their pilot.
+    the reference. :func:`power_curve` and :func:`cases_needed` take this frame as their pilot.
 
     Parameters
     ----------
