@@ -17,7 +17,7 @@ from skillcomp.ngrams import (
     check_n,
     intern_groups,
     match_lengths,
-    runs_ending,
+    run_lengths,
 )
 from skillcomp.overlap.score import (
     ScoredTexts,
@@ -158,15 +158,14 @@ def _maximal_runs(
     source. `exclude` holds, for each position, the index (from 0) of the group of excluded texts.
     """
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
-    run = runs_ending(tokens, owned, here, np.zeros_like(here))
-    # A run is not maximal if a longer shared run contains it and ends one token later.
-    grows = np.append(run[1:], 0) == run + 1
-    ends = np.flatnonzero((run >= n) & ~grows)
+    run = run_lengths(tokens, owned, here, np.zeros_like(here))
+    # A run is not maximal if a longer shared run contains it and begins one token earlier.
+    grows = np.append(0, run[:-1]) == run + 1
+    begin = np.flatnonzero((run >= n) & ~grows)
     banned = match_lengths(tokens, owned[1:], here, exclude, n)
     counted = np.concatenate([[0], np.cumsum(banned < n)])
-    begin = ends - run[ends] + 1
-    counts = counted[ends - n + 2] > counted[begin]
-    return list(zip(here[begin[counts]].tolist(), run[ends[counts]].tolist(), strict=True))
+    begin = begin[counted[begin + run[begin] - n + 1] > counted[begin]]
+    return list(zip(here[begin].tolist(), run[begin].tolist(), strict=True))
 
 
 def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
