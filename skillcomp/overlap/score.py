@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
-from skillcomp.frames.check import as_list, check, plain_values, require_frame, settle
+from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import columns_of, listed, require_columns
 from skillcomp.frames.table_reader import FrameWarning
@@ -566,7 +566,6 @@ def roc(
     *,
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     negative: str | Sequence[str] = ("fresh", "heavy_revision"),
-    ngram: Sequence[int] | int | None = None,
 ) -> pd.DataFrame:
     """Compute ROC and precision-recall curves for the share of n-grams in common with the skill.
 
@@ -577,8 +576,6 @@ def roc(
     positive, negative : str or sequence of str
         Levels of passages that copy, and levels of passages that do not. Passages of other levels
         are ignored.
-    ngram : int or sequence of int, optional
-        Lengths of n-grams; by default all that were scored.
 
     Returns
     -------
@@ -592,8 +589,7 @@ def roc(
     Raises
     ------
     FrameError
-        If a column or a level is missing, nothing was scored for one of the lengths, or passages
-        were scored with several tokenizers.
+        If a column or a level is missing, or passages were scored with several tokenizers.
 
     Notes
     -----
@@ -613,14 +609,7 @@ def roc(
     for name in (*copying, *clean):
         require_known("overlap.roc: no passage has the level", name, there, label="there")
     rows = passages[passages["level"].isin([*copying, *clean])]
-    scored = sorted(rows["n"].unique())
-    lengths = scored if ngram is None else as_list(ngram)
-    if not lengths:
-        raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
-    for length in lengths:
-        what = "overlap.roc: ngram: nothing was scored for n ="
-        require_known(what, length, scored, label="there")
-    parts = [_curve_points(rows[rows["n"].eq(length)], copying) for length in lengths]
+    parts = [_curve_points(of_length, copying) for _, of_length in rows.groupby("n")]
     return pd.concat(parts, ignore_index=True)
 
 
