@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import check
 from skillcomp.ngrams import (
     Ints,
     Tokenizer,
@@ -23,7 +22,6 @@ from skillcomp.overlap.score import (
     ScoredTexts,
     Skills,
     checked_texts,
-    kind_and_text_column,
 )
 
 _KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
@@ -105,10 +103,8 @@ def spans(
     """
     if most is not None and most < 1:
         raise FrameError(f"overlap.spans: most: found {most!r}; allowed: at least 1.")
-    kind, column = kind_and_text_column(texts)
-    frame = check(texts, f"{kind}s")
     (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
-    written = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
+    written = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
     rows = [
         {"row": int(row), **place}
         for at in range(len(written.files))
@@ -118,7 +114,7 @@ def spans(
     places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
     order = ["n_tokens", "row", "start"]
     places = places.sort_values(order, ascending=[False, True, True]).head(most or len(places))
-    keys = frame.reindex(columns=_KEYS).astype("str").take(places.pop("row").to_numpy())
+    keys = written.frame.reindex(columns=_KEYS).astype("str").take(places.pop("row").to_numpy())
     return pd.concat([keys.reset_index(drop=True), places.reset_index(drop=True)], axis=1)
 
 
