@@ -15,6 +15,7 @@ import pandas as pd
 
 from skillcomp import pricing
 from skillcomp.errors import StudyError, require_type, suggest
+from skillcomp.frames.check import as_list
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
@@ -130,10 +131,10 @@ def cost_estimate(
         _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
         loaded or {}, answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
-    agent_list = listed_agents(agents)
+    agent_list = as_list(agents)
     calls_of: list[tuple[str, Any, Callable[..., Calls]]]
     calls_of = [("agent", agent, study.agent_calls) for agent in agent_list]
-    for grader in listed_agents(graders):
+    for grader in as_list(graders):
         calls_of.append(("grader", grader, partial(study.grader_calls, grader, len(agent_list))))
     rows = []
     for role, who, calls_of_case in calls_of:
@@ -436,13 +437,6 @@ def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
         slug: Skill(slug=slug, text=skill) if isinstance(skill, str) else skill
         for slug, skill in skills.items()
     }
-
-
-def listed_agents(agents: Any) -> list[Any]:
-    """Return a list of agents or graders, whether one or several were given."""
-    if agents is None:
-        return []
-    return list(agents) if isinstance(agents, list | tuple | set) else [agents]
 
 
 def _model_name(agent: Any) -> str | None:
