@@ -79,7 +79,8 @@ class Tables:
     check_id, verdict and gold (0, 1 or NaN), chance (the inclusion probability), and settled_by
     (how the gold label was chosen; NA if there is none).
 
-    ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
+    ``units`` are the units that gold can label: the items or, if ``value`` is ``passed``, the
+    attempts, with one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
     passed and share_passed come from the grader, gold_passed and gold_share from gold. verdict and
     gold are copies of the two columns that ``value`` selects: passed and gold_passed, or
     share_passed and gold_share. seen is the grader's value on only those checks that have gold.
@@ -90,29 +91,23 @@ class Tables:
     checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
-    ``items``, ``attempts`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
-    drawn by verdict, ``items`` and ``attempts`` have their stratum.
+    ``items``, ``units`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
+    drawn by verdict, ``items`` and ``units`` have their stratum. ``draw`` says how it was drawn.
 
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
     that attempts lack.
     """
 
     items: pd.DataFrame
-    attempts: pd.DataFrame
+    units: pd.DataFrame
     cases: pd.DataFrame
     by: list[str]
     value: Value
-    strays: str = ""
-    outcomes: pd.DataFrame | None = None
-    cluster: str = "case"
-    weight: str | None = None
-    gold_drawn: Drawn = "random"
-    drawn_by: str | None = None
-
-    @property
-    def units(self) -> pd.DataFrame:
-        """The units that gold can label: items or, if ``value`` is ``passed``, attempts."""
-        return self.items if self.value == "share_passed" else self.attempts
+    strays: str
+    outcomes: pd.DataFrame
+    cluster: str
+    weight: str | None
+    draw: Draw
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
@@ -147,14 +142,6 @@ class Tables:
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += columns_of(rows, WEIGHT, "stratum", "size")
         return self.by_group(rows[list(dict.fromkeys(names))])
-
-    @cached_property
-    def draw(self) -> Draw:
-        """How gold was drawn, with a message if the labels contradict ``gold_drawn``."""
-        problem = ""
-        if "stratum" in self.units:
-            problem = refuted_draw(self.units, [*self.by, "condition"], self.drawn_by)
-        return Draw(self.gold_drawn, draw_words(self.gold_drawn, self.drawn_by), problem)
 
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
@@ -215,9 +202,13 @@ def tables(
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
-    strays = strays_of(checked, labels)
-    about = strays, notes, cluster, weight, gold_drawn, drawn_by
-    return Tables(items, attempts, means, list(by), value, *about)
+    units = items if value == "share_passed" else attempts
+    problem = ""
+    if gold_drawn == "verdict":
+        problem = refuted_draw(units, [*by, "condition"], drawn_by)
+    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), problem)
+    about = strays_of(checked, labels), notes, cluster, weight, draw
+    return Tables(items, units, means, list(by), value, *about)
 
 
 def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
@@ -575,7 +566,7 @@ class Group:
     pooled: Errors
     shares: dict[str, pd.Series]
     by_strata: bool
-    claim: str = ""
+    claim: str
 
     def n_gold(self, *conditions: str) -> int:
         """Return the number of cases with gold under a condition, or under both of two.
