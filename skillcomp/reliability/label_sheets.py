@@ -325,7 +325,7 @@ def read_labels(
     if problem:
         raise FrameError(f"{key_path.name}: not a key that label_sheet wrote: {problem}")
     filled = _read_csv(sheet_path, ["row", "label"])
-    filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
+    filled = filled[(filled["row"] + filled["label"]).ne("")]
     problems = _sheet_problems(filled, secret)
     if problems:
         raise FrameError(problem_list(sheet_path.name, problems), problems)
@@ -340,7 +340,7 @@ def read_labels(
             "labeller_kind": "person",
             "passed": _as_boolean(rows["label"], _LABELS),
             "borderline": _as_boolean(rows["borderline"], _BORDERLINE),
-            "inclusion_probability": rows["row"].map(dict(zip(secret["row"], chance, strict=True))),
+            "inclusion_probability": chance,  # the rows are those of the key, in its order
             "note": note.mask(note.eq("")),
         }
     )
@@ -415,8 +415,7 @@ def _sheet_problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
 
 
 def _as_boolean(values: pd.Series, words: Mapping[str, bool | None]) -> pd.Series:
-    lower = values.fillna("").str.lower()
-    return pd.Series([words[value] for value in lower], index=values.index, dtype="boolean")
+    return values.fillna("").str.lower().map(words).astype("boolean")
 
 
 def join_labels(
