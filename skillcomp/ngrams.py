@@ -774,7 +774,6 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     """Return the matches of the texts with the indices `rows`, in this order."""
     used, source = np.unique(job.source_of[rows], return_inverse=True)
     banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
-    exclude = exclude + len(used)
     groups = [job.sources[i] for i in used]
     groups += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
@@ -783,19 +782,19 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     count = np.diff(tokens.bounds)[first:] - 1
     top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no match is longer than a text
     text = np.repeat(np.arange(len(rows)), count + 1)
-    shared = match_lengths(tokens, owned[: len(used) + 1], here, source[text], top)
+    of_sources, of_excludes = owned[: len(used) + 1], owned[len(used) :]
+    shared = match_lengths(tokens, of_sources, here, source[text], top)
     excluded = np.zeros_like(shared)
     if job.excludes:
         some = np.flatnonzero(shared)
-        owner = exclude[text[some]] - len(used)
-        excluded[some] = match_lengths(tokens, owned[len(used) :], here[some], owner, top)
+        excluded[some] = match_lengths(tokens, of_excludes, here[some], exclude[text[some]], top)
     repeated = _repeat_lengths(tokens, here, text, top)
 
     low = np.minimum(np.maximum(excluded, repeated), shared)
     n = np.minimum(job.n, top)
     at_least = [_at_least(text, x, len(rows), top)[:, n] for x in (repeated, shared, low)]
-    owners = source, exclude
-    shared = _extend_to_true_lengths(tokens, owned, top, text, shared, excluded, owners)
+    shared = _true_lengths(tokens, of_sources, here, source[text], shared, top)
+    excluded = _true_lengths(tokens, of_excludes, here, exclude[text], excluded, top)
     at = np.flatnonzero(shared > excluded)
     run, begin = _first_longest(text[at], at, shared[at], len(rows))
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
@@ -914,41 +913,29 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
     return run, begin
 
 
-def _extend_to_true_lengths(
-    tokens: Tokens,
-    owned: Ints,
-    top: int,
-    text: Ints,
-    shared: Ints,
-    excluded: Ints,
-    owners: tuple[Ints, Ints],
+def _true_lengths(
+    tokens: Tokens, owned: Ints, at: Ints, owner: Ints, length: Ints, top: int
 ) -> Ints:
-    """Return `shared` with the true length of each run that it cuts off at `top` tokens.
+    """Return `length` with the true length of each match that it cuts off at `top` tokens.
 
-    `owners` has two arrays with one entry per text: the index of the group that is its source, and
-    the index of the group of its excluded texts. `owned` holds the bounds of all groups.
+    The other arguments are as in :func:`match_lengths`, and `length` is its result.
     """
-    place = np.arange(len(shared))
-    begun = np.maximum.accumulate(np.where(shared == top, place, -top))
-    end = np.flatnonzero(place - begun < top)  # positions inside a match of `top` tokens
-    if not len(end):
-        return shared
-    at = end + len(tokens.ids) - len(text)
-    source, banned = runs_ending(tokens, owned, at, owners[0][text[end]]), np.zeros_like(end)
-    if (excluded == top).any():
-        banned = runs_ending(tokens, owned, at, owners[1][text[end]])
-    new = (source >= top) & (source > banned)
-    longer = shared.copy()
-    # Of the runs with the same beginning, the longest ends last and thus overwrites the others.
-    longer[end[new] - source[new] + 1] = source[new]
+    place = np.arange(len(length))
+    begun = np.maximum.accumulate(np.where(length == top, place, -top))
+    inside = np.flatnonzero(place - begun < top)  # positions inside a match of `top` tokens
+    longer = length.copy()
+    # The matches that begin at the last of these positions may go on beyond them, but all that are
+    # longer than `top` are inside.
+    runs = run_lengths(tokens, owned, at[inside], owner[inside])
+    longer[inside] = np.maximum(length[inside], runs)
     return longer
 
 
-def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
-    """Return the length of the longest match that ends at each position.
+def run_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
+    """Return the length of the longest match that starts at each position.
 
-    Each position is compared with one group of documents. `owner` holds the index of this group,
-    and `owned` the bounds of all groups.
+    This is :func:`match_lengths` without a limit; its time hardly depends on the length of the
+    matches. No match goes on after a position that is followed by a gap.
     """
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
@@ -958,8 +945,7 @@ def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
         piece = np.insert(tokens.ids[at[mine]], gap, END)
         source = tokens.ids[owned[doc] : owned[doc + 1] - 1]
         source = np.where(source == END, tokens.base, source)  # no run crosses the end of a text
-        runs = _longest_starts(piece[::-1], source[::-1])[::-1]
-        length[mine] = np.delete(runs, gap + np.arange(len(gap)))
+        length[mine] = np.delete(_longest_starts(piece, source), gap + np.arange(len(gap)))
     return length
 
 

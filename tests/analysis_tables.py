@@ -375,9 +375,6 @@ PILOT: Mapping[str, Analysis] = {
     "planning.cases_needed gap": lambda s: sc.planning.cases_needed(
         s.one, size=-0.2, effect="gap", n_studies=100, seed=1
     ),
-    "planning.minimum_detectable_delta": lambda s: sc.planning.minimum_detectable_delta(
-        s.one, n_studies=100, seed=1
-    ),
     "planning.power_curve": lambda s: sc.planning.power_curve(
         s.one, sizes=[0.1, 0.2], n_cases=[10, 20], n_studies=100, seed=1
     ),

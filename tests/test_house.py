@@ -28,7 +28,6 @@ UNANNOUNCED = {
     "overlap.flag",
     "overlap.roc",
     "planning.cases_needed",
-    "planning.minimum_detectable_delta",
     "readers.Problems",
     "reliability.flip_counts",
     "reliability.flipped",

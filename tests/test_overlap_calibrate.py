@@ -159,8 +159,6 @@ def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
     assert points["n_short"].eq(0).all()
     with pytest.raises(FrameError, match="no passage has the level 'frsh'"):
         sc.overlap.roc(shared, positive=["verbatim"], negative=["frsh"])
-    with pytest.raises(FrameError, match="nothing was scored for n = 5; there: 4"):
-        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram=5)
 
 
 def test_of_equal_cuts_of_the_share_the_middle_of_the_room_between_the_classes_is_taken() -> None:

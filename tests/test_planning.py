@@ -271,8 +271,9 @@ def test_shares_are_planned_with_the_bounded_rule_and_say_so():
 def test_a_plan_costs_no_more_than_the_t_formula_and_the_pseudo_case():
     # Where deltas are many and small the interval is nearly the t interval of Miller 2024:
     # variance (0.05 + 0.15 / 2 + 0.15 / 2) / 560; (1.96 + 0.84) * 0.018898 = 0.0529
-    found = one(planning.minimum_detectable_delta(n_cases=560 // 8, n_skills=8, **ASSUMED))
-    assert found["estimate"] == pytest.approx(0.0529, abs=0.004)
+    about = dict(n_cases=560 // 8, n_skills=8, **ASSUMED)
+    power = planning.power_curve(sizes=[0.0489, 0.0569], **about)["estimate"]
+    assert power[0] < 0.8 < power[1]
 
 
 @pytest.mark.parametrize("rule", ["adaptive", "bounded"])
@@ -310,13 +311,6 @@ def test_the_cases_needed_reach_the_power_and_one_fewer_does_not():
     assert found["attempts"] == needed * 8 * 2 * 2
 
 
-def test_the_detectable_delta_has_the_power_by_simulation():
-    about = dict(n_skills=8, n_cases=8, seed=1, **ASSUMED)
-    found = one(planning.minimum_detectable_delta(**about))["estimate"]
-    power = one(planning.power_curve(sizes=[found], **about))["estimate"]
-    assert power == pytest.approx(0.8, abs=0.02)
-
-
 def test_skills_that_differ_make_more_cases_useless():
     # standard error at least sqrt(0.04 / 6) = 0.0816; a delta of 0.15 is 1.8 of these
     found = planning.cases_needed(
@@ -349,9 +343,6 @@ def test_an_impossible_effect_is_unknown_with_a_note():
     found = one(planning.power_curve(sizes=[0.7], **ASSUMED))
     assert np.isnan(found["estimate"])
     assert "needs a rate outside 0 to 1; at most 0.599" in found["note"]
-    few = planning.minimum_detectable_delta(n_skills=1, n_cases=4, n_repeats=1, **ASSUMED)
-    assert np.isnan(one(few)["estimate"])
-    assert "even the largest possible delta" in one(few)["note"]
 
 
 @given(st.floats(-0.99, 0.99), st.floats(0.0, 1.0), st.integers(1, 8))
@@ -370,14 +361,14 @@ def test_a_pilot_and_its_components_give_the_same_plan():
     made = simulated.study(graders=(Grader("a", 1.0, 1.0), Grader("b")), seed=1)
     pilot = outcomes(made.verdicts, made.cases)
     components_frame = planning.variance_components(pilot, by=["grader"])
-    about = dict(by=["grader"], n_studies=100)
-    direct = planning.minimum_detectable_delta(pilot, **about)
-    through = planning.minimum_detectable_delta(components_frame, **about)
+    about = dict(by=["grader"], sizes=0.2, n_studies=100)
+    direct = planning.power_curve(pilot, **about)
+    through = planning.power_curve(components_frame, **about)
     pd.testing.assert_frame_equal(direct, through)
     assert len(direct) == 2
     assert check(direct, "estimates") is not None
     with pytest.raises(FrameError, match="name their columns in by="):
-        planning.minimum_detectable_delta(components_frame)
+        planning.power_curve(components_frame)
 
 
 def test_a_pilot_with_one_repeat_says_what_it_takes_for_granted():
@@ -445,18 +436,13 @@ def test_a_margin_asks_for_an_effect_beyond_it_or_within_it():
     assert within[0] > 0.8 > within[1] > 0.1
     same = planning.cases_needed(size=0.1, margin=0.1, **about)
     assert same["note"].eq("the size is that of the margin").all()
-    plain, beyond = (
-        planning.minimum_detectable_delta(n_cases=80, margin=margin, **about)["estimate"].iloc[0]
-        for margin in (0.0, 0.1)
-    )
-    assert 0.08 < beyond - plain < 0.12
     with pytest.raises(StudyError, match="margin: found 2"):
         planning.power_curve(margin=2, **ASSUMED)
 
 
 @pytest.mark.parametrize(
     ("plan", "effect"),
-    [("power_curve", "delta"), ("minimum_detectable_delta", "gap"), ("cases_needed", "delta")],
+    [("power_curve", "delta"), ("power_curve", "gap"), ("cases_needed", "delta")],
 )
 def test_a_group_that_cannot_be_planned_with_leaves_the_others(plan, effect):
     about = {"power_curve": {"sizes": 0.2}, "cases_needed": {"size": 0.2}}.get(plan, {})
@@ -496,7 +482,7 @@ def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
     assert found["pooled"]["estimate"] < found["within_dimensions"]["estimate"] - 0.1
     assert [one["scope"] for one in found.values()] == list(found)
     with pytest.raises(StudyError, match="needed: tau2"):
-        planning.minimum_detectable_delta(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
+        planning.power_curve(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
 
 
 def test_assumptions_are_keywords_and_an_unknown_one_is_named():
@@ -573,14 +559,14 @@ def test_components_are_unbiased_and_their_limits_cover():
         ({"far_share": 1.0}, "far_share: found 1.0"),
         ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
         ({"baseline_rate": 1.2}, r"baseline_rate: found 1\.2; allowed: from 0 to 1"),
-        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
+        ({"n_repeats": 0}, "n_repeats: found 0; allowed: a whole number of at least 1"),
         ({"n_skills": []}, "n_skills: found nothing"),
         ({"seed": -1}, "seed: found -1"),
     ],
 )
 def test_impossible_plans_are_refused(arguments, message):
     with pytest.raises(StudyError, match=message):
-        planning.minimum_detectable_delta(**(ASSUMED | arguments))
+        planning.cases_needed(**(ASSUMED | arguments))
 
 
 def test_agents_that_repeat_themselves_need_no_more_cases_than_one_attempt_shows():
@@ -642,10 +628,8 @@ def test_compare_says_as_good_as_often_as_planned() -> None:
     assert share == pytest.approx(planned.item(), abs=0.08)
 
 
-def test_as_good_needs_a_margin_and_has_no_smallest_size() -> None:
+def test_as_good_needs_a_margin_and_a_size_above_its_loss() -> None:
     with pytest.raises(StudyError, match=r"claim='as_good' is about a delta and needs margin="):
         planning.power_curve(**QUIET, claim="as_good")
-    smallest = planning.minimum_detectable_delta(**SIXTY, **QUIET, claim="as_good").iloc[0]
-    assert np.isnan(smallest["estimate"]) and "see power_curve" in smallest["note"]
     lost = planning.cases_needed(size=-0.1, margin=0.1, **QUIET, claim="as_good").iloc[0]
     assert np.isnan(lost["estimate"]) and "a loss of the margin is not as good" in lost["note"]

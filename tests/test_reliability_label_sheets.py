@@ -198,21 +198,15 @@ def test_only_answered_cases_can_be_drawn(tmp_path: Path) -> None:
     assert key.loc["a/1", "inclusion_probability"].astype(float).tolist() == [1.0, 1.0]
 
 
-def plan_of(n_cases: float) -> pd.DataFrame:
-    return pd.DataFrame({"measure": ["gold_cases"], "condition": ["skill"], "estimate": [n_cases]})
-
-
-def test_a_plan_counts_the_cases_that_are_labelled_already(tmp_path: Path) -> None:
+def test_further_cases_are_drawn_from_those_without_labels(tmp_path: Path) -> None:
     frames = study({"a": 12, "b": 12, "c": 12})
     label_sheet(*frames, path=tmp_path / "one.csv", n_cases=20, seed=1)
     first = read_labels(tmp_path / "one.csv", labeller="ann")
     # labels of another study lie outside what can be drawn
     stray = first.head(1).assign(attempt_id="elsewhere")
     first = pd.concat([first, stray], ignore_index=True)
-    with pytest.raises(FrameError, match="19 cases are planned and 20 are labelled"):
-        label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(19), gold=first)
     # two further cases for three skills: each has labels already
-    label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(22), gold=first, seed=2)
+    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=2, gold=first, seed=2)
     drawn = set(key_of(tmp_path / "two.key.csv")["case_id"])
     assert len(drawn) == 2 and not drawn & set(key_of(tmp_path / "one.key.csv")["case_id"])
 
@@ -224,29 +218,16 @@ def test_a_skill_without_labels_is_never_left_out(tmp_path: Path) -> None:
     label_sheet(*first_two, path=keys, n_cases=4, seed=1)
     first = read_labels(keys, labeller="ann")
     with pytest.raises(FrameError, match="1 cases are fewer than the 2 skills without labels"):
-        label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(5), gold=first)
+        label_sheet(*frames, path=tmp_path / "two.csv", n_cases=1, gold=first)
     label_sheet(*frames, path=tmp_path / "two.csv", n_cases=2, gold=first, seed=2)
     assert set(key_of(tmp_path / "two.key.csv")["case_id"].str[0]) == {"c", "d"}
-
-
-def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> None:
-    rows = sc.frames.verdicts(pilot)
-    plan = sc.planning.gold_needed(rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2)
-    frames = sc.frames.attempts(pilot), sc.frames.cases(pilot), sc.frames.checks(pilot)
-    label_sheet(*frames, path=tmp_path / "s.csv", plan=plan)
-    planned = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]
-    key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
-    assert key["attempt_id"].nunique() == 2 * int(planned.iloc[0])
-    with pytest.raises(FrameError, match="2 rows of measure 'gold_cases'"):
-        label_sheet(*frames, path=tmp_path / "t.csv", plan=pd.concat([plan_of(4), plan_of(6)]))
 
 
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({}, "give either n_cases= or plan="),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
-        ({"n_cases": pd.DataFrame()}, "n_cases: found a DataFrame; give the plan .* as plan="),
+        ({"n_cases": pd.DataFrame()}, r"(?s)n_cases: found .*; allowed: a whole number"),
         ({"n_cases": 1}, "1 cases are fewer than the 2 skills"),
         ({"n_cases": 9}, "9 asked for, 8 cases are left"),
         ({"n_cases": 2, "conditions": ["basline"]}, "no 'basline'; .*Did you mean 'baseline'"),

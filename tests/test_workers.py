@@ -25,7 +25,6 @@ def computed() -> list[pd.DataFrame]:
     return [
         pd.DataFrame(intervals),
         sc.planning.power_curve(sizes=[0.1, 0.2], n_cases=[14, 28], **stated),
-        sc.planning.minimum_detectable_delta(n_cases=[14, 28], **stated),
         sc.planning.cases_needed(size=[0.2, 0.3], **stated),
     ]
 

@@ -61,10 +61,10 @@ def first_wins(
 ) -> pd.DataFrame:
     """Reshape judgements to one row per pair, with the result in each order.
 
-    The columns are ``by``, case, pair, cluster, n_orders, systems, first_1 and first_2. The last
-    two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a
-    tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``systems`` names
-    the system shown first in order 1, then the other; NA if the systems have no names.
+    The columns are ``by``, _case, _pair, _cluster, _systems, n_orders, first_1 and first_2. The
+    last two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5
+    for a tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``_systems``
+    names the system shown first in order 1, then the other; NA if the systems have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))
@@ -79,8 +79,7 @@ def first_wins(
     wide = wide.rename(columns={1: "first_1", 2: "first_2"}).reset_index()
     about = long.assign(n_orders=long.groupby(keys, dropna=False)["_order"].transform("size"))
     about = about.drop_duplicates(keys)[[*keys, "_cluster", "n_orders", "_systems"]]
-    names = {"_case": "case", "_pair": "pair", "_cluster": "cluster", "_systems": "systems"}
-    return wide.merge(about, on=keys, how="left").rename(columns=names)
+    return wide.merge(about, on=keys, how="left")
 
 
 def _clusters_of_judgements(judged: pd.DataFrame, cases: pd.DataFrame | None) -> pd.Series:

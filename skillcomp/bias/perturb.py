@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -201,9 +201,10 @@ def _sentence_ends(text: str) -> list[int]:
 
 def _reorder_answer(answer: str, seed: int) -> str:
     original = parts(answer)
-    turned = _turned_lists(original)
+    turned = _turned_runs(original, range(len(original)), lambda part: part.kind == "bullet")
     if turned == original:
-        turned = _turned_paragraphs(original)
+        written = [i for i, part in enumerate(original) if part.kind != "blank"]
+        turned = _turned_runs(original, written, _paragraph_label)
     return "\n".join(part.text for part in turned)
 
 
@@ -211,33 +212,24 @@ def _refers_back(part: Part) -> bool:
     return bool(_BACK_REFERENCE.match(_MARK.sub("", part.text, count=1)))
 
 
-def _turned_lists(original: list[Part]) -> list[Part]:
-    """Reverse the items of each bulleted list, except if an item refers to preceding text."""
-    turned: list[Part] = []
-    for is_list, run in groupby(original, key=lambda part: part.kind == "bullet"):
-        items = list(run)
-        if is_list and not any(_refers_back(item) for item in items):
-            items.reverse()
-        turned += items
-    return turned
+def _turned_runs(
+    original: list[Part], places: Iterable[int], label: Callable[[Part], object]
+) -> list[Part]:
+    """Reverse each run of parts at these places that have the same label, if they have one.
 
-
-def _turned_paragraphs(original: list[Part]) -> list[Part]:
-    """Reverse each run of paragraphs that start with bold text, or with a word and a colon.
-
-    A run is unchanged if one of its paragraphs refers to preceding text.
+    A run is unchanged if one of its parts refers to preceding text.
     """
     turned = list(original)
-    places = [i for i, part in enumerate(original) if part.kind != "blank"]
-    for label, run in groupby(places, key=lambda i: _paragraph_label(original[i])):
+    for is_labelled, run in groupby(places, key=lambda i: label(original[i])):
         where = list(run)
-        if label and not any(_refers_back(original[i]) for i in where):
+        if is_labelled and not any(_refers_back(original[i]) for i in where):
             for to, source in zip(where, reversed(where), strict=True):
                 turned[to] = original[source]
     return turned
 
 
 def _paragraph_label(part: Part) -> str:
+    """Return the form of a label, bold text or a word with a colon, that starts a paragraph."""
     if part.kind != "paragraph":
         return ""
     return next((name for name, form in _LABELS if form.match(part.text)), "")

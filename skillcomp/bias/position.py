@@ -161,10 +161,10 @@ def position_intervals(
         return dict.fromkeys(_MEASURES, nothing) | once, counts
     how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
     shares = [
-        bounded_mean(outcome, decided["cluster"], **how)
+        bounded_mean(outcome, decided["_cluster"], **how)
         for outcome in (outcomes[0], is_reversed, outcomes[3])
     ]
-    reversed_clusters = decided["cluster"][is_reversed]
+    reversed_clusters = decided["_cluster"][is_reversed]
     first_share = bounded_mean(outcomes[1][is_reversed], reversed_clusters, null=0.5, **how)
     if not is_reversed.any():
         first_share = replace(first_share, note="no pair is reversed")
@@ -185,9 +185,9 @@ def _n_ties(pairs: pd.DataFrame) -> int:
 
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
-    cases = pairs.groupby("case", sort=False)
+    cases = pairs.groupby("_case", sort=False)
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
-    return in_points(bounded_mean(cases["points"].mean(), cases["cluster"].first(), **how))
+    return in_points(bounded_mean(cases["points"].mean(), cases["_cluster"].first(), **how))
 
 
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
@@ -198,7 +198,7 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
     if reason:
         missing = not_identified(reason, ci_level, float(len(decided)))
         return {"first_wins": missing, "position_points": missing}
-    share = bounded_mean(decided["wins"], decided["cluster"], null=0.5, ci_level=ci_level)
+    share = bounded_mean(decided["wins"], decided["_cluster"], null=0.5, ci_level=ci_level)
     n_dropped = len(pairs) - len(decided)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
     note = join_notes(RANDOM_ORDER, dropped if n_dropped else "")
@@ -216,7 +216,7 @@ def is_uneven(share: float, n: int, tests: int = 1) -> bool:
 
 def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
-    table = pairs.groupby("systems")["first_1"].agg(["size", "count"])
+    table = pairs.groupby("_systems")["first_1"].agg(["size", "count"])
     for systems, row_of_pair in table.iterrows():
         n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
         share = max(n_in_order, n - n_in_order) / n

@@ -24,7 +24,7 @@ from skillcomp.correction.estimators import (
     tables,
     unrecorded,
 )
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import plural, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -122,7 +122,6 @@ def rate(
     """
     names = listed(by, "condition")
     check_settings("correction.rate", ci_level)
-    requested = estimators_of(estimator)
     made = tables(
         verdicts,
         gold,
@@ -137,7 +136,7 @@ def rate(
         what="correction.rate",
         compares=False,
     )
-    return _estimated_rows(made, labelled_groups(made, ci_level), requested, ci_level, interval)
+    return _estimated_rows(made, labelled_groups(made, ci_level), estimator, ci_level, interval)
 
 
 def delta(
@@ -304,17 +303,11 @@ def delta(
     >>> found.loc[found["recommended"], "estimator"].tolist()
     ['ppi']
     """
-    names = listed(by)
-    if "condition" in names:
-        raise FrameError(
-            "correction.delta: by= names 'condition', which is compared. Leave it out."
-        )
     check_settings("correction.delta", ci_level)
-    requested = estimators_of(estimator)
     made = tables(
         verdicts,
         gold,
-        by=names,
+        by=listed(by),
         value=value,
         cases=cases,
         checks=checks,
@@ -325,7 +318,7 @@ def delta(
         what="correction.delta",
     )
     parts = labelled_groups(made, ci_level, deltas=True)
-    return _estimated_rows(made, parts, requested, ci_level, interval, reference)
+    return _estimated_rows(made, parts, estimator, ci_level, interval, reference)
 
 
 def delta_with_rates(
@@ -343,20 +336,22 @@ def delta_with_rates(
     made = tables(verdicts, gold, by=by, what="correction.delta", **about)
     parts = list(labelled_groups(made, ci_level, deltas=True))
     own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
-    how = ESTIMATORS, ci_level, interval
-    both = [_estimated_rows(made, parts, *how, reference), _estimated_rows(made, own, *how)]
-    return pd.concat(both, ignore_index=True)
+    deltas = _estimated_rows(made, parts, "auto", ci_level, interval, reference)
+    rates = _estimated_rows(made, own, "auto", ci_level, interval)
+    return pd.concat([deltas, rates], ignore_index=True)
 
 
 def _estimated_rows(
     made: Tables,
     parts: Parts,
-    requested: tuple[str, ...],
+    estimator: str,
     ci_level: float,
     interval: IntervalRule,
     reference: str | None = None,
 ) -> pd.DataFrame:
     """Return the rows of :func:`rate` or, with a reference, of :func:`delta`, in every group."""
+    require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
+    requested = ESTIMATORS if estimator == "auto" else (estimator,)
     require_reference(made.cases["condition"], reference)
     compared = [
         (values, group, [condition] if reference is None else [condition, reference])
@@ -406,12 +401,6 @@ def _estimated_rows(
         reference=reference,
     )
     return with_method(result, made.cluster, made.weight)
-
-
-def estimators_of(estimator: str) -> tuple[str, ...]:
-    """Return the estimators to compute; raise FrameError if the argument has an unknown value."""
-    require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
-    return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
 def complete(sides: Iterable[pd.DataFrame]) -> bool:
@@ -579,8 +568,7 @@ def labelled_groups(
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
         known = {c: shares.get((*key, c)) for c in part["condition"]}
-        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level)
-        yield values, replace(group, claim=note)
+        yield values, _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
 
 
 def _group_of(
@@ -589,6 +577,7 @@ def _group_of(
     cluster: str,
     shares: Mapping[str, Any],
     ci_level: float,
+    note: str,
 ) -> Group:
     """Build a group; ``cluster`` is the name of the column with the clusters."""
     part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
@@ -603,4 +592,4 @@ def _group_of(
     sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
     known = {c: row for c, row in shares.items() if row is not None}
-    return Group(sides, units, by_condition, errors[-1], known, by_strata)
+    return Group(sides, units, by_condition, errors[-1], known, by_strata, note)

@@ -92,7 +92,7 @@ def differential(
     ----------
     Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
     """
-    names = [name for name in listed(by) if name != "condition"]
+    names = listed(by, "condition")
     what = "correction.differential"
     check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)

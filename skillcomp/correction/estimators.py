@@ -79,7 +79,8 @@ class Tables:
     check_id, verdict and gold (0, 1 or NaN), chance (the inclusion probability), and settled_by
     (how the gold label was chosen; NA if there is none).
 
-    ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
+    ``units`` are the units that gold can label: the items or, if ``value`` is ``passed``, the
+    attempts, with one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
     passed and share_passed come from the grader, gold_passed and gold_share from gold. verdict and
     gold are copies of the two columns that ``value`` selects: passed and gold_passed, or
     share_passed and gold_share. seen is the grader's value on only those checks that have gold.
@@ -90,29 +91,23 @@ class Tables:
     checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
-    ``items``, ``attempts`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
-    drawn by verdict, ``items`` and ``attempts`` have their stratum.
+    ``items``, ``units`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
+    drawn by verdict, ``items`` and ``units`` have their stratum. ``draw`` says how it was drawn.
 
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
     that attempts lack.
     """
 
     items: pd.DataFrame
-    attempts: pd.DataFrame
+    units: pd.DataFrame
     cases: pd.DataFrame
     by: list[str]
     value: Value
-    strays: str = ""
-    outcomes: pd.DataFrame | None = None
-    cluster: str = "case"
-    weight: str | None = None
-    gold_drawn: Drawn = "random"
-    drawn_by: str | None = None
-
-    @property
-    def units(self) -> pd.DataFrame:
-        """The units that gold can label: items or, if ``value`` is ``passed``, attempts."""
-        return self.items if self.value == "share_passed" else self.attempts
+    strays: str
+    outcomes: pd.DataFrame
+    cluster: str
+    weight: str | None
+    draw: Draw
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
@@ -125,8 +120,11 @@ class Tables:
 
     @cached_property
     def _settled_items(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        labelled = self.items[self.items["settled_by"].notna()]
-        return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
+        return self.by_group(self.items[self.items["settled_by"].notna()])
+
+    def by_group(self, rows: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+        """Return the rows of each group of ``by``, with the :func:`key_of` the group as key."""
+        return {key_of(values, self.by): part for values, part in groups(rows, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Return, for each group, the units with gold.
@@ -143,16 +141,7 @@ class Tables:
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += columns_of(rows, WEIGHT, "stratum", "size")
-        small = rows[list(dict.fromkeys(names))]
-        return {key_of(values, self.by): part for values, part in groups(small, self.by)}
-
-    @cached_property
-    def draw(self) -> Draw:
-        """How gold was drawn, with a message if the labels contradict ``gold_drawn``."""
-        problem = ""
-        if "stratum" in self.units:
-            problem = refuted_draw(self.units, [*self.by, "condition"], self.drawn_by)
-        return Draw(self.gold_drawn, draw_words(self.gold_drawn, self.drawn_by), problem)
+        return self.by_group(rows[list(dict.fromkeys(names))])
 
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
@@ -190,7 +179,8 @@ def tables(
     conditions.
     """
     require_known("value: found", value, get_args(Value))
-    checked = prepared(verdicts, "verdicts", by, what, agents=True)
+    compared = ["condition"] if compares else []
+    checked = prepared(verdicts, "verdicts", by, what, agents=True, compared=compared)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels = reference_labels(gold, what)
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
@@ -212,9 +202,13 @@ def tables(
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
-    strays = strays_of(checked, labels)
-    about = strays, notes, cluster, weight, gold_drawn, drawn_by
-    return Tables(items, attempts, means, list(by), value, *about)
+    units = items if value == "share_passed" else attempts
+    problem = ""
+    if gold_drawn == "verdict":
+        problem = refuted_draw(units, [*by, "condition"], drawn_by)
+    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), problem)
+    about = strays_of(checked, labels), notes, cluster, weight, draw
+    return Tables(items, units, means, list(by), value, *about)
 
 
 def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
@@ -315,7 +309,7 @@ def unrecorded(sides: Iterable[pd.DataFrame]) -> str:
     )
 
 
-def _ppi_estimate(
+def _ppi_of_table(
     estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float
 ) -> Interval:
     """Call ``estimate`` (``ppi_mean`` or ``ppi_paired``) with the columns of ``table``."""
@@ -385,14 +379,8 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialT
     return differential_misclassification(verdict, gold, first, clusters=cluster)
 
 
-def ppi_rate(cases: pd.DataFrame, ci_level: float) -> Interval:
-    """Compute a prediction-powered pass rate; NaN if some inclusion probabilities are missing."""
-    if why := unrecorded([cases]):
-        return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
-    return _ppi_estimate(ppi_mean, cases, ci_level)
-
-
-LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
+# for each source of values, the method and the name of who gave them
+LABELS = {"verdict": ("the grader as it is", "grader"), "gold": ("gold alone", "gold")}
 
 
 def plain_means(
@@ -403,42 +391,46 @@ def plain_means(
     An entry of ``compared`` holds the cases of one condition or, in all entries, of two.
     ``interval`` applies to verdicts only.
     """
-    samples: dict[str, list[Sample]] = {source: [] for source in LABELS}
-    notes: dict[str, list[str]] = {source: [] for source in LABELS}
+    by_verdicts = _means_of_source(compared, "verdict", ci_level, interval)
+    by_gold = _means_of_source(compared, "gold", ci_level, "adaptive")
+    return [
+        {"verdict": verdicts, "gold": gold}
+        for verdicts, gold in zip(by_verdicts, by_gold, strict=True)
+    ]
+
+
+def _means_of_source(
+    compared: Sequence[Sequence[pd.DataFrame]], source: str, ci_level: float, interval: IntervalRule
+) -> list[Interval]:
+    """Estimate rates or deltas by one source: the column ``verdict`` or ``gold``."""
+    samples, notes = [], []
     is_delta = any(len(sides) > 1 for sides in compared)
     for sides in compared:
         means, tables = sides[0], sides
         if is_delta:
             means, tables = paired_cases(*sides), _cases_of_both(*sides)
-        for source in LABELS:
-            has = means[source].notna().to_numpy()
-            part = means[has]
+        has = means[source].notna().to_numpy()
+        part, arms = means[has], ()
+        # Use the numbers of attempts and checks only for verdicts, because gold may cover only a
+        # part of them.
+        if source == "verdict":
             columns = [
                 (*(table[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
                 for table, sign in zip(tables, (1.0, -1.0), strict=False)
             ]
-            # Use the numbers of attempts and checks only for verdicts, because gold may cover only
-            # a part of them.
             is_share = any(bool(table["checks"].notna().any()) for table in tables)
-            arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
-            samples[source].append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
-            notes[source].append(_note_on_pairs(sides, part, source) if is_delta else "")
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
-    if is_delta:
-        how |= {"quantity": DELTAS, "null": 0.0}
-    by_source = [bounded_means(samples["verdict"], **how, interval=interval)]
-    by_source.append(bounded_means(samples["gold"], **how))
-    labelled = []
-    for (source, label), means_of_source in zip(LABELS.items(), by_source, strict=True):
-        who = "gold" if source == "gold" else "grader"
-        nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
-        noted = [
-            mean.with_note(note) for mean, note in zip(means_of_source, notes[source], strict=True)
-        ]
-        labelled.append(
-            [replace(m, method=f"{label}, {m.method}") if m.n else nothing for m in noted]
+            arms = arms_of(columns, is_share=is_share)
+        samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
+        notes.append(_note_on_pairs(sides, part, source) if is_delta else "")
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
+    label, who = LABELS[source]
+    nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
+    return [
+        replace(mean.with_note(note), method=f"{label}, {mean.method}") if mean.n else nothing
+        for mean, note in zip(
+            bounded_means(samples, ci_level=ci_level, interval=interval, **how), notes, strict=True
         )
-    return [dict(zip(LABELS, pair, strict=True)) for pair in zip(*labelled, strict=True)]
+    ]
 
 
 def _note_on_pairs(sides: Sequence[pd.DataFrame], pairs: pd.DataFrame, source: str) -> str:
@@ -467,14 +459,22 @@ def paired_cases(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def ppi_delta(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
-    """Compute the prediction-powered delta, unpaired if no case has gold under both conditions."""
+def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
+    """Compute the prediction-powered rate of one condition, or the delta of two.
+
+    The delta is unpaired if no case has gold under both conditions. The estimate is NaN if some
+    inclusion probabilities are missing.
+    """
+    is_delta = len(sides) > 1
     if why := unrecorded(sides):
-        return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
+        label = "PPI++ paired difference" if is_delta else "PPI++ mean"
+        return undefined(label, why, ci_level=ci_level, n=0.0)
+    if not is_delta:
+        return _ppi_of_table(ppi_mean, sides[0], ci_level)
     pairs = paired_cases(*sides).dropna(subset="verdict")
     if pairs["gold"].notna().any():
-        return _ppi_estimate(ppi_paired, pairs, ci_level)
-    first, second = (ppi_rate(cases, ci_level) for cases in sides)
+        return _ppi_of_table(ppi_paired, pairs, ci_level)
+    first, second = (ppi_estimate([cases], ci_level) for cases in sides)
     difference = difference_of_rates(first, second, "PPI++ by condition")
     if math.isnan(difference.estimate):
         return difference
@@ -566,7 +566,7 @@ class Group:
     pooled: Errors
     shares: dict[str, pd.Series]
     by_strata: bool
-    claim: str = ""
+    claim: str
 
     def n_gold(self, *conditions: str) -> int:
         """Return the number of cases with gold under a condition, or under both of two.
@@ -621,16 +621,13 @@ def _by_estimator(
         for rate, cases, name in zip(own, sides, conditions, strict=True)
     ]
     pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
+    by_condition = by_arm[0]
     if is_delta:
-        first, second = by_arm
-        by_condition = difference_of_rates(first, second, "Rogan-Gladen by condition")
-        pooled, by_condition = _with_p_value(pooled), _with_p_value(by_condition)
-        ppi = ppi_delta(sides, ci_level)
-    else:
-        by_condition, ppi = by_arm[0], ppi_rate(sides[0], ci_level)
+        difference = difference_of_rates(*by_arm, "Rogan-Gladen by condition")
+        pooled, by_condition = _with_p_value(pooled), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
         pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))
-    estimated = (naive, plain["gold"], pooled, by_condition, ppi)
+    estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
     return dict(zip(ESTIMATORS, estimated, strict=True))
 
 

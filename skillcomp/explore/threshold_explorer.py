@@ -16,8 +16,8 @@ from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
-from skillcomp.overlap.candidates import COPIES, NULLS, existing_names, make_sample
+from skillcomp.overlap.calibrate import NEEDED, performance
+from skillcomp.overlap.candidates import COPIES, NULLS, Settings, existing_names, make_sample
 from skillcomp.overlap.score import (
     Skills,
     checked_columns,
@@ -127,7 +127,7 @@ def threshold(
     names = set(passages["level"].dropna())
     copies = existing_names(positive, COPIES, names)
     clean = existing_names(nulls, NULLS, names | set(every["condition"].dropna()))
-    settings = settings_of(copies, clean, 0.05, 0.95, 1, 0)
+    settings = Settings(copies, clean)
     return ThresholdExplorer(every, settings, skills, texts, prompts, start, tokenizer)
 
 

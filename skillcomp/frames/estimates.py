@@ -66,7 +66,6 @@ _MEASURES_OF_UNIT = {
         agreement_change pass_rate_change sensitivity_change specificity_change
         position_consistency_change
         position_reversals_change position_tie_differences_change
-        minimum_detectable_delta minimum_detectable_gap
         pooled_delta mean_delta next_skill_delta""",
     "percentage points": "effect_points position_points perturbation_points",
     "rate": """

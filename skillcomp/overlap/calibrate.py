@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import joblib
@@ -24,7 +23,7 @@ from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import By, check_settings, listed, row
+from skillcomp.frames.estimates import By, listed, row
 from skillcomp.ngrams import Tokenizer, check_n, name_of_tokenizer
 from skillcomp.overlap.candidates import (
     COPIES,
@@ -234,7 +233,7 @@ def calibrate(
         passages = made if passages is None else pd.concat([passages, made], ignore_index=True)
         copies = existing_names(positive, COPIES, set(made["level"]))
     clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
-    settings = settings_of(copies, clean, max_false_flags, ci_level, n_resamples, seed)
+    settings = Settings(copies, clean, max_false_flags, ci_level, n_resamples, seed)
     scored = score(
         passages,
         skills=skills,
@@ -277,32 +276,6 @@ def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | N
     return lengths
 
 
-def settings_of(
-    positive: tuple[str, ...],
-    nulls: tuple[str, ...],
-    max_false_flags: float,
-    ci_level: float,
-    n_resamples: int,
-    seed: int,
-) -> Settings:
-    """Check the settings of a calibration; raise FrameError if a value is not allowed."""
-    for what, names in (("positive", positive), ("nulls", nulls)):
-        if not names:
-            raise FrameError(
-                f"overlap.calibrate: {what}: found none; allowed: at least one name of a level or "
-                "condition of these texts."
-            )
-    check_settings("overlap.calibrate", ci_level, n_resamples, seed)
-    if seed >= 2**31:  # KFold accepts no larger seed
-        raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
-    limit: Any = max_false_flags
-    number = isinstance(limit, Real) and not isinstance(limit, bool)
-    if not number or not 0 <= limit < 1:
-        place = "overlap.calibrate: max_false_flags"
-        raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
-    return Settings(positive, nulls, float(limit), float(ci_level), n_resamples, seed)
-
-
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
     """Select the rows of ``shared`` for ``attempts``; if ``attempts`` is None, for all attempts."""
     what = "overlap.calibrate: shared"
@@ -327,8 +300,8 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.
 
 def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
     """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
-    chooser = Chooser(sample, sample.nulls, settings.max_false_flags, settings.ci_level)
-    chosen = int(chooser.choose(*chooser.whole)[0])
+    chooser = Chooser(sample, sample.nulls, settings)
+    chosen = chooser.best()
     rows: list[dict[str, Any]] = []
     for candidate in _candidates_by_length(sample, chooser):
         rows += performance(sample, settings, candidate)
@@ -344,7 +317,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
     """Return a row with the n chosen by estimates instead of upper limits, or no row."""
-    candidate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
+    candidate = chooser.best(by_estimate=True)
     if candidate < 0:
         return []
     note = "the estimates keep the limit; their intervals do not show it"
@@ -362,7 +335,7 @@ def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
         picked.append(int(np.flatnonzero(here & chooser.is_any)[0]))
         cuts = here & ~chooser.is_any
         among = cuts & allowed if (cuts & allowed).any() else cuts
-        by_share = int(chooser.choose(*chooser.whole, among=among, by_estimate=True)[0])
+        by_share = chooser.best(among=among, by_estimate=True)
         if by_share >= 0:
             picked.append(by_share)
     return picked
@@ -631,8 +604,8 @@ def _choices_by_null(sample: Sample, settings: Settings) -> list[dict[str, Any]]
     """Return one row per null group: the rule that would be chosen for this group alone."""
     rows = []
     for group in sample.nulls:
-        alone = Chooser(sample, [group], settings.max_false_flags, settings.ci_level)
-        chosen, note = int(alone.choose(*alone.whole)[0]), f"under the null '{group.name}' alone"
+        alone = Chooser(sample, [group], settings)
+        chosen, note = alone.best(), f"under the null '{group.name}' alone"
         rows.append(_choice_row(sample, settings, alone, chosen, f"chosen_n_{group.name}", note))
     return rows
 
@@ -676,7 +649,7 @@ def _choice_row(
 def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser) -> str:
     """Explain why no length was chosen, and which limit or number of texts would allow a choice."""
     limit = settings.max_false_flags
-    by_estimate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
+    by_estimate = chooser.best(by_estimate=True)
     if (sample.positive.tokens < min(sample.lengths)).all():
         return (
             f"every copy has fewer than {min(sample.lengths)} tokens; offer shorter n or, for "

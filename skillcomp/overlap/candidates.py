@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
-from skillcomp.frames.estimates import clusters_of, listed
+from skillcomp.frames.estimates import check_settings, clusters_of, listed
 from skillcomp.stats.bounded_studies import upper_limits_of_rates
 from skillcomp.stats.results import NAN
 
@@ -29,14 +31,31 @@ TIE = 1e-12  # rates that differ by less than this count as equal
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked arguments of `calibrate`."""
+    """Arguments of `calibrate`; FrameError is raised if a value is not allowed."""
 
     positive: tuple[str, ...]
     nulls: tuple[str, ...]
-    max_false_flags: float
-    ci_level: float
-    n_resamples: int
-    seed: int
+    max_false_flags: float = 0.05
+    ci_level: float = 0.95
+    n_resamples: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for what, names in (("positive", self.positive), ("nulls", self.nulls)):
+            if not names:
+                raise FrameError(
+                    f"overlap.calibrate: {what}: found none; allowed: at least one name of a level "
+                    "or condition of these texts."
+                )
+        check_settings("overlap.calibrate", self.ci_level, self.n_resamples, self.seed)
+        if self.seed >= 2**31:  # KFold accepts no larger seed
+            raise FrameError(f"overlap.calibrate: seed: found {self.seed}; allowed: below 2**31.")
+        limit: Any = self.max_false_flags
+        number = isinstance(limit, Real) and not isinstance(limit, bool)
+        if not number or not 0 <= limit < 1:
+            place = "overlap.calibrate: max_false_flags"
+            raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
 
 
 @dataclass(frozen=True)
@@ -259,10 +278,9 @@ class Chooser:
     of copies that it finds: the choice depends only on the nulls.
     """
 
-    def __init__(
-        self, sample: Sample, nulls: Sequence[Group], limit: float, ci_level: float
-    ) -> None:
-        self.limit, self.ci_level, self.limits = limit, ci_level, sample.limits
+    def __init__(self, sample: Sample, nulls: Sequence[Group], settings: Settings) -> None:
+        self.limit, self.ci_level = settings.max_false_flags, settings.ci_level
+        self.limits = sample.limits
         self.groups = [sample.positive, *nulls]
         self.is_any = sample.candidates["rule"].eq("any").to_numpy()
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
@@ -388,6 +406,10 @@ class Chooser:
         if by_share.size:
             picked[by_share] = self._middle_cut(tied[by_share], worst[by_share])
         return np.where(usable, picked, -1)
+
+    def best(self, **how: Any) -> int:
+        """Return the preferred candidate for the whole sample, as :meth:`choose` does."""
+        return int(self.choose(*self.whole, **how)[0])
 
     def at_the_end(self, chosen: int) -> str:
         """Return a note if the chosen n is at the end of the offered range, else an empty text.

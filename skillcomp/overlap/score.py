@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
-from skillcomp.frames.check import as_list, check, plain_values, require_frame, settle
+from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import columns_of, listed, require_columns
 from skillcomp.frames.table_reader import FrameWarning
@@ -197,11 +197,9 @@ def score(
     1  3        True         1    1.0  narrow the unknown values
     2  4        <NA>      <NA>    NaN  narrow the unknown values
     """
-    kind, column = kind_and_text_column(texts)
-    frame = check(texts, f"{kind}s")
     name = name_of_tokenizer(tokenizer, tokenizer_name)
     lengths = check_n(ngram, "overlap.score: ngram")
-    texts_of = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
+    texts_of = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
     share = np.array([share_not_ascii(text) for text in texts_of.texts])
     if tokenizer in (None, tokenize):
         _warn_of_lost_letters(texts_of, share)
@@ -214,9 +212,9 @@ def score(
         n=lengths,
         tokenizer=tokenizer,
     )
-    keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
-    missing = frame[column].isna().to_numpy()
-    rows = _row_per_length(kind, keys, matches, missing)
+    keys = texts_of.frame[_ATTEMPT if texts_of.kind == "attempt" else _PASSAGE]
+    missing = texts_of.missing
+    rows = _row_per_length(texts_of.kind, keys, matches, missing)
     share = np.repeat(np.where(missing, np.nan, share), len(matches.n))
     return rows.assign(not_ascii=share, tokenizer=name)
 
@@ -225,11 +223,15 @@ def score(
 class ScoredTexts:
     """Texts to score, the files of their skills, and excluded texts, such as prompts.
 
+    `frame` is the checked frame of the texts, and `missing` marks its rows without a text.
     A source is a skill; `files` holds its files. N-grams of the texts in `excludes` do not count as
     shared. `source_of` and `exclude_of` hold, for each text, an index into `sources` and
     `excludes`.
     """
 
+    kind: str
+    frame: pd.DataFrame
+    missing: NDArray[np.bool_]
     texts: list[str]
     files: list[dict[str, str]]
     source_of: Ints
@@ -243,15 +245,15 @@ class ScoredTexts:
 
 
 def checked_texts(
-    frame: pd.DataFrame,
-    kind: str,
-    column: str,
+    texts: pd.DataFrame,
     skills: Skills,
     cases: pd.DataFrame | None,
     exclude_prompt: bool,
     boilerplate: str | Sequence[str],
 ) -> ScoredTexts:
-    """Return the texts of a frame with their sources, prompts and boilerplate."""
+    """Check a frame of texts; return them with their sources, prompts and boilerplate."""
+    kind, column = _kind_and_text_column(texts)
+    frame = check(texts, f"{kind}s")
     documents = skills_by_slug(skills)
     slugs, source_of = _skill_of_texts(frame["skill"], documents)
     prompts, codes = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
@@ -267,8 +269,9 @@ def checked_texts(
         excludes.append(forms)
         exclude_of = np.where(exclude_of < 0, len(prompts), exclude_of)
     files = [source_files(documents, slug) for slug in slugs]
-    texts = frame[column].fillna("").tolist()
-    return ScoredTexts(texts, files, source_of, excludes, exclude_of)
+    written = frame[column]
+    about = kind, frame, written.isna().to_numpy(), written.fillna("").tolist()
+    return ScoredTexts(*about, files, source_of, excludes, exclude_of)
 
 
 def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> None:
@@ -294,7 +297,7 @@ def lost_letters_note(share: float) -> str:
     )
 
 
-def kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
+def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
     """Return the kind of a frame (attempts or passages) and the name of its column with texts."""
     require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
@@ -566,7 +569,6 @@ def roc(
     *,
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     negative: str | Sequence[str] = ("fresh", "heavy_revision"),
-    ngram: Sequence[int] | int | None = None,
 ) -> pd.DataFrame:
     """Compute ROC and precision-recall curves for the share of n-grams in common with the skill.
 
@@ -577,8 +579,6 @@ def roc(
     positive, negative : str or sequence of str
         Levels of passages that copy, and levels of passages that do not. Passages of other levels
         are ignored.
-    ngram : int or sequence of int, optional
-        Lengths of n-grams; by default all that were scored.
 
     Returns
     -------
@@ -592,8 +592,7 @@ def roc(
     Raises
     ------
     FrameError
-        If a column or a level is missing, nothing was scored for one of the lengths, or passages
-        were scored with several tokenizers.
+        If a column or a level is missing, or passages were scored with several tokenizers.
 
     Notes
     -----
@@ -613,14 +612,7 @@ def roc(
     for name in (*copying, *clean):
         require_known("overlap.roc: no passage has the level", name, there, label="there")
     rows = passages[passages["level"].isin([*copying, *clean])]
-    scored = sorted(rows["n"].unique())
-    lengths = scored if ngram is None else as_list(ngram)
-    if not lengths:
-        raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
-    for length in lengths:
-        what = "overlap.roc: ngram: nothing was scored for n ="
-        require_known(what, length, scored, label="there")
-    parts = [_curve_points(rows[rows["n"].eq(length)], copying) for length in lengths]
+    parts = [_curve_points(of_length, copying) for _, of_length in rows.groupby("n")]
     return pd.concat(parts, ignore_index=True)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import check
 from skillcomp.ngrams import (
     Ints,
     Tokenizer,
@@ -17,13 +16,12 @@ from skillcomp.ngrams import (
     check_n,
     intern_groups,
     match_lengths,
-    runs_ending,
+    run_lengths,
 )
 from skillcomp.overlap.score import (
     ScoredTexts,
     Skills,
     checked_texts,
-    kind_and_text_column,
 )
 
 _KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
@@ -105,10 +103,8 @@ def spans(
     """
     if most is not None and most < 1:
         raise FrameError(f"overlap.spans: most: found {most!r}; allowed: at least 1.")
-    kind, column = kind_and_text_column(texts)
-    frame = check(texts, f"{kind}s")
     (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
-    written = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
+    written = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
     rows = [
         {"row": int(row), **place}
         for at in range(len(written.files))
@@ -118,7 +114,7 @@ def spans(
     places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
     order = ["n_tokens", "row", "start"]
     places = places.sort_values(order, ascending=[False, True, True]).head(most or len(places))
-    keys = frame.reindex(columns=_KEYS).astype("str").take(places.pop("row").to_numpy())
+    keys = written.frame.reindex(columns=_KEYS).astype("str").take(places.pop("row").to_numpy())
     return pd.concat([keys.reset_index(drop=True), places.reset_index(drop=True)], axis=1)
 
 
@@ -158,15 +154,14 @@ def _maximal_runs(
     source. `exclude` holds, for each position, the index (from 0) of the group of excluded texts.
     """
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
-    run = runs_ending(tokens, owned, here, np.zeros_like(here))
-    # A run is not maximal if a longer shared run contains it and ends one token later.
-    grows = np.append(run[1:], 0) == run + 1
-    ends = np.flatnonzero((run >= n) & ~grows)
+    run = run_lengths(tokens, owned, here, np.zeros_like(here))
+    # A run is not maximal if a longer shared run contains it and begins one token earlier.
+    grows = np.append(0, run[:-1]) == run + 1
+    begin = np.flatnonzero((run >= n) & ~grows)
     banned = match_lengths(tokens, owned[1:], here, exclude, n)
     counted = np.concatenate([[0], np.cumsum(banned < n)])
-    begin = ends - run[ends] + 1
-    counts = counted[ends - n + 2] > counted[begin]
-    return list(zip(here[begin[counts]].tolist(), run[ends[counts]].tolist(), strict=True))
+    begin = begin[counted[begin + run[begin] - n + 1] > counted[begin]]
+    return list(zip(here[begin].tolist(), run[begin].tolist(), strict=True))
 
 
 def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:

@@ -32,8 +32,7 @@ PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 class Assumptions:
     """Claim, assumed rates and variances, and settings of the simulation.
 
-    :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed` take each field
-    as a keyword.
+    :func:`power_curve` and :func:`cases_needed` take each field as a keyword.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from skillcomp.contrast import MISSING_ATTEMPTS, Value, compared_outcomes, lost_
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, groups, listed, row
+from skillcomp.frames.estimates import By, estimates, groups, listed, require_columns, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -62,8 +62,7 @@ def variance_components(
     """Split the variance of a pilot's paired deltas into parts between skills, cases and repeats.
 
     The delta of a case is the mean of its repeats in one condition minus the mean of its repeats in
-    the reference. :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`
-    take this frame as their pilot.
+    the reference. :func:`power_curve` and :func:`cases_needed` take this frame as their pilot.
 
     Parameters
     ----------
@@ -522,9 +521,7 @@ def components_by_group(
         table = variance_components(
             pilot, by=assumptions.by, value=assumptions.value, reference=assumptions.reference
         )
-    absent = [name for name in [*keys, "estimate"] if name not in table.columns]
-    if absent:
-        raise FrameError(f"planning: the frame of components has no column '{absent[0]}'.")
+    require_columns(table, [*keys, "estimate"], "planning")
     out = []
     for key, rows in table.groupby(keys, sort=False, dropna=False):
         if rows["measure"].duplicated().any():

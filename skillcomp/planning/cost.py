@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from skillcomp import pricing
-from skillcomp.errors import FrameError, StudyError, require_type, suggest
+from skillcomp.errors import StudyError, require_type, suggest
+from skillcomp.frames.check import as_list
+from skillcomp.frames.estimates import require_columns
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
@@ -128,20 +131,23 @@ def cost_estimate(
         _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
         loaded or {}, answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
-    agent_list = listed_agents(agents)
-    callers = [study.agent(agent) for agent in agent_list]
-    callers += [study.grader(grader, len(agent_list)) for grader in listed_agents(graders)]
-    if not any(calls.n for caller in callers for some in caller.calls.values() for calls in some):
+    agent_list = as_list(agents)
+    calls_of: list[tuple[str, Any, Callable[..., Calls]]]
+    calls_of = [("agent", agent, study.agent_calls) for agent in agent_list]
+    for grader in as_list(graders):
+        calls_of.append(("grader", grader, partial(study.grader_calls, grader, len(agent_list))))
+    rows = []
+    for role, who, calls_of_case in calls_of:
+        about = {"role": role, "name": _display_name(who), "model": _model_name(who)}
+        calls = {name: [calls_of_case(*case, name) for case in study.cases] for name in conditions}
+        for mode, cached in MODES.items():
+            costs = _condition_rows(about["model"], calls, cached, on, prices)
+            rows += [{**about, **row, "mode": mode} for row in costs]
+    if not any(row["n_calls"] for row in rows):
         raise StudyError(
             "cost_estimate: nothing would be asked: no agent, no grader or no case; give suites "
             "with cases (a study made from a table has none)."
         )
-    rows = [
-        {**row, "mode": mode}
-        for caller in callers
-        for mode, cached in MODES.items()
-        for row in _condition_rows(caller, cached, on, prices)
-    ]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
@@ -165,9 +171,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     FrameError
         If a column is missing.
     """
-    absent = [name for name in _COLUMNS if name not in estimate.columns]
-    if absent:
-        raise FrameError(f"cost_total: there is no column '{absent[0]}'; give cost_estimate's.")
+    require_columns(estimate, list(_COLUMNS), "cost_total")
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
     table = modes[counts].sum()
@@ -183,19 +187,23 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 
 
 def _condition_rows(
-    who: Caller, cached: bool, on: date | None, prices: Sequence[pricing.Price]
+    model: str | None,
+    calls_by_condition: Mapping[str, Sequence[Calls]],
+    cached: bool,
+    on: date | None,
+    prices: Sequence[pricing.Price],
 ) -> Iterator[dict[str, Any]]:
     """Yield the costs of each condition; only the first call with a prefix pays for caching it."""
     written: set[str] = set()
-    least = minimum_prefix(who.model) if cached else math.inf
-    for condition, calls in who.calls.items():
+    least = minimum_prefix(model) if cached else math.inf
+    for condition, calls in calls_by_condition.items():
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [call.note for call in calls if call.note]
         for call in calls:
             for usage, n in _usages_with_cache(call, least, written):
                 cost = pricing.Cost(math.nan, "no model is named, so no price is known")
-                if who.model is not None:
-                    cost = pricing.cost(usage, who.model, on=on, prices=prices)
+                if model is not None:
+                    cost = pricing.cost(usage, model, on=on, prices=prices)
                 notes += [cost.note] if cost.note else []
                 sums["cost_usd"] += cost.usd * n
                 for name in _TOKENS:
@@ -204,9 +212,6 @@ def _condition_rows(
                 notes.append(f"prefixes below {least:,} tokens are not cached")
         notes.append(f"tokens estimated at {CHARS_PER_TOKEN} characters each")
         yield {
-            "role": who.role,
-            "name": who.name,
-            "model": who.model,
             "condition": condition,
             "n_calls": sum(call.n for call in calls),
             **sums,
@@ -330,16 +335,6 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Caller:
-    """An agent or a grader, and its calls by condition."""
-
-    role: str
-    name: str
-    model: str | None
-    calls: Mapping[str, Sequence[Calls]]
-
-
-@dataclass(frozen=True)
 class CostedStudy:
     """Arguments of `cost_estimate`, with methods that derive the calls of agents and graders."""
 
@@ -375,12 +370,11 @@ class CostedStudy:
         repeats = self.repeats
         return int(repeats.get(condition, 0) if isinstance(repeats, Mapping) else repeats)
 
-    def caller(self, role: str, agent: Any, calls_of: Callable[..., Calls]) -> Caller:
-        """Build the Caller of an agent or grader, with its calls for all cases and conditions."""
+    @property
+    def cases(self) -> list[tuple[Case, Skill]]:
+        """All cases, each with its skill."""
         suites = self.suites.values()
-        cases = [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
-        calls = {name: [calls_of(*case, name) for case in cases] for name in self.conditions}
-        return Caller(role, _display_name(agent), _model_name(agent), calls)
+        return [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return the text that a condition loads for a skill; None if it is unknown."""
@@ -393,40 +387,33 @@ class CostedStudy:
             loaded = loaded.get(skill.slug)
         return None if loaded is None else loaded_text(loaded)
 
-    def agent(self, agent: Any) -> Caller:
-        """Build the Caller of an agent, with the calls that answer all cases in all conditions."""
+    def agent_calls(self, case: Case, skill: Skill, condition: str) -> Calls:
+        """Return the calls with which an agent answers a case under a condition."""
+        text, note = self.text(condition, skill), ""
+        key = text
+        if text is None:
+            key, text = f"{condition}/{skill.slug}", loaded_text(skill)
+            note = f"{condition}: taken to be as long as the skill"
+        prefix = tokens_of(len(text) + SKILL_FRAME) if text else 0.0
+        prompt = tokens_of(len(case.prompt)) + MESSAGE_TOKENS
+        reply = self.answer(case, condition) + self.thinking
+        return Calls(key or "", prefix, prompt, reply, self.times(condition), note)
 
-        def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
-            text, note = self.text(condition, skill), ""
-            key = text
-            if text is None:
-                key, text = f"{condition}/{skill.slug}", loaded_text(skill)
-                note = f"{condition}: taken to be as long as the skill"
-            prefix = tokens_of(len(text) + SKILL_FRAME) if text else 0.0
-            prompt = tokens_of(len(case.prompt)) + MESSAGE_TOKENS
-            reply = self.answer(case, condition) + self.thinking
-            return Calls(key or "", prefix, prompt, reply, self.times(condition), note)
-
-        return self.caller("agent", agent, calls_of)
-
-    def grader(self, grader: Any, n_agents: int) -> Caller:
-        """Build the Caller of a grader, with the calls that grade all answers of all agents."""
-        frame = frame_of_grader(grader)
-
-        def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
-            n = len(case.checks)
-            if getattr(grader, "style", None) == "rubric":
-                n = sum(c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks)
-            skill_text = (skill.body or skill.text) if frame.sees_skill else ""
-            rest = tokens_of(len(case_data(case, skill, frame)) + frame.case + n * frame.check)
-            rest += self.answer(case, condition) + MESSAGE_TOKENS
-            key = skill.slug if frame.sees_skill else "all"
-            prefix = tokens_of(len(skill_text) + frame.system)
-            reply = tokens_of(frame.reply + n * frame.verdict) + self.thinking
-            times = self.times(condition) * n_agents if n else 0
-            return Calls(key, prefix, rest, reply, times)
-
-        return self.caller("grader", grader, calls_of)
+    def grader_calls(
+        self, grader: Any, n_agents: int, case: Case, skill: Skill, condition: str
+    ) -> Calls:
+        """Return the calls that grade the answers of all agents to a case under a condition."""
+        frame, n = frame_of_grader(grader), len(case.checks)
+        if getattr(grader, "style", None) == "rubric":
+            n = sum(c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks)
+        skill_text = (skill.body or skill.text) if frame.sees_skill else ""
+        rest = tokens_of(len(case_data(case, skill, frame)) + frame.case + n * frame.check)
+        rest += self.answer(case, condition) + MESSAGE_TOKENS
+        key = skill.slug if frame.sees_skill else "all"
+        prefix = tokens_of(len(skill_text) + frame.system)
+        reply = tokens_of(frame.reply + n * frame.verdict) + self.thinking
+        times = self.times(condition) * n_agents if n else 0
+        return Calls(key, prefix, rest, reply, times)
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""
@@ -452,13 +439,6 @@ def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
     }
 
 
-def listed_agents(agents: Any) -> list[Any]:
-    """Return a list of agents or graders, whether one or several were given."""
-    if agents is None:
-        return []
-    return list(agents) if isinstance(agents, list | tuple | set) else [agents]
-
-
 def _model_name(agent: Any) -> str | None:
     return agent if isinstance(agent, str) else getattr(agent, "model", None)
 
@@ -475,9 +455,7 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
     """
     if attempts is None:
         return {}
-    absent = [c for c in ("case_id", "condition", "answer") if c not in attempts.columns]
-    if absent:
-        raise FrameError(f"attempts: there is no column '{absent[0]}'.")
+    require_columns(attempts, ["case_id", "condition", "answer"], "attempts")
     answered = attempts.dropna(subset=["answer"])
     letters = answered["answer"].str.len()
     if answered.empty:

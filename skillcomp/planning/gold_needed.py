@@ -34,16 +34,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
 
-# target quality -> the measure that a pilot estimates. The rate of false passes is 1 minus the
-# specificity, and that of false fails is 1 minus the sensitivity.
-_MEASURES: dict[str, Any] = {
-    "agreement": "raw_agreement",
-    "kappa": "cohen_kappa",
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "false_passes": "specificity",
-    "false_fails": "sensitivity",
-}
+# the measures of a pilot whose names differ from those of the qualities
+_MEASURES = {"agreement": "raw_agreement", "kappa": "cohen_kappa"}
 _LABELS = ["width", "target", "rate", "n_pilot"]  # columns next to the estimates columns
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
 
@@ -291,7 +283,7 @@ def _label_rows(
     cases: pd.DataFrame | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
-    measure, whole_rate = _MEASURES[quality], "raw_agreement"
+    measure, whole_rate = _MEASURES.get(quality, quality), "raw_agreement"
     quantities = list(dict.fromkeys([whole_rate, measure]))
     frame = agreement(
         verdicts,
@@ -308,9 +300,6 @@ def _label_rows(
             continue
         interval, n_items = intervals[measure], intervals[whole_rate].n
         share = interval.n / n_items if n_items else math.nan
-        rate = interval.estimate
-        if quality.startswith("false_"):
-            rate = 1.0 - rate
         for width in widths:
             method = f"interval of {quality}, length {width:g} at level {ci_level:g}"
             units = units_needed(interval, width / 2)
@@ -320,7 +309,8 @@ def _label_rows(
             else:
                 reason = interval.note or "no labelled item counts for the measure"
                 count = undefined(method, reason, ci_level=ci_level)
-            about = {"width": width, "target": quality, "rate": rate, "n_pilot": interval.n}
+            about = {"width": width, "target": quality, "n_pilot": interval.n}
+            about["rate"] = interval.estimate
             yield row("gold_labels", count, **about) | values
 
 
@@ -474,8 +464,8 @@ def case_differences(
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
     checks = {
-        key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
-        for values, part in groups(joined.items, names)
+        key: float(part.groupby(CASE)["check_id"].nunique().mean())
+        for key, part in joined.by_group(joined.items).items()
     }
     labelled: list[_LabelledCases] = []
     for values, part in groups(joined.cases, names):

@@ -61,7 +61,6 @@ OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the neares
 _LABELS = ["skills", "cases", "repeats"]
 _NOTHING = 1e-15  # A variance below this is a rounding error and counts as 0.
 _EDGE = 1e-3  # Smallest distance of a simulated rate from 0 and from 1.
-_STEP = 5e-4  # Precision of the minimum detectable effect.
 # A grid of skill effects, in standard deviations, and the probability of each grid point.
 _SKILLS = np.linspace(-4.0, 4.0, 41)
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
@@ -82,8 +81,8 @@ def power_curve(
     Power is the chance that the interval excludes 0 and the estimate has the right sign. With a
     ``margin``, power is the chance that the interval is beyond the margin or, for a size below the
     margin, within it (with ``claim="as_good"``, that it is above minus the margin). For a given
-    power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the number of
-    cases.
+    power, :func:`cases_needed` finds the number of cases. The smallest effect that a study detects
+    is the size at which its power is sufficient.
 
     Parameters
     ----------
@@ -169,63 +168,6 @@ def _power_row(study: _PlannedStudy, size: float) -> dict[str, Any]:
     return study.row("power", power, size=size)
 
 
-def minimum_detectable_delta(
-    pilot: pd.DataFrame | None = None,
-    *,
-    n_skills: Numbers = 6,
-    n_cases: Numbers = 14,
-    n_repeats: Numbers = 2,
-    power: float = 0.8,
-    **words: Any,
-) -> pd.DataFrame:
-    """Estimate the smallest delta (or near/far gap) that a study detects.
-
-    Parameters
-    ----------
-    pilot, n_skills, n_cases, n_repeats, **words
-        As in :func:`power_curve`.
-    power : float, default 0.8
-        Target power.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ``by``, condition and plan. The measure is ``minimum_detectable_delta`` or
-        ``minimum_detectable_gap``, and the estimate is in rate units. For a gap, it is the absolute
-        size of a negative gap: the skill helps far cases less than near cases. Further columns:
-        effect, cluster, scope, n_skills, n_cases, n_repeats and power. There are no limits, because
-        the components are taken as known; plan for a range of components. The estimate is NaN with
-        a note if no possible effect reaches the power.
-
-    Raises
-    ------
-    StudyError, FrameError
-        As in :func:`power_curve`.
-
-    See Also
-    --------
-    power_curve : Power for given effects.
-
-    Notes
-    -----
-    The effect is found by bisection, with the same random draws at every step.
-
-    Examples
-    --------
-    >>> smallest = minimum_detectable_delta(n_cases=[14, 56], omega2=0.05, sigma2=0.15)
-    >>> smallest["estimate"].round(2).tolist()
-    [0.14, 0.07]
-    """
-    settings = stated(words)
-    _check_power(power, settings.ci_level)
-    measure = f"minimum_detectable_{settings.effect}"
-    studies = list(_planned_studies(pilot, settings, n_skills, n_cases, n_repeats))
-    effects = joblib.Parallel()(joblib.delayed(_smallest_effect)(study, power) for study in studies)
-    pairs = zip(studies, effects, strict=True)
-    rows = [study.row(measure, effect, power=power) for study, effect in pairs]
-    return _frame_of(rows, settings, "power")
-
-
 def cases_needed(
     pilot: pd.DataFrame | None = None,
     *,
@@ -252,8 +194,8 @@ def cases_needed(
         Three rows per ``by``, condition, plan and size, with the measures ``cases_per_skill``,
         ``cases_in_all`` and ``attempts`` (under both conditions, with all repeats). Further
         columns: effect, cluster, scope, n_skills, n_cases (per skill), n_repeats, size and power.
-        As in :func:`minimum_detectable_delta`, there are no confidence limits, because the
-        components are taken as known. The estimate is NaN with a note if no number of cases is
+        There are no confidence limits, because the components are taken as known; plan for a range
+        of components. The estimate is NaN with a note if no number of cases is
         sufficient, for instance because the skills are few and differ too much.
 
     Raises
@@ -495,32 +437,6 @@ def _planned_studies(
     for about, components, lacking, lost in components_by_group(pilot, assumptions):
         for plan in study_plans:
             yield _PlannedStudy(about, components, plan, lacking, lost)
-
-
-def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
-    """Return the smallest effect that a study detects with the target power."""
-    if study.problem:
-        return study.nothing(study.problem)
-    effect = study.plan.assumptions.effect
-    if study.plan.assumptions.claim == "as_good":
-        return study.nothing("as good is no size of a delta: see power_curve and cases_needed")
-    sign = -1.0 if effect == "gap" else 1.0
-    most = study.room(sign)
-    least = study.plan.assumptions.margin
-    if most <= least:
-        beyond = " beyond the margin" if least else ""
-        return study.nothing(f"no {effect}{beyond} is possible at these rates")
-    best = study.power(sign * most)
-    if best.estimate < power:
-        far = f"even the largest possible {effect}, {most:.3f}"
-        return study.nothing(f"{far}, has a power of {best.estimate:.2f}")
-    low, high, reached = least, most, best
-    while high - low > _STEP:
-        middle = (low + high) / 2
-        tried = study.power(sign * middle)
-        low, high = (low, middle) if tried.estimate >= power else (middle, high)
-        reached = tried if tried.estimate >= power else reached
-    return replace(study.nothing(join_notes(KNOWN, reached.note)), estimate=high)
 
 
 def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:

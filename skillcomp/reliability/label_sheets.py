@@ -42,8 +42,7 @@ def label_sheet(
     checks: pd.DataFrame,
     *,
     path: str | PathLike[str],
-    n_cases: int | None = None,
-    plan: pd.DataFrame | None = None,
+    n_cases: int,
     conditions: Sequence[str] = ("baseline", "skill"),
     gold: pd.DataFrame | None = None,
     key: str | PathLike[str] | None = None,
@@ -62,13 +61,11 @@ def label_sheet(
         gold frames.
     path : str or path
         The csv to write; an existing file is not overwritten.
-    n_cases : int, optional
-        Number of further cases to label. Each skill without labels gets at least one case, so the
-        number must not be smaller than the number of such skills. Give either ``n_cases`` or
-        ``plan``.
-    plan : pandas.DataFrame, optional
-        Result of :func:`skillcomp.planning.gold_needed`, with one row of measure ``gold_cases`` for
-        these conditions. It gives the total number of cases, including those in ``gold``.
+    n_cases : int
+        Number of further cases to label, such as the ``gold_cases`` of
+        :func:`skillcomp.planning.gold_needed` minus the cases that have labels. Each skill without
+        labels gets at least one case, so the number must not be smaller than the number of such
+        skills.
     conditions : sequence of str, default ("baseline", "skill")
         The conditions under which a case is labelled.
     gold : pandas.DataFrame, optional
@@ -92,8 +89,7 @@ def label_sheet(
     ------
     FrameError
         If a frame breaks its contract, there are answers of several agents, a file exists already,
-        ``n_cases`` is not a positive whole number, existing labels already meet ``plan``, or fewer
-        cases can be drawn than are needed.
+        ``n_cases`` is not a positive whole number, or fewer cases can be drawn than are needed.
 
     See Also
     --------
@@ -124,8 +120,7 @@ def label_sheet(
     pool = drawable(attempts, cases, conditions)
     ids = pd.Series(dtype="str") if gold is None else check(gold, "gold")["attempt_id"]
     labelled = set(_case_index(attempts[attempts["attempt_id"].isin(ids)])) & set(_case_index(pool))
-    n_further = _further_cases(n_cases, plan, conditions, len(labelled))
-    drawn = draw_cases(pool, labelled, n_further, rng)
+    drawn = draw_cases(pool, labelled, require_whole("n_cases", n_cases, FrameError), rng)
     sheet, secret = _sheet_and_key(drawn, cases, checks, rng)
     _write_csv(sheet_path, sheet)
     _write_csv(key_path, secret)
@@ -159,36 +154,6 @@ def drawable(
 
 def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(frame[CASE])
-
-
-def _further_cases(
-    n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
-) -> int:
-    """Return the number of cases to draw: ``n_cases``, or the number that the plan still lacks."""
-    if (n_cases is None) == (plan is None):
-        raise FrameError("label_sheet: give either n_cases= or plan=.")
-    if plan is None:
-        if isinstance(n_cases, pd.DataFrame):
-            raise FrameError("n_cases: found a DataFrame; give the plan of a sheet as plan=.")
-        return require_whole("n_cases", n_cases, FrameError)
-    if "measure" not in plan.columns:
-        raise FrameError("plan: expected the result of planning.gold_needed.")
-    rows = plan[plan["measure"].eq("gold_cases")]
-    if "condition" in rows.columns:
-        rows = rows[rows["condition"].isin(conditions)]
-    if len(rows) != 1 or rows["estimate"].isna().any():
-        raise FrameError(
-            f"plan: it has {len(rows)} rows of measure 'gold_cases' "
-            f"({int(rows['estimate'].isna().sum())} without a number); exactly one with a number "
-            "is needed."
-        )
-    total = int(rows["estimate"].iloc[0])
-    if n_labelled >= total:
-        raise FrameError(
-            f"plan: {total} cases are planned and {n_labelled} are labelled. "
-            "For more give n_cases=."
-        )
-    return total - n_labelled
 
 
 def draw_cases(
@@ -360,7 +325,7 @@ def read_labels(
     if problem:
         raise FrameError(f"{key_path.name}: not a key that label_sheet wrote: {problem}")
     filled = _read_csv(sheet_path, ["row", "label"])
-    filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
+    filled = filled[(filled["row"] + filled["label"]).ne("")]
     problems = _sheet_problems(filled, secret)
     if problems:
         raise FrameError(problem_list(sheet_path.name, problems), problems)
@@ -375,7 +340,7 @@ def read_labels(
             "labeller_kind": "person",
             "passed": _as_boolean(rows["label"], _LABELS),
             "borderline": _as_boolean(rows["borderline"], _BORDERLINE),
-            "inclusion_probability": rows["row"].map(dict(zip(secret["row"], chance, strict=True))),
+            "inclusion_probability": chance,  # the rows are those of the key, in its order
             "note": note.mask(note.eq("")),
         }
     )
@@ -450,8 +415,7 @@ def _sheet_problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
 
 
 def _as_boolean(values: pd.Series, words: Mapping[str, bool | None]) -> pd.Series:
-    lower = values.fillna("").str.lower()
-    return pd.Series([words[value] for value in lower], index=values.index, dtype="boolean")
+    return values.fillna("").str.lower().map(words).astype("boolean")
 
 
 def join_labels(

@@ -154,7 +154,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
         f["shared"], f["attempts"], passages=f["passages"], skills=skills(), n_resamples=N
     ),
     "overlap.flag": lambda f: sc.overlap.flag(f["verdicts"], f["shared"], f["cut"]),
-    "overlap.roc": lambda f: sc.overlap.roc(f["scored"], ngram=[3, 6]),
+    "overlap.roc": lambda f: sc.overlap.roc(f["scored"]),
     "deltas.paired": lambda f: sc.deltas.paired(f["outcomes"], by=["grader", "skill"]),
     "deltas.paired share": lambda f: sc.deltas.paired(
         f["forced"], value="share_passed", cluster="skill"
@@ -262,9 +262,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
         f["outcomes"], by=GRADER
     ),
     "planning.cases_needed": lambda f: sc.planning.cases_needed(f["forced"], n_studies=40),
-    "planning.minimum_detectable_delta": lambda f: sc.planning.minimum_detectable_delta(
-        f["forced"], n_studies=40
-    ),
     "planning.power_curve": lambda f: sc.planning.power_curve(
         f["forced"], sizes=[0.1, 0.2], n_studies=40
     ),
