@@ -45,12 +45,6 @@ def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
     return rows[rows[column].fillna(False).astype(bool)]
 
 
-def naive_and_best(rows: pd.DataFrame) -> list[Row | None]:
-    """Return the uncorrected and the recommended row; None for a row without an estimate."""
-    parts = rows[rows["estimator"].eq("naive")], marked(rows)
-    return [part.iloc[0] if len(part) else None for part in map(with_estimate, parts)]
-
-
 def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     """Return the row of `frame` that has the skill, agent and condition of `row`.
 

@@ -15,8 +15,7 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
-from skillcomp.report.findings import sentences_on
-from skillcomp.report.sentences import copy_rule, rows_by_name
+from skillcomp.report.sentences import copy_rule, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import units_needed
 from skillcomp.style import called
@@ -196,7 +195,7 @@ def _grader_screen(
     headline = f"How often the graders err is not known: {why}."
     table, drawn = cell_table(verdicts[:0], {}), pd.DataFrame()
     if agreement is not None:
-        own = [s.text for s in sentences_on("agreement", agreement) if s.about == grader]
+        own = [s.text for s in sentences_about(agreement) if s.about == grader]
         headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
         raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
         table = _table_of_graders(data, in_order_of(agreement, "grader", raw["grader"]), frames)
@@ -224,7 +223,7 @@ def _texts_on(
 ) -> Iterator[str]:
     """Yield the sentences on frames; with `together`, only those on no single grader."""
     for name in names:
-        for sentence in sentences_on(name, frames[name]) if name in frames else ():
+        for sentence in sentences_about(frames[name], name) if name in frames else ():
             if not (together and name == "agreement" and sentence.about):
                 yield sentence.text
 
@@ -328,7 +327,7 @@ def _pairwise_screen(
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
     agreement = frames.get("agreement") if data.is_of_pairs else None
-    own = [s.text for s in sentences_on("position", position) if s.about == judge]
+    own = [s.text for s in sentences_about(position) if s.about == judge]
     headline = [*own, f"Whether {judge} prefers a place is not known."][0]
     texts: dict[str, Iterable[str]] = {"bias": [t for t in said("position") if t not in own]}
     rows = position
