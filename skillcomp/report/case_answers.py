@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_whole
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.grading_rules import normalise_quote
@@ -53,8 +53,6 @@ class Answers:
         skills: Mapping[str, Skill | str] | None,
         ngram: int,
     ) -> None:
-        if not isinstance(ngram, int) or isinstance(ngram, bool) or ngram < 1:
-            raise FrameError(f"ngram: found {ngram!r}; allowed: whole numbers of at least 1.")
         attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
         verdicts = verdicts.assign(grader=grader_names(verdicts))
         gold = empty("gold") if gold is None else check(gold, "gold")
@@ -68,7 +66,7 @@ class Answers:
         descriptions = zip(checks["description"], checks["check_kind"], strict=True)
         keys = _row_keys(checks, [*CASE, "check_id"])
         self._descriptions: dict[Item, Item] = dict(zip(keys, descriptions, strict=True))
-        self._skills, self._ngram = dict(skills or {}), ngram
+        self._skills, self._ngram = dict(skills or {}), require_whole("ngram", ngram, FrameError)
         self._cached_spans = cache(self._copied_spans)
 
     def repeats(self, skill: str, case: str) -> list[int]:
