@@ -15,7 +15,7 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
-from skillcomp.report.sentences import copy_rule, rows_by_name, sentences_about
+from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import units_needed
 from skillcomp.style import called
@@ -69,7 +69,7 @@ _OF_PAIRS = _OF_GOLD | {
     "Pairs": "{n:,.0f}",
 }
 _OF_TEXTS = {
-    "Texts": "{name}",
+    "Texts": "{texts}",
     "Flagged": "{row:share}",
     "Number": "{n_texts:,.0f}",
     "Documents": "{n_clusters:,.0f}",
@@ -400,14 +400,11 @@ def _calibration_screen(
     texts = {"limits": list(_limits_of_copies(data))}
     rows = cut[:0]
     for _, chosen in lengths[lengths["n"].notna()].head(1).iterrows() if len(lengths) else ():
-        rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
-        name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
-        name = name.mask(rows["measure"].eq("sensitivity"), "copied")
-        name = name.mask(rows["measure"].str.endswith("_at_answer_length"))
+        rows = flagged_texts(cut, chosen)
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
-        rows = rows.assign(name=name, kept=kept, n=rows["n_texts"]).dropna(subset="name")
-        flags = rows[~rows["measure"].str.startswith("flagged_")]
-        parts = [say.share(row, f"{called(row['name'])} texts") for _, row in flags.iterrows()]
+        rows = rows.assign(n=rows["n_texts"], kept=kept)
+        flags = rows[rows["found"].ne("flagged")]
+        parts = [say.share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
         headline = (
             f"text counts as a copy if it {copy_rule(chosen)}: this flags {say.listing(parts)}."
         )

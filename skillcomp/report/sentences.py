@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -518,16 +517,17 @@ def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
             yield f"{start}No threshold can be chosen: {why}."
             continue
         yield f"{start}A text counts as a copy if it {copy_rule(chosen.iloc[0])}."
-        rows = part[part["rule"].eq(chosen["rule"].iloc[0]) & part["n"].eq(chosen["n"].iloc[0])]
-        for _, row in say.with_estimate(rows).iterrows():
-            kind = re.match(
-                r"(sensitivity|false_flags|flagged)_?(?!.*_at_answer_length)(.*)", row["measure"]
-            )
-            if kind:
-                fields = say.fields_of(row)
-                fields["texts"] = say.Field(kind[2] or "copied")
-                fields["kept"] = say.Field(_KEPT.get(row["keeps_limit"]))
-                yield f"{start}{say.filled(_FLAGS[kind[1]], fields)}."
+        for _, row in flagged_texts(part, chosen.iloc[0]).iterrows():
+            yield f"{start}{say.filled(_FLAGS[row['found']], say.fields_of(row))}."
+
+
+def flagged_texts(cut: pd.DataFrame, chosen: Row) -> pd.DataFrame:
+    """Return the rows on flagged texts at the chosen length, with the kind of texts in words."""
+    rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
+    pattern = r"^(?P<found>sensitivity|false_flags|flagged)_?(?P<texts>.*)$"
+    words = rows["measure"].str.extract(pattern).replace({"texts": {"": "copied"}})
+    rows = rows.assign(**words, kept=rows["keeps_limit"].map(_KEPT))
+    return rows[words["found"].notna() & ~words["texts"].str.endswith("_at_answer_length")]
 
 
 def copy_rule(chosen: Row) -> str:
