@@ -50,7 +50,7 @@ from skillcomp.report.study_data import (
     opened,
     study_data,
 )
-from skillcomp.report.verdict_sentences import main_rows
+from skillcomp.report.verdict_sentences import is_short_of_cases, main_rows
 from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
@@ -506,9 +506,7 @@ def _add_cases_needed(
     Skills are left out if only missing attempts or the correction make them undetermined.
     """
     decided = main_rows(into.frames["decided"])
-    overturned = decided["overturned"] & decided["assume_missing"].eq("")
-    confirmed = decided["verdict_uncorrected"].eq("undetermined")
-    undecided = decided[decided["verdict"].eq("undetermined") & ~overturned & confirmed]
+    undecided = decided[decided.apply(is_short_of_cases, axis=1).astype(bool)]
     skills = undecided["skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     into.add(

@@ -87,9 +87,9 @@ def treatment(condition: object, reference: object = "baseline") -> str:
     return _TREATMENTS.get(str(condition), called(condition))
 
 
-def without(reference: object, pronoun: str = " it") -> str:
+def without(reference: object) -> str:
     """Describe the reference condition, such as "without it" or "with Tool A"."""
-    return f"without{pronoun}" if reference == "baseline" else f"with {treatment(reference)}"
+    return "without it" if reference == "baseline" else f"with {treatment(reference)}"
 
 
 def rate(value: float) -> str:

@@ -229,6 +229,11 @@ def is_overturned(row: Row) -> bool:
     return bool(row.get("overturned", False) and not row.get("assume_missing", ""))
 
 
+def is_short_of_cases(row: Row) -> bool:
+    """Return whether more cases could settle a verdict: not labels, and not missing answers."""
+    return row["verdict"] == "undetermined" and not (is_unconfirmed(row) or is_overturned(row))
+
+
 def _reason_of_verdict(row: Row) -> str | None:
     """Give the reason for a verdict in at most twelve words; None without a verdict."""
     if row["verdict"] not in _VERDICTS:
