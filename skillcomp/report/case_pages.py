@@ -194,11 +194,9 @@ def _hits_by_case(
     """Return the filter codes of each case; `_CaseData` has an example of a code."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
-    hits: dict[Key, list[str]] = {}
-    for skill, case, condition, grader, state in rows.itertuples(index=False, name=None):
-        token = f"{conditions.index(condition)}.{graders.index(grader)}.{state}"
-        hits.setdefault((skill, case), []).append(token)
-    return hits
+    places = rows["condition"].map(conditions.index), rows["grader"].map(graders.index)
+    codes = [".".join(map(str, code)) for code in zip(*places, rows["state"], strict=True)]
+    return rows.assign(codes=codes).groupby(CASE)["codes"].agg(list).to_dict()
 
 
 def _worst_first(
