@@ -142,11 +142,6 @@ class Answer:
         rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
         return in_order_of(rows, "group", rows["group"])
 
-    def draw(self, skills: list[str], width: str = "text") -> Any:
-        """Draw the headline figure of skills; `width` is as in :func:`skillcomp.style.figure`."""
-        rows = self.headline()
-        return draw_headline(rows[rows["skill"].isin(skills)], self.cases, width)
-
 
 def draw_headline(
     rows: pd.DataFrame, cases: pd.DataFrame | None = None, width: str = "text"

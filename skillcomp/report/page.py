@@ -40,7 +40,7 @@ from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
-from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
+from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.escaped_text import render
@@ -440,25 +440,21 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         return []
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
-    reference = rows["reference"].iloc[0] if len(rows) else "baseline"
-    against = "no skill" if reference == "baseline" else treatment(reference)
-    lead = f"Change in the pass rate, against {against}, on the same cases."
-    lead += _source_of_estimates(rows)
-    if len(rows):
-        lead += f" Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
+    lead = _caption_of_changes(rows) if skills else ""
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
-        some = skills[start : start + ON_FIRST_PAGE]
+        some = rows[rows["skill"].isin(skills[start : start + ON_FIRST_PAGE])]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
-        how = {"caption": lead, "delta": rows[rows["skill"].isin(some)]}
-        figure = _saved_figure(result.draw(some), out / stem, fingerprint, **how)
+        drawn: Any = draw_headline(some, result.cases)
+        figure = _saved_figure(drawn, out / stem, fingerprint, lead, delta=some)
         # the page embeds the narrow figure, so its files are temporary
         with TemporaryDirectory() as folder:
-            phone = result.draw(some, "column")
-            narrow = _saved_figure(phone, Path(folder, f"{stem}-narrow"), fingerprint, **how)
+            drawn = draw_headline(some, result.cases, "column")
+            file = Path(folder, f"{stem}-narrow")
+            narrow = _saved_figure(drawn, file, fingerprint, lead, delta=some)
         figures.append(replace(figure, narrow=narrow))
     for screen in () if skills else result.screens:
         if len(screen.drawn):
@@ -472,7 +468,7 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
     if len(gap):
         lead = "Change of near and of far cases, and far minus near."
         with style.use():
-            drawn: Any = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
+            drawn = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
         figures.append(_saved_figure(drawn.figure, out / _GAP, fingerprint, lead, gap=gap))
     return figures
 
@@ -485,14 +481,17 @@ def _saved_figure(
     return figure_of(paths[1].read_bytes(), path.name, path.parent)
 
 
-def _source_of_estimates(rows: pd.DataFrame) -> str:
-    """Name the conditions with a corrected change, and those with a change by the grader alone."""
-    if "estimator" not in rows.columns or rows["estimator"].eq(NAIVE).all():
-        return ""
-    alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
-    kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
-    texts = [f" {word}: {listing(kind.index[kind])}." for word, kind in kinds.items() if kind.any()]
-    return "".join(texts)
+def _caption_of_changes(rows: pd.DataFrame) -> str:
+    """Name the reference, the margin, and the conditions with and without a corrected change."""
+    reference = rows["reference"].iloc[0]
+    against = "no skill" if reference == "baseline" else treatment(reference)
+    text = f"Change in the pass rate, against {against}, on the same cases."
+    if "estimator" in rows.columns and rows["estimator"].ne(NAIVE).any():
+        alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
+        kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
+        for word, kind in kinds.items():
+            text += f" {word}: {listing(kind.index[kind])}." if kind.any() else ""
+    return f"{text} Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
