@@ -290,8 +290,8 @@ _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def fields_of(row: Row, rows: Mapping[str, Row] | None = None) -> dict[str, Field]:
-    """Return the fields of phrases: columns of a row, words for it, and further rows by name."""
+def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Field]:
+    """Return the fields of phrases: columns of a row, words for it, and more by name."""
     condition, reference = row.get("condition", "skill"), row.get("reference", "baseline")
     words = {
         "row": row,
@@ -300,7 +300,7 @@ def fields_of(row: Row, rows: Mapping[str, Row] | None = None) -> dict[str, Fiel
         "without": without(reference),
         "what": "checks" if "share" in str(row.get("measure")) else "answers",
     }
-    fields = row.to_dict() | words | dict(rows or {})
+    fields = row.to_dict() | words | dict(more or {})
     return {str(name): Field(value) for name, value in fields.items()}
 
 

@@ -261,8 +261,7 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
             present = [name for name in phrases if name in rows]
             texts = []
             for name in present:
-                fields = say.fields_of(rows[name], rows)
-                fields |= {key: say.Field(word) for key, word in words.items()}
+                fields = say.fields_of(rows[name], rows | words)
                 with suppress(LookupError):
                     texts.append(say.filled(phrases[name], fields))
             if present and not texts:
