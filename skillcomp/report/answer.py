@@ -51,7 +51,7 @@ from skillcomp.report.study_data import (
     opened,
     study_data,
 )
-from skillcomp.report.verdict_sentences import main_rows
+from skillcomp.report.verdict_sentences import is_short_of_cases, main_rows
 from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
@@ -142,11 +142,6 @@ class Answer:
         decided = self.frames["decided"]
         rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
         return in_order_of(rows, "group", rows["group"])
-
-    def draw(self, skills: list[str], width: str = "text") -> Any:
-        """Draw the headline figure of skills; `width` is as in :func:`skillcomp.style.figure`."""
-        rows = self.headline()
-        return draw_headline(rows[rows["skill"].isin(skills)], self.cases, width)
 
 
 def draw_headline(
@@ -510,9 +505,7 @@ def _add_cases_needed(
     Skills are left out if only missing attempts or the correction make them undetermined.
     """
     decided = main_rows(into.frames["decided"])
-    overturned = decided["overturned"] & decided["assume_missing"].eq("")
-    confirmed = decided["verdict_uncorrected"].eq("undetermined")
-    undecided = decided[decided["verdict"].eq("undetermined") & ~overturned & confirmed]
+    undecided = decided[decided.apply(is_short_of_cases, axis=1).astype(bool)]
     skills = undecided["skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     into.add(

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_whole
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.grading_rules import normalise_quote
@@ -53,8 +53,6 @@ class Answers:
         skills: Mapping[str, Skill | str] | None,
         ngram: int,
     ) -> None:
-        if not isinstance(ngram, int) or isinstance(ngram, bool) or ngram < 1:
-            raise FrameError(f"ngram: found {ngram!r}; allowed: whole numbers of at least 1.")
         attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
         verdicts = verdicts.assign(grader=grader_names(verdicts))
         gold = empty("gold") if gold is None else check(gold, "gold")
@@ -63,12 +61,12 @@ class Answers:
         self._labels = _Rows(gold, ["attempt_id", "check_id"], _OF_LABEL)
         self.graders = list(dict.fromkeys(verdicts["grader"]))
         cases = empty("cases") if cases is None else check(cases, "cases")
-        self._prompts = dict(zip(_row_keys(cases, CASE), cases["prompt"], strict=True))
+        self._prompts = cases.set_index(CASE)["prompt"].to_dict()
         checks = empty("checks") if checks is None else check(checks, "checks")
-        descriptions = zip(checks["description"], checks["check_kind"], strict=True)
-        keys = _row_keys(checks, [*CASE, "check_id"])
-        self._descriptions: dict[Item, Item] = dict(zip(keys, descriptions, strict=True))
-        self._skills, self._ngram = dict(skills or {}), ngram
+        checks = checks.set_index([*CASE, "check_id"])
+        self._descriptions = checks["description"].to_dict()
+        self._kinds = checks["check_kind"].to_dict()
+        self._skills, self._ngram = dict(skills or {}), require_whole("ngram", ngram, FrameError)
         self._cached_spans = cache(self._copied_spans)
 
     def repeats(self, skill: str, case: str) -> list[int]:
@@ -133,8 +131,9 @@ class Answers:
         present = (name for panel in panels for _, name in panel["verdicts"])
         about = []
         for name in dict.fromkeys(present) if checks is None else checks:
-            text, kind = self._descriptions.get((skill, case, name), (None, None))
-            about.append({"id": name, "text": html.text(text) or name, "kind": html.text(kind)})
+            key = skill, case, name
+            text, kind = (html.text(of.get(key)) for of in (self._descriptions, self._kinds))
+            about.append({"id": name, "text": text or name, "kind": kind})
         return about
 
     def panels(
@@ -240,21 +239,14 @@ class _Rows:
 
     def __init__(self, frame: pd.DataFrame, keys: Sequence[str], columns: Sequence[str]) -> None:
         self._columns = {name: frame[name].to_numpy(dtype=object) for name in columns}
-        self._positions: dict[Item, list[int]] = {}
-        for at, key in enumerate(_row_keys(frame, keys)):
-            self._positions.setdefault(key, []).append(at)
+        self._positions = frame.groupby(list(keys)).indices
 
     def __bool__(self) -> bool:
         return bool(self._positions)
 
     def at(self, key: Item) -> list[Row]:
         columns = self._columns.items()
-        return [{n: values[at] for n, values in columns} for at in self._positions.get(key, [])]
-
-
-def _row_keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
-    columns = (frame[name].astype("str").tolist() for name in names)
-    return list(zip(*columns, strict=True))
+        return [{n: values[at] for n, values in columns} for at in self._positions.get(key, ())]
 
 
 def _repeat_of(row: Row) -> int:

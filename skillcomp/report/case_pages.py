@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -193,11 +194,9 @@ def _hits_by_case(
     """Return the filter codes of each case; `_CaseData` has an example of a code."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
-    hits: dict[Key, list[str]] = {}
-    for skill, case, condition, grader, state in rows.itertuples(index=False, name=None):
-        token = f"{conditions.index(condition)}.{graders.index(grader)}.{state}"
-        hits.setdefault((skill, case), []).append(token)
-    return hits
+    places = rows["condition"].map(conditions.index), rows["grader"].map(graders.index)
+    codes = [".".join(map(str, code)) for code in zip(*places, rows["state"], strict=True)]
+    return rows.assign(codes=codes).groupby(CASE)["codes"].agg(list).to_dict()
 
 
 def _worst_first(
@@ -206,35 +205,32 @@ def _worst_first(
     """Return the cases: the largest loss first, then those with the most failures."""
     keys = pd.concat([table[CASE].astype("str") for table in tables]).drop_duplicates()
     of_main = rates[rates["condition"].isin(main["condition"])] if len(main) else rates
-    for name, values in (("delta", main.groupby(CASE)["delta"].min()),
-                         ("rate", of_main.groupby(CASE)["rate"].mean())):  # fmt: skip
-        keys = keys.merge(values.rename(name).astype("float64").reset_index(), "left", on=CASE)
-    keys = keys.sort_values(["delta", "rate"], kind="stable")
-    return list(keys[CASE].itertuples(index=False, name=None))
+    values = {
+        "delta": main.groupby(CASE)["delta"].min(),
+        "rate": of_main.groupby(CASE)["rate"].mean(),
+    }
+    order = pd.DataFrame(values, dtype="float64").reindex(pd.MultiIndex.from_frame(keys))
+    return list(order.sort_values(["delta", "rate"], kind="stable").index)
 
 
 def _lines_by_case(
     rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str]
 ) -> dict[Key, list[Row]]:
     """Return for each case a line per agent: passes under each condition, and the change."""
+    keys = [*CASE, "agent"]
     several = rates["agent"].nunique() > 1
-    lines: dict[tuple[str, str, str], Row] = {}
-    for skill, case, agent, condition, n, rate in rates.itertuples(index=False, name=None):
-        shown = agent if several else None
-        start: Row = {"agent": shown, "passes": {}, "change": "", "look": ""}
-        line = lines.setdefault((skill, case, agent), start)
-        line["passes"][condition] = f"{n * rate:.0f} of {n}" if n else "NA"
-    names = [*CASE, "agent", "delta"]
-    for skill, case, agent, delta in main[names].itertuples(index=False, name=None):
-        line = lines.get((skill, case, agent), {"change": "not in the outcomes"})
-        if not absent(delta) and not line["change"]:
-            line["change"] = bare(signed(delta))
-            line["look"] = "fail" if delta < 0 else "pass" if delta > 0 else "none"
+    counts = zip(rates["n"], rates["rate"], strict=True)
+    texts = [f"{n * rate:.0f} of {n}" if n else "NA" for n, rate in counts]
+    wide = rates.assign(passes=texts).pivot(index=keys, columns="condition", values="passes")
+    deltas = main.dropna(subset="delta").drop_duplicates(keys).set_index(keys)["delta"]
     by_case: dict[Key, list[Row]] = {}
-    for (skill, case, _), line in lines.items():
-        by_case.setdefault((skill, case), []).append(
-            line | {"passes": [line["passes"].get(name, "–") for name in conditions]}
-        )
+    for key, passes in wide.reindex(columns=conditions).fillna("–").iterrows():
+        skill, case, agent = key
+        line: Row = {"agent": agent if several else None, "passes": list(passes)}
+        delta = deltas.get(key, None)
+        change = "" if delta is None else bare(signed(delta))
+        look = {-1: "fail", 1: "pass"}.get(np.sign(delta or 0), "none") if change else ""
+        by_case.setdefault((skill, case), []).append(line | {"change": change, "look": look})
     return by_case
 
 

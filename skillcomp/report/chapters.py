@@ -141,12 +141,14 @@ def chapter_of(
             (section.shown if section.heading else section.folded).extend([code, *own])
     for section in sections:
         section.shown = _with_tables_folded(section.shown)
-    chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
+    number = path.stem.split("-")[0]
+    chapter = Chapter(
+        path.stem, title(notebook, path), sections, (), number, stopped, _lacking_data(outputs)
+    )
     drawn = {name for figure in chapter.figures for _, name in figure.files}
     kinds = set(ENDINGS) - {"txt", "tex"}  # the page already shows the captions in .txt and .tex
-    files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
-    apart = tuple(sorted(files - drawn))
-    return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))
+    files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
+    return replace(chapter, files=tuple(sorted(files - drawn)))
 
 
 def _headings_with_texts(source: str) -> list[tuple[str, str]]:

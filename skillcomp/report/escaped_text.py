@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -152,19 +153,14 @@ def pieces(
         Text of each piece, whether it is quoted, and whether it is copied. Together, the texts
         are the answer.
     """
-    edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
-    steps = {at: [0, 0] for at in edges}
-    for kind, spans in enumerate((quotes, copies)):
+    marks = np.zeros((2, len(answer)), dtype=bool)
+    for marked, spans in zip(marks, (quotes, copies), strict=True):
         for start, end in spans:
-            steps[start][kind] += 1
-            steps[end][kind] -= 1
-    parts: list[Piece] = []
-    depth = [0, 0]
-    for start, end in pairwise(edges):
-        depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
-        now = (depth[0] > 0, depth[1] > 0)
-        if parts and parts[-1][1:] == now:
-            parts[-1] = (parts[-1][0] + answer[start:end], *now)
-        else:
-            parts.append((answer[start:end], *now))
-    return [piece for piece in parts if piece[0]]
+            marked[start:end] = True
+    changed = (marks[:, 1:] != marks[:, :-1]).any(axis=0)
+    edges = [0, *(np.flatnonzero(changed) + 1).tolist(), len(answer)]
+    return [
+        (answer[start:end], *marks[:, start].tolist())
+        for start, end in pairwise(edges)
+        if end > start
+    ]

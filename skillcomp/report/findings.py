@@ -8,21 +8,19 @@ import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS
 from skillcomp.frames.estimates import columns_of, require_columns
-from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Sentence, Sentences
 from skillcomp.report.sentences import sentences_about
 from skillcomp.report.verdict_sentences import (
     headline_sentences,
     is_overturned,
-    is_unconfirmed,
+    is_short_of_cases,
     main_rows,
     overall_sentences,
     row_sentences,
     settling_sentences,
 )
 from skillcomp.stats.repeats import RUNS_DIFFER
-from skillcomp.style import called
 
 _LIMITS = ["estimate", "ci_low", "ci_high"]
 _DECIDED = ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict"]
@@ -148,7 +146,7 @@ def findings(
                 frames[name] = rows_of[rows_of["condition"].isin(conditions)]
     for topic, name in _TOPICS:
         if (frame := frames.get(name)) is not None:
-            parts.append((topic, sentences_on(name, frame)))
+            parts.append((topic, sentences_about(frame, name)))
         elif decided is not None and name in _LACKING and name not in missing:
             parts.append((topic, iter([Sentence(_LACKING[name])])))
     if decided is not None:
@@ -166,14 +164,9 @@ def findings(
     )
 
 
-def sentences_on(name: str, frame: pd.DataFrame) -> Sentences:
-    """Yield the sentences on a frame of estimates or, by its name, of counts."""
-    return _OF_COUNTS.get(name, sentences_about)(frame)
-
-
 def _sentences_if_present(name: str, frames: Mapping[str, pd.DataFrame | None]) -> Sentences:
     frame = frames.get(name)
-    return iter(()) if frame is None else sentences_on(name, frame)
+    return iter(()) if frame is None else sentences_about(frame, name)
 
 
 def _parts_on_skills(
@@ -201,17 +194,16 @@ def _limit_sentences(
 ) -> Sentences:
     """Name what would settle the open verdicts, and what the study cannot show."""
     by = columns_of(main, "skill", "agent")
-    undecided = main[main["verdict"].eq("undetermined")]
-    undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
-    overturned = undecided.apply(is_overturned, axis=1).astype(bool)
-    for _, row in undecided[overturned].drop_duplicates(by).iterrows():
+    undecided = main["verdict"].eq("undetermined")
+    overturned = main[undecided & main.apply(is_overturned, axis=1).astype(bool)]
+    for _, row in overturned.drop_duplicates(by).iterrows():
         text = "more cases would not settle this; the missing answers would."
         yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
     runs = main["note"].str.extract(f"({RUNS_DIFFER}.*?of this kind)")[0]
     for _, row in main.assign(runs=runs)[runs.notna()].iterrows():
         text = f"{row['runs']}: more repeats would make it narrower."
         yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
-    rest = undecided[~overturned & runs.isna().reindex(undecided.index)]
+    rest = main[main.apply(is_short_of_cases, axis=1).astype(bool) & runs.isna()]
     yield from settling_sentences(rest.drop_duplicates(by), frames.get("needed"))
     sizes = main["note"].str.extract(r"deviation (of any size|below \d+ points) may go unseen")[0]
     if sizes.notna().any():
@@ -236,69 +228,3 @@ def _limit_sentences(
         )
         text += "in general."
     yield Sentence(text)
-
-
-# Sentences on frames of counts
-
-
-def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
-    """Count gold labels by models, by programs, and by the model families of agents or graders."""
-    for _, row in labellers.iterrows():
-        kind, family = row["labeller_kind"], row["labeller_family"]
-        shared = [verb for verb in ("answered", "graded") if row[verb]]
-        impersonal = kind in ("model", "program")
-        if not impersonal and not shared:
-            continue
-        who = f"a {kind}" if pd.notna(kind) else "a labeller"
-        who += f" ({called(family)})" if pd.notna(family) else ""
-        text = f"{say.counted(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
-        text += ", not by a person" if impersonal else ""
-        text += f"; its family also {say.listing(shared)}" if shared else ""
-        yield Sentence(f"{text}.")
-
-
-def _unusable_in_words(unusable: pd.DataFrame) -> Sentences:
-    for name, part in unusable.groupby("grader", sort=False):
-        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
-        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
-        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
-        text += (
-            f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
-        )
-        yield Sentence(text, name)
-
-
-def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
-    """Count the missing attempts, and those that ended with a status such as timeout."""
-    ends = {"timeout": "ran out of time", "truncated": "were cut off", "refused": "were refused"}
-    for condition, part in unanswered.groupby("condition", sort=False):
-        n_of, of_n = part.set_index("status")["n"], part["of_n"].iloc[0]
-        if lost := int(n_of.reindex(["error", "paused"]).sum()):
-            text = f"Under {condition} the agent gave no answer in {lost:,} of {of_n:,} attempts "
-            text += "(it crashed, paused or never started): these are missing, not failed."
-            yield Sentence(text, condition)
-        if how := [f"{n_of[name]:,} {word}" for name, word in ends.items() if name in n_of]:
-            text = f"Under {condition}, of {of_n:,} attempts {say.listing(how)}: without a verdict "
-            yield Sentence(f"{text}these count as failed.", condition)
-
-
-def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
-    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
-    n = addressing["n"].sum()
-    yield Sentence(
-        f"{say.counted(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
-    )
-
-
-def _problems_in_words(problems: pd.DataFrame) -> Sentences:
-    return map(Sentence, change_lines(problems.to_dict("records")))
-
-
-_OF_COUNTS = {
-    "labellers": _labellers_in_words,
-    "unanswered": _unanswered_in_words,
-    "problems": _problems_in_words,
-    "unusable": _unusable_in_words,
-    "addressing": _addressing_in_words,
-}

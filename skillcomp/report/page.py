@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 import zipfile
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,7 +24,6 @@ from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from joblib import cpu_count
 from markupsafe import Markup
 from tqdm.auto import tqdm
@@ -40,9 +40,10 @@ from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
-from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
+from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
+from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF
 from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.phrases import listing, treatment
@@ -200,8 +201,7 @@ def build(
             values["STORE"] = str(Path(str(values["STORE"])).resolve())
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
-        pages = _pages_of_cases(study, out, result, reference, how["round"], checks)
-        figures = _headline_figures(result, out, study.fingerprint)
+        parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
     sentences = [] if result is None else list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
     page = _write_page(
@@ -209,8 +209,7 @@ def build(
         name,
         out,
         result,
-        case_pages=pages,
-        figures=figures,
+        **parts,
         chapters=chapters,
         problem=problem,
         lacking=lacking,
@@ -245,23 +244,22 @@ def write_answer(
 ) -> Path:
     """Write the page of an answer without chapters; `reference` and `checks` are as in `answer`."""
     out.mkdir(parents=True, exist_ok=True)
-    pages = _pages_of_cases(study, out, result, reference, 1, checks)
-    figures = _headline_figures(result, out, study.fingerprint)
-    return _write_page(study, _name_of(study), out, result, case_pages=pages, figures=figures)
+    parts = _cases_and_figures(study, out, result, reference, 1, checks)
+    return _write_page(study, _name_of(study), out, result, **parts)
 
 
-def _pages_of_cases(
+def _cases_and_figures(
     study: RunStore | Frames,
     out: Path,
     result: Answer | None,
     reference: str | None,
     round: int,
     checks: Checks,
-) -> pd.DataFrame:
-    """Write the case pages; return one row per skill, or no rows if they cannot be written."""
+) -> dict[str, Any]:
+    """Write the case pages and the headline figures; return what the page needs of both."""
     grader = (result.grader or None) if result is not None else None
     try:
-        return write_case_pages(
+        pages = write_case_pages(
             study,
             out / CASES,
             grader=grader,
@@ -271,7 +269,9 @@ def _pages_of_cases(
             checks=checks,
         )
     except SkillcompError:  # the page says why the study cannot be read
-        return pd.DataFrame(columns=["skill", "n_cases", "page"])
+        pages = pd.DataFrame()
+    figures = _headline_figures(result, out, study.fingerprint)
+    return {"case_pages": pages.to_dict("records"), "figures": figures}
 
 
 def _name_of(study: RunStore | Frames) -> str:
@@ -284,7 +284,7 @@ def _write_page(
     out: Path,
     result: Answer | None,
     *,
-    case_pages: pd.DataFrame,
+    case_pages: Sequence[Mapping[Any, Any]],
     figures: Sequence[Figure],
     chapters: Sequence[Chapter] = (),
     problem: str = "",
@@ -297,9 +297,10 @@ def _write_page(
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     gap = [figure for figure in figures if figure.stem == _GAP]
-    html = _page_template().render(
+    html = render(
+        "report",
         **_first_page(result, problem, study.fingerprint),
-        case_pages=case_pages.to_dict("records"),
+        case_pages=case_pages,
         study=name,
         archive=archive,
         version=skillcomp.__version__,
@@ -330,7 +331,7 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     """
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
-        return {"figures": []}
+        return {"html": "", "figures": []}
     at_fault = probed[probed["finding"].ne("")].drop(columns="skill")
     checks = probed_checks(probed)
     untested = untested_reasons(probed) or "all were tested"
@@ -346,8 +347,7 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
         "Share of checks (%) that answers of known quality pass. The reference should pass all, "
         "the others few, except checks that forbid something."
     )
-    how = {"data": {"rates": rates}, "caption": lead}
-    figure = _saved_figure(fig, "00-probe", out, how, study.fingerprint)
+    figure = _saved_figure(fig, out / "00-probe", study.fingerprint, lead, rates=rates)
     return {"html": html, "figures": [figure]}
 
 
@@ -440,62 +440,58 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         return []
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
-    reference = rows["reference"].iloc[0] if len(rows) else "baseline"
-    against = "no skill" if reference == "baseline" else treatment(reference)
-    lead = f"Change in the pass rate, against {against}, on the same cases."
-    lead += _source_of_estimates(rows)
-    if len(rows):
-        lead += f" Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
+    lead = _caption_of_changes(rows) if skills else ""
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
-        some = skills[start : start + ON_FIRST_PAGE]
+        some = rows[rows["skill"].isin(skills[start : start + ON_FIRST_PAGE])]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
-        how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
-        figure = _saved_figure(result.draw(some), stem, out, how, fingerprint)
+        drawn: Any = draw_headline(some, result.cases)
+        figure = _saved_figure(drawn, out / stem, fingerprint, lead, delta=some)
         # the page embeds the narrow figure, so its files are temporary
         with TemporaryDirectory() as folder:
-            phone = result.draw(some, "column")
-            narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how, fingerprint)
+            drawn = draw_headline(some, result.cases, "column")
+            file = Path(folder, f"{stem}-narrow")
+            narrow = _saved_figure(drawn, file, fingerprint, lead, delta=some)
         figures.append(replace(figure, narrow=narrow))
     for screen in () if skills else result.screens:
         if len(screen.drawn):
-            how = {"data": {screen.stem[10:]: screen.drawn}, "caption": screen.caption}
-            figures.append(_saved_figure(screen.draw(), screen.stem, out, how, fingerprint))
+            how = {"caption": screen.caption, screen.stem[10:]: screen.drawn}
+            figures.append(_saved_figure(screen.draw(), out / screen.stem, fingerprint, **how))
     gap = result.frames.get("gap", rows[:0])
     if skills and len(gap):
         known = say.with_estimate(gap[gap["condition"].isin(main_rows(rows)["condition"])])
-        gap = known[known["scope"].eq("within_dimensions")]
-        gap = known if gap.empty else gap
+        within = known[known["scope"].eq("within_dimensions")]
+        gap = known if within.empty else within
     if len(gap):
-        how = {
-            "data": {"gap": gap},
-            "caption": "Change of near and of far cases, and far minus near.",
-        }
+        lead = "Change of near and of far cases, and far minus near."
         with style.use():
-            drawn: Any = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
-        figures.append(_saved_figure(drawn.figure, _GAP, out, how, fingerprint))
+            drawn = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
+        figures.append(_saved_figure(drawn.figure, out / _GAP, fingerprint, lead, gap=gap))
     return figures
 
 
 def _saved_figure(
-    fig: Any, stem: str, out: Path, how: Mapping[str, Any], fingerprint: str
+    fig: Any, path: Path, fingerprint: str, caption: str, **data: pd.DataFrame
 ) -> Figure:
-    paths = style.save(fig, out / stem, fingerprint=fingerprint, **how)
+    paths = style.save(fig, path, fingerprint=fingerprint, caption=caption, data=data)
     plt.close(fig)
-    return figure_of(paths[1].read_bytes(), stem, out)
+    return figure_of(paths[1].read_bytes(), path.name, path.parent)
 
 
-def _source_of_estimates(rows: pd.DataFrame) -> str:
-    """Name the conditions with a corrected change, and those with a change by the grader alone."""
-    if "estimator" not in rows.columns or rows["estimator"].eq(NAIVE).all():
-        return ""
-    alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
-    kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
-    texts = [f" {word}: {listing(kind.index[kind])}." for word, kind in kinds.items() if kind.any()]
-    return "".join(texts)
+def _caption_of_changes(rows: pd.DataFrame) -> str:
+    """Name the reference, the margin, and the conditions with and without a corrected change."""
+    reference = rows["reference"].iloc[0]
+    against = "no skill" if reference == "baseline" else treatment(reference)
+    text = f"Change in the pass rate, against {against}, on the same cases."
+    if "estimator" in rows.columns and rows["estimator"].ne(NAIVE).any():
+        alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
+        kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
+        for word, kind in kinds.items():
+            text += f" {word}: {listing(kind.index[kind])}." if kind.any() else ""
+    return f"{text} Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
@@ -535,23 +531,12 @@ def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[s
     return rows + [("Method", name) for name in methods]
 
 
-def _page_template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("skillcomp"),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.tests["figure"] = lambda part: isinstance(part, Figure)
-    return environment.get_template("report.html")
-
-
 def _about_skill(
     name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
     """Return what the page shows on a skill; the sentences on its placebo are folded."""
     skill, condition, placebo = (
-        [row for row in topics.get(topic, []) if row["about"] == name]
+        [row for row in topics[topic] if row["about"] == name]
         for topic in ("skill", "condition", "placebo")
     )
     rows = skill + condition
@@ -628,13 +613,6 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
-def _question_of(result: Answer | None) -> str:
-    """Return the question that the page answers; it depends on the kind of study."""
-    if result is None or "decided" in result.frames or not result.screens:
-        return SKILL_QUESTION
-    return result.screens[0].question
-
-
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
@@ -642,13 +620,12 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     with_method = [frame for frame in estimates.values() if "method" in frame]
     methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
     adaptive = any(name.startswith("adaptive") for name in methods)
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics = defaultdict[str, list[dict[str, Any]]](list)  # the template asks for any topic
     signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
         why = row["why"] if isinstance(row["why"], str) else ""
         mark = signs.get(str(row["verdict"]), "?")
-        marked = row | {"mark": mark, "why": why}
-        topics.setdefault(row["topic"], []).append(marked)
+        topics[row["topic"]].append(row | {"mark": mark, "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
     grid, skills = "", []
     folded: dict[str, list[str]] = {}
@@ -666,7 +643,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         grid = _agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
-    limits = topics.get("limits", [])
+    limits = topics["limits"]
     # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
     if len(about) > 1:
@@ -683,6 +660,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
             title = Markup("<p><b>{}</b></p>").format(style.called(name).capitalize())
             text = title + Markup(table(frame).html(most=5))
             tables.setdefault(moved.get(topic, topic), []).append(text)
+    screens = () if result is None else result.screens
+    question = screens[0].question if screens and "decided" not in estimates else SKILL_QUESTION
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
@@ -693,8 +672,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "grid": grid,
         "price": price,
         "answered": result,
-        "question": _question_of(result),
-        "screens": () if result is None else result.screens,
+        "question": question,
+        "screens": screens,
         "problem": problem,
         "first": ON_FIRST_PAGE,
         "intervals": _ADAPTIVE if adaptive else "",

@@ -45,12 +45,6 @@ def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
     return rows[rows[column].fillna(False).astype(bool)]
 
 
-def naive_and_best(rows: pd.DataFrame) -> list[Row | None]:
-    """Return the uncorrected and the recommended row; None for a row without an estimate."""
-    parts = rows[rows["estimator"].eq("naive")], marked(rows)
-    return [part.iloc[0] if len(part) else None for part in map(with_estimate, parts)]
-
-
 def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     """Return the row of `frame` that has the skill, agent and condition of `row`.
 
@@ -93,9 +87,9 @@ def treatment(condition: object, reference: object = "baseline") -> str:
     return _TREATMENTS.get(str(condition), called(condition))
 
 
-def without(reference: object, pronoun: str = " it") -> str:
+def without(reference: object) -> str:
     """Describe the reference condition, such as "without it" or "with Tool A"."""
-    return f"without{pronoun}" if reference == "baseline" else f"with {treatment(reference)}"
+    return "without it" if reference == "baseline" else f"with {treatment(reference)}"
 
 
 def rate(value: float) -> str:
@@ -296,8 +290,8 @@ _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def fields_of(row: Row, rows: Mapping[str, Row] | None = None) -> dict[str, Field]:
-    """Return the fields of phrases: columns of a row, words for it, and further rows by name."""
+def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Field]:
+    """Return the fields of phrases: columns of a row, words for it, and more by name."""
     condition, reference = row.get("condition", "skill"), row.get("reference", "baseline")
     words = {
         "row": row,
@@ -306,7 +300,7 @@ def fields_of(row: Row, rows: Mapping[str, Row] | None = None) -> dict[str, Fiel
         "without": without(reference),
         "what": "checks" if "share" in str(row.get("measure")) else "answers",
     }
-    fields = row.to_dict() | words | dict(rows or {})
+    fields = row.to_dict() | words | dict(more or {})
     return {str(name): Field(value) for name, value in fields.items()}
 
 

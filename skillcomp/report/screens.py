@@ -15,8 +15,7 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
-from skillcomp.report.findings import sentences_on
-from skillcomp.report.sentences import copy_rule, rows_by_name
+from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import units_needed
 from skillcomp.style import called
@@ -70,7 +69,7 @@ _OF_PAIRS = _OF_GOLD | {
     "Pairs": "{n:,.0f}",
 }
 _OF_TEXTS = {
-    "Texts": "{name}",
+    "Texts": "{texts}",
     "Flagged": "{row:share}",
     "Number": "{n_texts:,.0f}",
     "Documents": "{n_clusters:,.0f}",
@@ -196,7 +195,7 @@ def _grader_screen(
     headline = f"How often the graders err is not known: {why}."
     table, drawn = cell_table(verdicts[:0], {}), pd.DataFrame()
     if agreement is not None:
-        own = [s.text for s in sentences_on("agreement", agreement) if s.about == grader]
+        own = [s.text for s in sentences_about(agreement) if s.about == grader]
         headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
         raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
         table = _table_of_graders(data, in_order_of(agreement, "grader", raw["grader"]), frames)
@@ -224,7 +223,7 @@ def _texts_on(
 ) -> Iterator[str]:
     """Yield the sentences on frames; with `together`, only those on no single grader."""
     for name in names:
-        for sentence in sentences_on(name, frames[name]) if name in frames else ():
+        for sentence in sentences_about(frames[name], name) if name in frames else ():
             if not (together and name == "agreement" and sentence.about):
                 yield sentence.text
 
@@ -328,7 +327,7 @@ def _pairwise_screen(
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
     agreement = frames.get("agreement") if data.is_of_pairs else None
-    own = [s.text for s in sentences_on("position", position) if s.about == judge]
+    own = [s.text for s in sentences_about(position) if s.about == judge]
     headline = [*own, f"Whether {judge} prefers a place is not known."][0]
     texts: dict[str, Iterable[str]] = {"bias": [t for t in said("position") if t not in own]}
     rows = position
@@ -401,14 +400,11 @@ def _calibration_screen(
     texts = {"limits": list(_limits_of_copies(data))}
     rows = cut[:0]
     for _, chosen in lengths[lengths["n"].notna()].head(1).iterrows() if len(lengths) else ():
-        rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
-        name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
-        name = name.mask(rows["measure"].eq("sensitivity"), "copied")
-        name = name.mask(rows["measure"].str.endswith("_at_answer_length"))
+        rows = flagged_texts(cut, chosen)
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
-        rows = rows.assign(name=name, kept=kept, n=rows["n_texts"]).dropna(subset="name")
-        flags = rows[~rows["measure"].str.startswith("flagged_")]
-        parts = [say.share(row, f"{called(row['name'])} texts") for _, row in flags.iterrows()]
+        rows = rows.assign(n=rows["n_texts"], kept=kept)
+        flags = rows[rows["found"].ne("flagged")]
+        parts = [say.share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
         headline = (
             f"text counts as a copy if it {copy_rule(chosen)}: this flags {say.listing(parts)}."
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.reference_labels import ADJUDICATED
+from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.report.verdict_sentences import RATES, verdict_sentences
@@ -211,17 +211,21 @@ def sentences(frame: pd.DataFrame) -> list[str]:
     return [sentence.text for sentence in sentences_about(frame)]
 
 
-def sentences_about(frame: pd.DataFrame) -> Sentences:
-    """Yield the sentences of a frame, each with what it is about."""
+def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:
+    """Yield the sentences of a frame, each with what it is about.
+
+    Frames of counts are recognised by their `name` among the frames of an answer.
+    """
     if frame.empty:
         return
     try:
         if "measure" in frame and not _ONLY_TOGETHER & set(frame):
             yield from _sentences_on_rows(frame)
-        names = {*frame.columns, *frame.get("measure", ())}
-        for name, build in _SEVERAL.items():
-            if name in names:
-                yield from build(frame)
+        names = {name, *frame.columns, *frame.get("measure", ())}
+        for key, build in _SEVERAL.items():
+            if key in names:
+                for one in build(frame):
+                    yield Sentence(one) if isinstance(one, str) else one
     except KeyError as error:
         raise FrameError(f"report.sentences: there is no column {error}.") from error
 
@@ -257,8 +261,7 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
             present = [name for name in phrases if name in rows]
             texts = []
             for name in present:
-                fields = say.fields_of(rows[name], rows)
-                fields |= {key: say.Field(word) for key, word in words.items()}
+                fields = say.fields_of(rows[name], rows | words)
                 with suppress(LookupError):
                     texts.append(say.filled(phrases[name], fields))
             if present and not texts:
@@ -296,10 +299,6 @@ def _words_of(row: Row, rows: dict[str, Row]) -> dict[str, Any]:
 
 
 # What is said of several rows
-
-
-def _texts(build: Callable[[pd.DataFrame], Iterator[str]]) -> Callable[[pd.DataFrame], Sentences]:
-    return lambda frame: map(Sentence, build(frame))
 
 
 def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
@@ -440,8 +439,9 @@ def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
     moves, changes = list[float](), list[str]()
     words = "a gain", "a loss", "no change shown"
     for _, part in say.parts_by(corrected, *_KEYS):
-        raw, best = say.naive_and_best(part)
-        if raw is None or best is None or raw["unit"] == "rate":
+        rows = rows_by_name(part)
+        raw, best = rows.get("naive"), rows.get("best")
+        if not say.has_estimate(raw) or best is None:
             continue
         moves.append(100 * abs(best["estimate"] - raw["estimate"]))
         before, after = say.direction(raw, *words), say.direction(best, *words)
@@ -516,16 +516,17 @@ def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
             yield f"{start}No threshold can be chosen: {why}."
             continue
         yield f"{start}A text counts as a copy if it {copy_rule(chosen.iloc[0])}."
-        rows = part[part["rule"].eq(chosen["rule"].iloc[0]) & part["n"].eq(chosen["n"].iloc[0])]
-        for _, row in say.with_estimate(rows).iterrows():
-            kind = re.match(
-                r"(sensitivity|false_flags|flagged)_?(?!.*_at_answer_length)(.*)", row["measure"]
-            )
-            if kind:
-                fields = say.fields_of(row)
-                fields["texts"] = say.Field(kind[2] or "copied")
-                fields["kept"] = say.Field(_KEPT.get(row["keeps_limit"]))
-                yield f"{start}{say.filled(_FLAGS[kind[1]], fields)}."
+        for _, row in flagged_texts(part, chosen.iloc[0]).iterrows():
+            yield f"{start}{say.filled(_FLAGS[row['found']], say.fields_of(row))}."
+
+
+def flagged_texts(cut: pd.DataFrame, chosen: Row) -> pd.DataFrame:
+    """Return the rows on flagged texts at the chosen length, with the kind of texts in words."""
+    rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
+    pattern = r"^(?P<found>sensitivity|false_flags|flagged)_?(?P<texts>.*)$"
+    words = rows["measure"].str.extract(pattern).replace({"texts": {"": "copied"}})
+    rows = rows.assign(**words, kept=rows["keeps_limit"].map(_KEPT))
+    return rows[words["found"].notna() & ~words["texts"].str.endswith("_at_answer_length")]
 
 
 def copy_rule(chosen: Row) -> str:
@@ -609,24 +610,83 @@ def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"The gold labels {verb} {words.removeprefix('were ')}{weighted}."
 
 
-# a measure or column -> the function for frames that have it
-_SEVERAL: dict[str, Callable[[pd.DataFrame], Sentences]] = {
+def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
+    """Count gold labels by models, by programs, and by the model families of agents or graders."""
+    for _, row in labellers.iterrows():
+        kind, family = row["labeller_kind"], row["labeller_family"]
+        shared = [verb for verb in ("answered", "graded") if row[verb]]
+        impersonal = kind in ("model", "program")
+        if not impersonal and not shared:
+            continue
+        who = f"a {kind}" if pd.notna(kind) else "a labeller"
+        who += f" ({called(family)})" if pd.notna(family) else ""
+        text = f"{say.counted(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
+        text += ", not by a person" if impersonal else ""
+        text += f"; its family also {say.listing(shared)}" if shared else ""
+        yield Sentence(f"{text}.")
+
+
+def _unusable_in_words(unusable: pd.DataFrame) -> Sentences:
+    for name, part in unusable.groupby("grader", sort=False):
+        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
+        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
+        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
+        text += (
+            f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
+        )
+        yield Sentence(text, name)
+
+
+def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
+    """Count the missing attempts, and those that ended with a status such as timeout."""
+    ends = {"timeout": "ran out of time", "truncated": "were cut off", "refused": "were refused"}
+    for condition, part in unanswered.groupby("condition", sort=False):
+        n_of, of_n = part.set_index("status")["n"], part["of_n"].iloc[0]
+        if lost := int(n_of.reindex(["error", "paused"]).sum()):
+            text = f"Under {condition} the agent gave no answer in {lost:,} of {of_n:,} attempts "
+            text += "(it crashed, paused or never started): these are missing, not failed."
+            yield Sentence(text, condition)
+        if how := [f"{n_of[name]:,} {word}" for name, word in ends.items() if name in n_of]:
+            text = f"Under {condition}, of {of_n:,} attempts {say.listing(how)}: without a verdict "
+            yield Sentence(f"{text}these count as failed.", condition)
+
+
+def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
+    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
+    n = addressing["n"].sum()
+    yield Sentence(
+        f"{say.counted(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
+        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
+    )
+
+
+def _problems_in_words(problems: pd.DataFrame) -> list[str]:
+    return change_lines(problems.to_dict("records"))
+
+
+# a measure, a column or the name of a frame -> the function for frames with it
+_SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "verdict": verdict_sentences,
-    "raw_agreement": _texts(_order_of_graders),
-    "gold_drawn": _texts(_draw_of_gold),
-    "labeller": _texts(_agreement_of_labellers),
-    "agreement_difference": _texts(_pairs_of_graders),
+    "raw_agreement": _order_of_graders,
+    "gold_drawn": _draw_of_gold,
+    "labeller": _agreement_of_labellers,
+    "agreement_difference": _pairs_of_graders,
     "counted": _shares_in_words("Rules broken most often", "measure"),
     "none_of_these": _shares_in_words("Failure modes of checks", "measure"),
     "goal": _shares_in_words("Goals met", "goal"),
-    "bias": _texts(_biases_in_words),
-    "recommended": _texts(_corrections_in_words),
+    "bias": _biases_in_words,
+    "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,
-    "at": _texts(_factors_in_words),
+    "at": _factors_in_words,
     "offered": _controls_in_words,
-    "keeps_limit": _texts(_thresholds_in_words),
-    "cases_in_all": _texts(_plans_in_words),
-    "repeat": _texts(_repeats_in_words),
-    "delta_exact": _texts(_largest_change),
-    "n_wanted": _texts(_progress_in_words),
+    "keeps_limit": _thresholds_in_words,
+    "cases_in_all": _plans_in_words,
+    "repeat": _repeats_in_words,
+    "delta_exact": _largest_change,
+    "n_wanted": _progress_in_words,
+    "labellers": _labellers_in_words,
+    "unanswered": _unanswered_in_words,
+    "problems": _problems_in_words,
+    "unusable": _unusable_in_words,
+    "addressing": _addressing_in_words,
 }
