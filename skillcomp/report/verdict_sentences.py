@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report import phrases as say
-from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.report.phrases import Field, Row, Sentence, Sentences
 from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.style import called
 
@@ -108,12 +108,16 @@ def overall_sentences(
     several_agents = "agent" in main and main["agent"].nunique() > 1
     for _, row in overall.iterrows():
         condition = row["condition"]
-        fields = say.fields_of(row)
+        how = say.treatment(condition, row.get("reference"))
+        loaded = "the skill loaded" if single else "their skill loaded"
+        how = {"the skill": loaded, "a placebo": "a placebo loaded instead"}.get(how, how)
+        fields = say.fields_of(row) | {"how": Field(how)}
+        fields["without"] = Field(say.without(row.get("reference", "baseline"), ""))
         over = "agents" if single else "skills"
         if several_agents:
             over = "agents" if single else "skills and agents"
             over += " (agents averaged within each case)"
-        text = f"With {fields['how']:s}: not known, {say.reason(row)}."
+        text = f"With {how}: not known, {say.reason(row)}."
         if say.has_estimate(row):
             text = say.filled([RATES + ": {row:change}{row:cases}"], fields)
             lone = single and not several_agents
