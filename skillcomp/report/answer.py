@@ -26,6 +26,7 @@ from skillcomp import (
     transfer,
     triggers,
 )
+from skillcomp.contrast import BoundedValue, Bounds
 from skillcomp.deltas.paired_deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames import Frames
@@ -168,6 +169,8 @@ def answer(
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     interval: IntervalRule = "adaptive",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
@@ -192,7 +195,13 @@ def answer(
         read from the file ``groups.json`` (group to list of skills) in the folder of the study, if
         it exists.
     margin : float, default 0.1
-        The largest change that counts as no change, in rate units.
+        The largest change that counts as no change, in rate units or, for scores, in their unit.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        What the verdicts are about, as in :func:`skillcomp.skillverdicts.decide`. With ``"score"``,
+        the answer has the verdicts, the change over all skills, and the comparisons with a placebo
+        and with the previous version.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule for the intervals of changes that are not corrected by gold, as in
         :func:`skillcomp.deltas.paired`.
@@ -263,8 +272,13 @@ def answer(
         frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
     )
     mine = outcomes[outcomes["grader"].eq(chosen)]
+    is_score, of_value = value == "score", {"value": value, "bounds": bounds}
+    if is_score:
+        gold = gold.iloc[:0]
+        estimates.frames.pop("unusable", None)  # verdicts without pass or fail have scores
     try:
-        reference = default_reference(mine, reference)
+        known = mine.drop(columns="passed") if is_score else mine
+        reference = default_reference(known, reference)
     except StudyError as error:
         if reference is not None:
             raise
@@ -289,6 +303,7 @@ def answer(
                 margin=other,
                 assume_missing=assume_missing,
                 interval=interval,
+                **of_value,
             )
         except SkillcompError as error:
             raise StudyError(f"report: {error}") from error
@@ -297,7 +312,9 @@ def answer(
             results.missing["corrections"] = reason
 
     decide(estimates, margin)
-    _add_skills(estimates, mine, attempts, reference, agents, interval)
+    _add_skills(estimates, mine, reference, agents, interval=interval, **of_value)
+    if not is_score:
+        _add_passes(estimates, mine, attempts, reference, agents)
     overall = len(gold) and "overall" in estimates.frames and not agents
     estimates.add(
         "overall_corrected",
@@ -318,7 +335,7 @@ def answer(
     if "overall_corrected" in estimates.frames:
         rows = estimates.frames["overall_corrected"]
         estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]
-    if isinstance(study, RunStore) and (design := study.manifest.get("design")):
+    if not is_score and isinstance(study, RunStore) and (design := study.manifest.get("design")):
         estimates.add("effects", True, structure.factorial, mine, design, average=agents)
         explain = partial(structure.score_association, attempts=attempts)
         estimates.add("explained", True, explain, mine, study.skills)
@@ -326,9 +343,10 @@ def answer(
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
-    # a share of one check is a pass
-    value = "passed" if has_single_checks(outcomes) else "share_passed"
-    _add_graders(estimates, verdicts, gold, chosen, compared, agents, value, **shared)
+    if not is_score:
+        # a share of one check is a pass
+        checked = "passed" if has_single_checks(outcomes) else "share_passed"
+        _add_graders(estimates, verdicts, gold, chosen, compared, agents, checked, **shared)
     facts = {
         "skills": mine["skill"].nunique(),
         "cases": len(cases),
@@ -342,14 +360,15 @@ def answer(
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
-    by_case = skillverdicts.cases(mine, by=by, reference=reference)
+    by_case = None if is_score else skillverdicts.cases(mine, by=by, reference=reference)
 
     @cache
     def with_margin(other: float) -> Answer:
         results = StudyEstimates({**estimates.frames}, {**estimates.missing})
         if other != margin:
             decide(results, other)
-        _add_cases_needed(results, mine, by, compared, interval)
+        if not is_score:
+            _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
         # leave out the limits, because each screen on the page shows its own
         own = [s.findings[s.findings["topic"].ne("limits")] for s in screens]
@@ -459,14 +478,13 @@ def _add_graders(
 def _add_skills(
     into: StudyEstimates,
     mine: pd.DataFrame,
-    attempts: pd.DataFrame,
     reference: str,
     agents: list[str],
-    interval: IntervalRule,
+    **how: Any,
 ) -> None:
-    how: dict[str, Any] = {"reference": reference, "average": agents}
+    """Add the change over all skills, and the comparisons with a placebo and an old version."""
     several = bool(agents) or mine["skill"].nunique() > 1
-    into.add("overall", several, deltas.paired, mine, **how, interval=interval)
+    into.add("overall", several, deltas.paired, mine, reference=reference, average=agents, **how)
     others = mine[mine["condition"].ne(reference)]
     for name in ("placebo", "previous"):
         possible = name in set(others["condition"]) and others["condition"].nunique() > 1
@@ -477,8 +495,19 @@ def _add_skills(
             others,
             by=["skill", *agents],
             reference=name,
-            interval=interval,
+            **how,
         )
+
+
+def _add_passes(
+    into: StudyEstimates,
+    mine: pd.DataFrame,
+    attempts: pd.DataFrame,
+    reference: str,
+    agents: list[str],
+) -> None:
+    """Add what is estimated from passes only: distance, dimensions and what a pass costs."""
+    how: dict[str, Any] = {"reference": reference, "average": agents}
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
     tagged = mine["comprehension_dimension"].notna().any()
     into.add(

@@ -20,6 +20,11 @@ _NO_USABLE_VERDICT = (
     "Grade again with `skillcomp grade`."
 )
 
+_ONLY_SCORES = (
+    "report: none of {} verdicts says pass or fail, but they have scores: read these by "
+    "value='score' and bounds=(lowest, highest possible score)."
+)
+
 
 def default_grader(
     study: RunStore | frames.Frames | pd.DataFrame,
@@ -149,6 +154,8 @@ def default_reference(
     if not present:
         raise StudyError(_NO_VERDICTS)
     if "passed" in answers.columns and answers["passed"].isna().all():
+        if "score" in answers.columns and answers["score"].notna().any():
+            raise StudyError(_ONLY_SCORES.format(len(answers)))
         raise StudyError(_NO_USABLE_VERDICT.format(len(answers)))
     if len(present) == 1 and not alone:
         raise StudyError(f"all answers are under {present[0]}. {reference_choices(present)}.")

@@ -30,6 +30,7 @@ from tqdm.auto import tqdm
 
 import skillcomp
 from skillcomp import plots, style
+from skillcomp.contrast import BoundedValue, Bounds
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
@@ -92,6 +93,8 @@ def build(
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     interval: IntervalRule = "adaptive",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
@@ -123,7 +126,9 @@ def build(
         values of None are ignored. ``GRADER``, ``MARGIN`` and ``ROUND`` replace the arguments
         `grader`, `margin` and `round`, which apply to the answer and to the notebooks. A ``STORE``
         is relative to the working directory, like `study` and `out`.
-    grader, groups, margin, interval, round, assume_missing, asked, checks : optional
+    grader, groups, margin, value, bounds, interval, round : optional
+        As for :func:`answer`. The chapters are about passes, whatever the value.
+    assume_missing, asked, checks : optional
         As for :func:`answer`.
     reference, gold_drawn, drawn_by, tokenizer : optional
         As for :func:`answer`.
@@ -168,7 +173,9 @@ def build(
     grader = None if values["GRADER"] is None else str(values["GRADER"])
     how: dict[str, Any] = {
         "groups": groups,
-        "margin": _margin_of(values["MARGIN"]),
+        "margin": _margin_of(values["MARGIN"], bounds),
+        "value": value,
+        "bounds": bounds,
         "interval": interval,
         "round": _round_of(values["ROUND"], study),
         "assume_missing": assume_missing,
@@ -351,10 +358,13 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     return {"html": html, "figures": [figure]}
 
 
-def _margin_of(value: object) -> float:
-    if isinstance(value, int | float) and 0 < value < 1:
+def _margin_of(value: object, bounds: Bounds) -> float:
+    low, high = bounds or (0, 1)
+    if isinstance(value, int | float) and 0 < value < high - low:
         return float(value)
-    raise StudyError(f"report: margin: found {value!r}; allowed: a number above 0 and below 1.")
+    raise StudyError(
+        f"report: margin: found {value!r}; allowed: a number above 0 and below {high - low:g}."
+    )
 
 
 def _round_of(value: object, study: RunStore | Frames) -> int:
@@ -485,13 +495,15 @@ def _caption_of_changes(rows: pd.DataFrame) -> str:
     """Name the reference, the margin, and the conditions with and without a corrected change."""
     reference = rows["reference"].iloc[0]
     against = "no skill" if reference == "baseline" else treatment(reference)
-    text = f"Change in the pass rate, against {against}, on the same cases."
+    unit = say.unit_of(rows.iloc[0])
+    what = "mean score" if unit == "score" else "pass rate"
+    text = f"Change in the {what}, against {against}, on the same cases."
     if "estimator" in rows.columns and rows["estimator"].ne(NAIVE).any():
         alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
         kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
         for word, kind in kinds.items():
             text += f" {word}: {listing(kind.index[kind])}." if kind.any() else ""
-    return f"{text} Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
+    return f"{text} Dashed: the margin of {say.size(rows['margin'].iloc[0], unit=unit)}."
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
@@ -576,7 +588,8 @@ def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
     """Return a table by skill and agent; a cell has the symbol of the verdict and the change."""
     if "agent" not in decided:
         return ""
-    changes = decided["estimate"].map(say.signed).map(say.bare)
+    unit = say.unit_of(decided.iloc[0])
+    changes = decided["estimate"].map(partial(say.signed, unit=unit)).map(say.bare)
     marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
     grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
     wide = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")

@@ -92,6 +92,11 @@ def without(reference: object) -> str:
     return "without it" if reference == "baseline" else f"with {treatment(reference)}"
 
 
+def unit_of(row: Row) -> str:
+    """Return the unit of a row: ``score`` for scores, otherwise ``points``."""
+    return "score" if str(row.get("measure")).endswith("score") else "points"
+
+
 def rate(value: float) -> str:
     """Format a rate, such as "79 %", "0.4 %" or "<0.1 %"; 99.7 % does not become 100 %."""
     inside = 0 < value < 0.01 or 0.99 < value < 1
@@ -100,13 +105,15 @@ def rate(value: float) -> str:
     return quantity(value, "rate", digits=int(inside))
 
 
-def size(value: float, digits: int = 0) -> str:
+def size(value: float, digits: int = 0, unit: str = "points") -> str:
     """Format the size of a difference in rates, such as "10 points" or "1 point"."""
-    return signed(abs(value), digits).lstrip("+")
+    return signed(abs(value), digits, unit).lstrip("+")
 
 
-def signed(value: float, digits: int = 0) -> str:
-    """Format a difference in rates, such as "+52 points"."""
+def signed(value: float, digits: int = 0, unit: str = "points") -> str:
+    """Format a difference in rates, such as "+52 points"; one in scores has no unit."""
+    if unit == "score":
+        return quantity(value, unit, signed=True)
     text = quantity(value, "points", signed=True, digits=digits)
     return text + (" point" if text.lstrip("+\N{MINUS SIGN}") == "1" else " points")
 
@@ -118,7 +125,7 @@ def bare(text: str) -> str:
 
 def limits(row: Row) -> str:
     """Format the interval of a difference, such as "[37, 64]"; empty if it is unknown."""
-    return _in_brackets(row, lambda end: quantity(end, "points", digits=_decimals(end)))
+    return _in_brackets(row, lambda end: quantity(end, unit_of(row), digits=_decimals(end)))
 
 
 def _in_brackets(row: Row, form: Callable[[float], str]) -> str:
@@ -134,7 +141,7 @@ def _decimals(value: float) -> int:
 
 def change(row: Row, unit: bool = True) -> str:
     """Format a difference in rates with its interval, such as "+52 points [37, 64]"."""
-    text = signed(row["estimate"])
+    text = signed(row["estimate"], unit=unit_of(row))
     return f"{text if unit else bare(text)} {limits(row)}".rstrip()
 
 
@@ -241,6 +248,7 @@ class Field(NamedTuple):
     """The value of a field of a phrase: a value, or a row of estimates; unknown values raise."""
 
     value: Any
+    unit: str = "points"
 
     def __format__(self, form: str) -> str:
         """Format the value, for example as a ``change``, as ``#case``, or as ``more|fewer|``.
@@ -262,6 +270,8 @@ class Field(NamedTuple):
             return share(value, form[3:])
         if form in _OF_ROWS:
             return _OF_ROWS[form](value)
+        if self.unit == "score" and form in ("rate", "size", "signed"):
+            return signed(number, unit="score") if form == "signed" else quantity(number)
         if form in _OF_NUMBERS:
             return _OF_NUMBERS[form](number)
         return format(value, form) if form else called(value)
@@ -301,7 +311,7 @@ def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Fiel
         "what": "checks" if "share" in str(row.get("measure")) else "answers",
     }
     fields = row.to_dict() | words | dict(more or {})
-    return {str(name): Field(value) for name, value in fields.items()}
+    return {str(name): Field(value, unit_of(row)) for name, value in fields.items()}
 
 
 def filled(phrase: Iterable[str], fields: Mapping[str, Field]) -> str:

@@ -8,11 +8,12 @@ import pandas as pd
 
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report import phrases as say
-from skillcomp.report.phrases import Field, Row, Sentence, Sentences
+from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.style import called
 
 RATES = "with {how} {rate:rate} of the {what} pass and {without} {reference_rate:rate}"
+_MEAN_SCORES = "the mean score with {how} is {rate:rate} and {without} {reference_rate:rate}"
 # verdict -> its verb for one and for several skills, and its reason
 _VERDICTS = {
     "teaching": ("teaches", "teach", "{row:limits} is above the margin of {margin:size}"),
@@ -111,17 +112,17 @@ def overall_sentences(
         how = say.treatment(condition, row.get("reference"))
         loaded = "the skill loaded" if single else "their skill loaded"
         how = {"the skill": loaded, "a placebo": "a placebo loaded instead"}.get(how, how)
-        fields = say.fields_of(row) | {"how": Field(how)}
-        fields["without"] = Field(say.without(row.get("reference", "baseline"), ""))
+        without = say.without(row.get("reference", "baseline")).removesuffix(" it")
+        fields = say.fields_of(row, {"how": how, "without": without})
         over = "agents" if single else "skills"
         if several_agents:
             over = "agents" if single else "skills and agents"
             over += " (agents averaged within each case)"
         text = f"With {how}: not known, {say.reason(row)}."
         if say.has_estimate(row):
-            text = say.filled([RATES + ": {row:change}{row:cases}"], fields)
+            text = say.filled([_levels_of(row) + ": {row:change}{row:cases}"], fields)
             lone = single and not several_agents
-            text = f"W{text[1:]}" if lone else f"Over all {over}, {text}"
+            text = f"{text[0].upper()}{text[1:]}" if lone else f"Over all {over}, {text}"
             if corrected is not None:
                 best = say.marked(corrected[corrected["condition"].eq(condition)])
                 best = say.with_estimate(best, "ci_low")
@@ -195,7 +196,7 @@ def _verdict_in_words(
         text += _missing_answers_in_words(row)
         if verdict == "undetermined" and not row["assume_missing"]:
             return text
-    margin = say.size(row["margin"])
+    margin = say.size(row["margin"], unit=say.unit_of(row))
     if verdict in ("helps", "hurts"):
         change = "gain" if verdict == "helps" else "loss"
         text += f" The {change} may be smaller than the margin of {margin}."
@@ -206,14 +207,18 @@ def _verdict_in_words(
     return text + _comparison_in_words("", previous, f"the previous version{alone}")
 
 
+def _levels_of(row: Row) -> str:
+    return _MEAN_SCORES if say.unit_of(row) == "score" else RATES
+
+
 def _evidence(row: Row) -> str:
     """Describe the rates and the change (corrected, if there is a correction) behind a verdict."""
     within = row.get("verdict") == "ineffective"
     change = "the whole interval {row:limits} is within {margin:size}" if within else "{row:change}"
-    phrase = f"{RATES}{'; ' if within else ', '}{change}"
+    phrase = f"{_levels_of(row)}{'; ' if within else ', '}{change}"
     if _is_corrected(row):
         phrase = f"{RATES} by the grader; corrected, {change}"
-    elif row.get("verdict") == "redundant":
+    elif row.get("verdict") == "redundant" and say.unit_of(row) != "score":
         phrase = "{reference_rate:rate} of the {what} pass {without}; with it {row:change}"
     return say.filled([phrase], say.fields_of(row))
 
@@ -328,7 +333,7 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         return text
     if row["detectable"] == float("inf"):
         return f"{text} In such a study {_UNSEEN}."
-    change = f"A change of {say.size(row['detectable'])}"
+    change = f"A change of {say.size(row['detectable'], unit=say.unit_of(row))}"
     return f"{text} {change} would have been shown in 8 of 10 such studies."
 
 
