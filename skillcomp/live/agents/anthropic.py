@@ -122,7 +122,7 @@ class AnthropicAgent(ServiceAgent):
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
         for option, value, allowed in (
             ("effort", effort, EFFORTS),
-            ("cache_ttl", cache_ttl, _SECONDS),
+            ("cache_ttl", cache_ttl, tuple(_SECONDS)),
             ("thinking", thinking and thinking.get("type"), THINKING),
         ):
             if value is not None:
