@@ -64,7 +64,7 @@ class FrameError(SkillcompError, ValueError):
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.problems: tuple[str, ...] = tuple(problems)
+        self.problems = tuple(problems)
 
 
 class AgentError(SkillcompError):

@@ -15,7 +15,7 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from typer import Option
@@ -278,7 +278,7 @@ def trigger_status(
     from skillcomp.live import trigger_runs as triggers
 
     run_id = checked_slug(run_id, StudyError)
-    state: dict[str, Any] = triggers.run_state(artifacts / run_id)
+    state = triggers.run_state(artifacts / run_id)
     if as_json:
         say(json.dumps(state))
         return

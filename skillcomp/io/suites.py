@@ -430,7 +430,7 @@ class _Reader(SuiteReader):
             self.note(place, f"id: found {ident!r}; expected text; '{taken}' is taken.")
             ident = taken
         place = f"{place} ({ident})"
-        words: JsonObject = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
+        words = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
         bad: JsonObject = {}
         for key, allowed in (("kind", get_args(CheckKind)), ("goal", get_args(Goal))):
             value = words[key]

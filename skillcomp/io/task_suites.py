@@ -33,7 +33,7 @@ THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) tha
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 # skillcomp's own key in a task, which version 1.0 lacks; live.probe reads it from `Case.extra`
 _TASK_OURS = ("refusal",)
-_JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
+_JUDGE_KEYS = {
     "contains": ("type", "expected"),
     "pytest": ("type", "test_file"),
     "llm-rubric": ("type", "rubric", "pass_threshold"),

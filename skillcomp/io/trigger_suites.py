@@ -54,7 +54,7 @@ COLUMNS = (
     *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),
     *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
-KINDS: tuple[str, ...] = get_args(PromptKind)
+KINDS = get_args(PromptKind)
 CONTROL = "control"  # Kind of a prompt that tests the detection of skill calls.
 CONTROLS = "control-"  # The slug of a suite of control prompts starts with this.
 # two control prompts: the first calls a skill by name, the second needs no skill

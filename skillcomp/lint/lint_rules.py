@@ -54,7 +54,7 @@ _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (r
 
 # The reason for each rule. An error makes a study useless; a warning needs the judgement of a
 # person.
-_ERRORS: Mapping[str, str] = {
+_ERRORS = {
     # rules about a suite
     "reading": "other tools may read what deviates from the report's format differently",
     "not_mapped": "the outcome rests on fewer checks than the file has",
@@ -86,7 +86,7 @@ _ERRORS: Mapping[str, str] = {
     "link_missing": "an agent that follows the link finds nothing",
     "link_outside": "a skill is installed with its own folder and nothing else",
 }
-_WARNINGS: Mapping[str, str] = {
+_WARNINGS = {
     # rules about a suite
     "kept": "no analysis uses it",
     "other_word": "other published files use the word, the report does not",
