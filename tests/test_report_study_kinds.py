@@ -174,14 +174,14 @@ def test_copies_at_a_known_rate_are_found_at_that_rate(tmp_path: Path) -> None:
     assert "mean copying?" in page and page.count("<figure") == 1
     assert "n\xa0=\xa070 to 140, 95\xa0% intervals." in page  # texts; the length is in the column n
     assert "by document" in page
-    assert result.screens[0].limits == [
+    assert result.screens[0].texts["limits"] == [
         "How often answers copy is not known: there are no answers, only passages.",
         "Copied ideas, rephrased copies and translations are missed: they share no n-gram.",
         "Whether a skill helps is not known: no conditions are compared.",
     ]
     few = answer(copied(0.8, n_sources=12)).screens[0]
     assert few.headline.startswith("By the estimates alone, ")
-    assert any("flagged bound the false flags only at" in text for text in few.limits)
+    assert any("flagged bound the false flags only at" in text for text in few.texts["limits"])
 
 
 def test_without_a_length_to_choose_the_screen_has_the_reason_and_no_table() -> None:

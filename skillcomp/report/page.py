@@ -48,7 +48,7 @@ from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF
 from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.phrases import listing, treatment
-from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, cell_table, table_of_texts
+from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
 from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import opened
 from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
@@ -687,6 +687,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "answered": result,
         "question": question,
         "screens": screens,
+        "titles": TITLES,
         "problem": problem,
         "first": ON_FIRST_PAGE,
         "intervals": _ADAPTIVE if adaptive else "",

@@ -122,16 +122,6 @@ class StudyScreen:
         frame = pd.DataFrame(rows, columns=["topic", "sentence"]).astype("str")
         return frame.reindex(columns=["topic", "about", "verdict", "sentence", "why"])
 
-    @property
-    def boxes(self) -> list[tuple[str, list[str]]]:
-        """The title and the sentences of each topic except the limits."""
-        return [(TITLES[name], texts) for name, texts in self.texts.items() if name != "limits"]
-
-    @property
-    def limits(self) -> list[str]:
-        """The sentences on what the study cannot show."""
-        return self.texts.get("limits", [])
-
     def draw(self) -> Any:
         """Draw the figure of the screen."""
         with style.use():
