@@ -77,6 +77,10 @@ STEPS = (
     "skillcomp report --data study --answer-only",
 )
 _OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
+_ASSUME_MISSING = Option(
+    metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
+)
+_INTERVAL = Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
@@ -242,13 +246,22 @@ def report(
         list[str] | None,
         Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
+    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
+    interval: Annotated[str, _INTERVAL] = "adaptive",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
+    gold_drawn: Annotated[
+        str | None, Option(metavar="HOW", help="How gold was drawn: random, chosen or verdict.")
+    ] = None,
+    drawn_by: Annotated[
+        str | None, Option(metavar="GRADER", help="The grader by whose verdict gold was drawn.")
+    ] = None,
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
         Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
+    round: Annotated[int | None, Option(min=1, help="Grading round; 2 and up grade again.")] = None,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
@@ -262,13 +275,18 @@ def report(
                 what, stems = "report: there is no notebook", [path.stem for path in paths]
                 require_known(what, name, stems, StudyError, label="there")
         paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
+    rounds = [] if round is None else [f"ROUND={round}"]
     with studies.warnings_as_notes(None):
         page = build(
             datasets.path("pilot") if data is None else data,
             out,
             notebooks=[] if answer_only else paths,
-            parameters=_parse_parameters(settings or []),
+            parameters=_parse_parameters([*(settings or []), *rounds]),
             reference=reference,
+            assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
+            interval=interval,  # type: ignore[arg-type]  # checked by decide
+            gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
+            drawn_by=drawn_by,
             checks=checks,
             progress=not quiet,
         )
@@ -344,6 +362,8 @@ def deltas(
         Option(metavar="NAME,...", help="Changes without verdicts: passed,cost_usd,seconds,..."),
     ] = None,
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
+    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
+    interval: Annotated[str, _INTERVAL] = "adaptive",
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
@@ -376,12 +396,13 @@ def deltas(
     require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
+    compared: dict[str, Any] = {"reference": reference, "interval": interval}
     if value is not None:
         values = [name.strip() for name in value.split(",")]
-        changes = paired(graded, attempts, by=["skill"], value=values, reference=reference)  # type: ignore[arg-type]  # checked by paired
+        changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
         tables = {"deltas": (changes, ["skill", "condition", "measure", "unit", *_OF_DELTAS])}
     elif by == "dimension":
-        changes = paired(graded, by=["skill", "comprehension_dimension"], reference=reference)
+        changes = paired(graded, by=["skill", "comprehension_dimension"], **compared)
         card = skillverdicts.dimensions(graded)
         about = ["skill", "comprehension_dimension", "condition"]
         passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
@@ -392,9 +413,10 @@ def deltas(
             "verdicts": (skillverdicts.aggregate(card), overall),
         }
     else:
+        judged = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
         tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
         known = {"cases": cases, "checks": checks}
-        how = {"reference": reference, "correct": known, "decide": {"margin": margin}}
+        how = {"reference": reference, "correct": known, "decide": judged}
         decided, reason = decided_skills(*tables_of, **how)
         if reason:
             say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
