@@ -1,0 +1,156 @@
+"""Scores with bounds are values: intervals, verdicts and the page in the unit of the scores."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles.scores import score_interval
+
+import skillcomp as sc
+from skillcomp.errors import FrameError, StudyError
+
+HOW = {"value": "score", "bounds": (1, 5)}
+
+
+def marks(n: int = 12, repeats: int = 3, gain: float = 1.0, seed: int = 0, size: int = 1):
+    """Marks from 1 to 5 of two skills, of which only the first gains; some marks are missing."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for skill, change in (("tea", gain), ("tide", 0.0)):
+        for i in range(n):
+            base = rng.uniform(1.5, 3.5)
+            for condition in ("baseline", "skill"):
+                for repeat in range(repeats):
+                    mark = base + change * (condition == "skill") + rng.normal(0, 0.5)
+                    rows.append({"skill": skill, "case": f"{skill}/{i}", "condition": condition,
+                                 "family": f"{skill}{i // size}", "nr": repeat + 1,
+                                 "reward": float(np.clip(mark, 1, 5))})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def frames_of(table: pd.DataFrame, **more):
+    return sc.from_frame(table, **{"passed": None, "score": "reward", "repeat": "nr"} | more)
+
+
+def outcomes_of(table: pd.DataFrame):
+    families = table.drop_duplicates("case").set_index("case")["family"]
+    outcomes = frames_of(table).outcomes
+    return outcomes.assign(family=outcomes["case_id"].map(families))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_interval_of_scores_is_that_of_the_oracle(size: int) -> None:
+    table = marks(size=size)
+    outcomes = outcomes_of(table)
+    rows = sc.deltas.paired(outcomes, by="skill", cluster="family", **HOW).set_index("skill")
+    means = sc.deltas.rates(outcomes, by="skill", cluster="family", **HOW)
+    for skill, part in table.groupby("skill"):
+        sides = []
+        for condition in ("skill", "baseline"):
+            cases = part[part["condition"].eq(condition)].groupby("case", sort=False)
+            sides.append([(case["reward"].to_numpy() - 1) / 4 for _, case in cases])
+        clusters = part.groupby("case", sort=False)["family"].first().to_numpy()
+        expected = score_interval(sides, [1, -1], clusters)
+        found = rows.loc[skill]
+        assert found["estimate"] == pytest.approx(4 * expected.estimate, abs=1e-9)
+        assert found["ci_low"] == pytest.approx(4 * expected.low, abs=1e-9)
+        assert found["ci_high"] == pytest.approx(4 * expected.high, abs=1e-9)
+        mean = means[means["skill"].eq(skill) & means["condition"].eq("skill")].iloc[0]
+        expected = score_interval(sides[:1], [1], clusters)
+        assert mean["ci_low"] == pytest.approx(1 + 4 * expected.low, abs=1e-9)
+        assert mean["ci_high"] == pytest.approx(1 + 4 * expected.high, abs=1e-9)
+    assert rows["unit"].eq("score").all() and means["unit"].eq("score").all()
+
+
+def test_scores_of_0_and_1_are_judged_as_passes() -> None:
+    table = marks().assign(passed=lambda frame: frame["reward"] > 3)
+    table["reward"] = table["passed"].astype(float)
+    outcomes = frames_of(table, passed="passed").outcomes
+    passes = sc.skillverdicts.decide(outcomes)
+    scores = sc.skillverdicts.decide(outcomes, value="score", bounds=(0, 1))
+    same = [name for name in passes.columns if name not in ("measure", "unit", "why")]
+    pd.testing.assert_frame_equal(passes[same], scores[same], rtol=1e-9)
+
+
+def test_estimates_margins_and_verdicts_have_the_unit_of_the_scores() -> None:
+    table = marks(n=40, gain=2.0)
+    other = table.assign(reward=(table["reward"] - 1) / 4)
+    ours = sc.skillverdicts.decide(outcomes_of(table), margin=0.4, **HOW)
+    theirs = sc.skillverdicts.decide(outcomes_of(other), margin=0.1, value="score", bounds=(0, 1))
+    assert ours["verdict"].tolist() == theirs["verdict"].tolist()
+    assert "teaching" in set(ours["verdict"])
+    for name in ("estimate", "ci_low", "ci_high", "se", "detectable", "worst_low"):
+        assert ours[name].to_numpy() == pytest.approx(4 * theirs[name].to_numpy(), nan_ok=True)
+    assert ours["p_adjusted"].to_numpy() == pytest.approx(theirs["p_adjusted"].to_numpy())
+    assert "above the margin of 0.4" in ours.loc[ours["verdict"].eq("teaching"), "why"].iloc[0]
+
+
+def test_a_missing_score_may_be_the_lowest_or_the_highest() -> None:
+    table = marks()
+    table.loc[table["condition"].eq("skill") & table["nr"].eq(1), "reward"] = np.nan
+    row = sc.deltas.paired(outcomes_of(table), by="skill", **HOW).iloc[0]
+    assert row["worst_high"] - row["worst_low"] == pytest.approx(4 / 3)
+    assert row["n_missing"] == 12
+
+
+def test_compare_unpaired_contrast_and_gap_take_scores() -> None:
+    table = marks().assign(transfer=lambda rows: np.where(rows["case"].str[-1].isin(list("02468")),
+                           "near", "far"), agent=lambda rows: np.where(rows["nr"] > 1, "x", "y"),
+                           dimension="C1")  # fmt: skip
+    made = frames_of(table, transfer="transfer", dimension="dimension", agent="agent")
+    outcomes = made.outcomes
+    one = outcomes[outcomes["agent"].eq("x")]
+    pairs = sc.deltas.paired(one, **HOW)
+    verdict = sc.skillverdicts.compare(
+        one, made.attempts, reference="baseline", margin=0.4, by=(), **HOW
+    )
+    assert verdict["estimate"].iloc[0] == pytest.approx(pairs["estimate"].iloc[0])
+    assert sc.deltas.unpaired(one, **HOW)["estimate"].iloc[0] == pytest.approx(pairs["estimate"][0])
+    between = sc.deltas.contrast(outcomes, between="agent", **HOW)
+    assert between["measure"].eq("difference_score").all() and between["unit"].eq("score").all()
+    gap = sc.transfer.gap(one, **HOW)
+    assert set(gap["measure"]) == {"near_delta_score", "far_delta_score", "gap_score"}
+    near, far, difference = gap[gap["scope"].eq("pooled")]["estimate"]
+    assert difference == pytest.approx(far - near)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"value": "score", "bounds": (1, 4)}, r"scores run from .*lowest and the highest"),
+        ({"value": "score", "bounds": (5, 1)}, r"bounds=: found \(5, 1\)"),
+        ({"value": "score", "bounds": 5}, "bounds=: found 5"),
+        ({"value": "passed", "bounds": (1, 5)}, "only scores have bounds"),
+        ({"value": ["passed", "share_passed"], "bounds": (1, 5)}, "only scores have bounds"),
+    ],
+)
+def test_bounds_that_do_not_fit_are_refused(how: dict, message: str) -> None:
+    with pytest.raises(FrameError, match=message):
+        sc.deltas.paired(outcomes_of(marks()), **how)
+    with pytest.raises(FrameError, match="bounds= is missing"):
+        sc.deltas.rates(outcomes_of(marks()), value="score")
+
+
+def test_the_page_of_a_study_of_scores_has_no_points_and_no_passes(tmp_path: Path) -> None:
+    made = frames_of(marks(n=40, gain=2.0))
+    with pytest.raises(StudyError, match=r"they have scores: read these by value='score'"):
+        sc.report.answer(made)
+    answer = sc.report.answer(made, margin=0.4, **HOW)
+    row = answer.frames["decided"].set_index("skill").loc["tea"]
+    text = next(line for line in answer.lines() if line.startswith("tea "))
+    assert (
+        f"+{row['estimate']:.3g} [" in text and f"score with the skill is {row['rate']:.3g}" in text
+    )
+    assert not [line for line in answer.lines() if "points" in line or "pass" in line]
+    page = sc.report.build(made, tmp_path, margin=0.4, progress=False, **HOW)
+    assert "Change in the mean score" in page.read_text(encoding="utf-8")
+
+
+def test_a_share_of_one_check_is_not_estimated_beside_the_pass() -> None:
+    table = marks().assign(passed=lambda frame: frame["reward"] > 3)
+    outcomes = frames_of(table, passed="passed").outcomes
+    rows = sc.deltas.paired(outcomes, value=["passed", "share_passed"])
+    assert rows["measure"].tolist() == ["delta_passed"]
+    two = outcomes.assign(n_checks=2)
+    assert len(sc.deltas.paired(two, value=["passed", "share_passed"])) == 2
