@@ -27,6 +27,7 @@ MOST_RUNS = 1000  # studies of a design
 COVERAGE, MOST_SHOWN = 0.94, 0.05
 FALSE_ALARMS = 0.012  # of run effects
 OF_VERDICTS = ("single", "clumped", "whole")
+OF_AMOUNTS = ("amounts", "alike", "clusters", "zeros")
 CORRELATION = 0.1  # of the errors of a version on two items of a case, if they are clumped
 ZEROS = 0.89  # lowest coverage of a difference of amounts if some are 0: its limits are those of t
 
@@ -87,19 +88,19 @@ def cells(runs: int) -> list[Change]:
         ),
         *(
             Change(f"{clusters} clusters of {size}, {broken:.0%} break to 0, spread {sd:g}",
-                   clusters, size, broken, sd, "scores", n)
+                   clusters, size, broken, sd, "scores", min(n, 400))
             for clusters, size in ((14, 1), (14, 3), (30, 3))
             for broken, sd in ((0.0, 0.03), (0.0, 0.2), (0.07, 0.03))
         ),
         *(
             Change(f"{prompts} prompts x {attempts} attempts, recall {old:.0%} and {new:.0%}",
-                   prompts, attempts, old, new, "prompts", min(n, 300))
+                   prompts, attempts, old, new, "prompts", min(n, 200))
             for prompts, attempts, old, new in ((10, 3, 0.5, 0.8), (20, 2, 0.6, 0.6),
                                                 (20, 3, 0.85, 0.7), (40, 1, 0.5, 0.7))
         ),
         *(
             Change(f"{clusters} clusters of {size} under each condition, rates {old:.0%} and "
-                   f"{new:.0%}", clusters, size, old, new, "unpaired", min(n, 150))
+                   f"{new:.0%}", clusters, size, old, new, "unpaired", min(n, 100))
             for clusters, size, old, new in ((8, 3, 0.3, 0.7), (15, 3, 0.5, 0.5), (15, 5, 0.2, 0.4))
         ),
         Change("14 cases, twice the amount, a fifth is 0", 14, 1, 1.0, 2.0, "zeros", n),

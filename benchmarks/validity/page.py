@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.validity import analyses, claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
-from benchmarks.validity.changes import OF_VERDICTS
+from benchmarks.validity.changes import OF_AMOUNTS, OF_VERDICTS
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, WEAKNESSES, designs
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
 from benchmarks.validity.scan import larger
@@ -192,6 +192,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "words": read["words"].to_dict("records"),
         "changes": read["changes"].to_dict("records"),
         "of_verdicts": OF_VERDICTS,
+        "of_amounts": OF_AMOUNTS,
         "power_price": (changed["shown_before"] - changed["shown"]).max(),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
