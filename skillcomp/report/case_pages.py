@@ -196,7 +196,8 @@ def _hits_by_case(
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     places = rows["condition"].map(conditions.index), rows["grader"].map(graders.index)
     codes = [".".join(map(str, code)) for code in zip(*places, rows["state"], strict=True)]
-    return rows.assign(codes=codes).groupby(CASE)["codes"].agg(list).to_dict()
+    hits: Any = rows.assign(codes=codes).groupby(CASE)["codes"].agg(list)
+    return dict(hits)
 
 
 def _worst_first(
@@ -224,10 +225,10 @@ def _lines_by_case(
     wide = rates.assign(passes=texts).pivot(index=keys, columns="condition", values="passes")
     deltas = main.dropna(subset="delta").drop_duplicates(keys).set_index(keys)["delta"]
     by_case: dict[Key, list[Row]] = {}
-    for key, passes in wide.reindex(columns=conditions).fillna("–").iterrows():
-        skill, case, agent = key
+    rows: Any = wide.reindex(columns=conditions).fillna("–").iterrows()
+    for (skill, case, agent), passes in rows:
         line: Row = {"agent": agent if several else None, "passes": list(passes)}
-        delta = deltas.get(key, None)
+        delta = deltas.get((skill, case, agent), None)
         change = "" if delta is None else bare(signed(delta))
         look = {-1: "fail", 1: "pass"}.get(np.sign(delta or 0), "none") if change else ""
         by_case.setdefault((skill, case), []).append(line | {"change": change, "look": look})

@@ -304,7 +304,7 @@ def _write_page(
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     gap = [figure for figure in figures if figure.stem == _GAP]
-    html = render(
+    html: str = render(
         "report",
         **_first_page(result, problem, study.fingerprint),
         case_pages=case_pages,
@@ -468,8 +468,9 @@ def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> lis
         figures.append(replace(figure, narrow=narrow))
     for screen in () if skills else result.screens:
         if len(screen.drawn):
-            how = {"caption": screen.caption, screen.stem[10:]: screen.drawn}
-            figures.append(_saved_figure(screen.draw(), out / screen.stem, fingerprint, **how))
+            data = {screen.stem[10:]: screen.drawn}
+            file = out / screen.stem
+            figures.append(_saved_figure(screen.draw(), file, fingerprint, screen.caption, **data))
     gap = result.frames.get("gap", rows[:0])
     if skills and len(gap):
         known = say.with_estimate(gap[gap["condition"].isin(main_rows(rows)["condition"])])

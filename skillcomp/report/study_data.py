@@ -149,7 +149,7 @@ def study_data(study: RunStore | Frames, round: int) -> StudyData:
     if isinstance(study, Frames):
         names = ("cases", "attempts", "gold", "pairwise", "passages")
         read = {name: getattr(study, name) for name in names}
-        own, facts, skills = study.verdicts, vars(study), study.skills
+        own, facts, skills = study.verdicts, vars(study), getattr(study, "skills", {})
     else:
         readers = (frames.cases, frames.attempts, frames.gold, frames.pairwise, frames.passages)
         read = {reader.__name__: reader(study) for reader in readers}
