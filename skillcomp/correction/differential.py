@@ -143,7 +143,6 @@ def _changes_by_gold(
     right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
     items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
     units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
-    units = replace(units, is_share=False)
     how: dict[str, Any] = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
     changes = {}
     for group, about in enumerate(units.groups):

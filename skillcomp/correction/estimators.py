@@ -44,6 +44,7 @@ from skillcomp.frames.reference_labels import (
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
+    Arm,
     IntervalRule,
     Sample,
     bounded_means,
@@ -410,7 +411,8 @@ def _means_of_source(
         if is_delta:
             means, tables = paired_cases(*sides), _cases_of_both(*sides)
         has = means[source].notna().to_numpy()
-        part, arms = means[has], ()
+        part = means[has]
+        arms: tuple[Arm, ...] = ()
         # Use the numbers of attempts and checks only for verdicts, because gold may cover only a
         # part of them.
         if source == "verdict":
@@ -623,7 +625,7 @@ def _by_estimator(
     pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
     by_condition = by_arm[0]
     if is_delta:
-        difference = difference_of_rates(*by_arm, "Rogan-Gladen by condition")
+        difference = difference_of_rates(by_arm[0], by_arm[1], "Rogan-Gladen by condition")
         pooled, by_condition = _with_p_value(pooled), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
         pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))

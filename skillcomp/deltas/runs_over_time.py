@@ -123,7 +123,7 @@ def over_time(
     # the original conditions, so reset it.
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     checked = checked.assign(checks_differ=False)
-    how = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
+    how: dict[str, Any] = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]

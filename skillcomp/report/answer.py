@@ -272,7 +272,8 @@ def answer(
         frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
     )
     mine = outcomes[outcomes["grader"].eq(chosen)]
-    is_score, of_value = value == "score", {"value": value, "bounds": bounds}
+    is_score = value == "score"
+    of_value: dict[str, Any] = {"value": value, "bounds": bounds}
     if is_score:
         gold = gold.iloc[:0]
         estimates.frames.pop("unusable", None)  # verdicts without pass or fail have scores

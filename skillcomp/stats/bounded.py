@@ -904,10 +904,11 @@ def spread_of_case(rates: Any, squares: Any = None) -> Floats:
 
     For scores from 0 to 1, it follows from their mean ``rates`` and the mean of their ``squares``.
     """
-    rate = np.asarray(rates, float)
+    rate: Floats = np.asarray(rates, float)
     if squares is None:
         return rate * (1.0 - rate)
-    return np.maximum(np.asarray(squares, float) - rate**2, 0.0)
+    spread: Floats = np.maximum(np.asarray(squares, float) - rate**2, 0.0)
+    return spread
 
 
 def mixed_of_case(rates: Any, attempts: Any = None, squares: Any = None) -> Floats:
