@@ -572,11 +572,12 @@ def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> dict[str, A
     """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
     name = say.skill_and_agent(row)
     name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
+    level = style.quantity if say.unit_of(row) == "score" else say.rate
     cells = {
         "name": name,
         "change": say.change_text(row) or "not known",
-        "rate": say.rate(row["rate"]),
-        "reference": say.rate(row["reference_rate"]),
+        "rate": level(row["rate"]),
+        "reference": level(row["reference_rate"]),
         "placebo": say.change_text(say.matching_row(placebo, row)),
         "lost": say.lost(row).strip(" ()"),
     }
@@ -687,6 +688,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "price": price,
         "answered": result,
         "question": question,
+        "is_score": bool(skills) and say.unit_of(decided.iloc[0]) == "score",
         "screens": screens,
         "titles": TITLES,
         "problem": problem,
