@@ -57,6 +57,12 @@ def _cr2_mean(i: Inputs) -> Values:
     return values | {"CR2": [fit.se, fit.df]}
 
 
+def _one_flip_per_case(i: Inputs) -> Values:
+    up, down = i["abcd"][1:3]
+    gained = np.repeat([1, 0], [up, down])
+    return {"midp": significance.clustered_midp(gained, 1 - gained, range(up + down)).p_value}
+
+
 def _differences(i: Inputs) -> Any:
     return (np.array(i["passes_skill_of_3"]) - i["passes_baseline_of_3"]) / i["attempts"]
 
@@ -195,7 +201,7 @@ ANSWERS: dict[str, Callable[[Inputs], Values]] = {
     "did_near_far_fixture": _did_by_skill,
     "holm_bh_9dims": lambda i: {"holm": results.holm(i["p"])},
     "krippendorff_canonical": _krippendorff,
-    "mcnemar_": lambda i: {"midp": significance.mcnemar_midp(*i["abcd"][1:3]).p_value},
+    "mcnemar_": _one_flip_per_case,
     "pass_at_k_": _pass_k,
     "pass_hat_k_ci": _pass_hat_k_ci,
     "ppi_mean_lambda1": _ppi(1.0),

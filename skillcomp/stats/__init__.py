@@ -47,9 +47,6 @@ results: the two result types, and the number of units for a target width
     ``HypothesisTest``: a test of one hypothesis.
     ``units_needed``: number of units at which an interval has a given half width.
     ``holm``: adjustment of p-values for several claims.
-
-significance: the same items judged by two or more versions
-    ``mcnemar_midp``: test of two paired rates.
 """
 
 from skillcomp.removed_names import attach_stub

@@ -25,4 +25,3 @@ from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
 from .results import holm as holm
 from .results import units_needed as units_needed
-from .significance import mcnemar_midp as mcnemar_midp
