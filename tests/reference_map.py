@@ -26,7 +26,7 @@ from skillcomp.stats import (
     results,
     significance,
 )
-from skillcomp.stats.bounded import bounded_mean
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval
 
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -136,7 +136,7 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         gold = np.concatenate([i["Y"], np.full(n, np.nan)])
         predicted = np.concatenate([i["F_labelled"], np.repeat([1, 0], [ones, n - ones])])
         weight = lam
-        data = ppi.collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
+        data = ppi.collect_cases((gold, predicted, *[None] * 4), RATES)
         if weight is None:
             weight = ppi.tuned_weight(data)
         # ppi-python divides variances by n and has a normal quantile

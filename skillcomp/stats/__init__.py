@@ -36,7 +36,7 @@ passk: several attempts per case
     ``pass_hat_k``: chance that all of k attempts pass.
 
 ppi: verdicts on all cases, gold on some
-    ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
+    ``ppi_mean``: prediction-powered mean of rates or of paired differences.
 
 random_effects: effects that differ between units, such as skills
     ``random_effects``: their standard deviation, and partially pooled effects.
