@@ -139,9 +139,11 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         data = ppi.collect_cases((gold, predicted, *[None] * 4), RATES)
         if weight is None:
             weight = ppi.tuned_weight(data)
+        _, fit = ppi.fit_design(data, weight)
         # ppi-python divides variances by n and has a normal quantile
-        _, fit = ppi.fit_design(data, weight, ddof=0)
-        reach = norm.isf(0.025) * fit.variance**0.5
+        parts = fit.error, weight * data.predicted[~data.labelled]
+        variance = sum(part.var() / part.size for part in parts)
+        reach = norm.isf(0.025) * variance**0.5
         ends = {"lower": fit.estimate - reach, "upper": fit.estimate + reach}
         return {"estimate": ppi.ppi_mean(gold, predicted, lam=lam).estimate} | ends
 

@@ -449,38 +449,31 @@ def tuned_weight(data: _GoldCases) -> float:
     return _clipped_ratio(_weighted_covariance(y, g), _weighted_covariance(g, g) + rest)
 
 
-def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
+def _fit_every_case(data: _GoldCases, lam: float) -> _RawEstimate:
     values = lam * data.predicted + data.gold - lam * data.on_gold
-    estimate = float(values.mean())
-    variance, df = _variance_of_mean(values, ddof), values.size - 1.0
-    if data.clustered and np.unique(data.clusters).size > 1:
-        mean = cr2_mean(values, data.clusters)
-        variance, df = mean.se**2, mean.df if math.isfinite(mean.df) else data.gold_clusters - 1.0
-    return _RawEstimate(estimate, variance, df, values, estimate, 0.0)
+    # one cluster does not show how clusters vary, so its cases are taken as clusters
+    clusters = data.clusters if data.gold_clusters > 1 else np.arange(values.size)
+    mean = cr2_mean(values, clusters)
+    df = mean.df if math.isfinite(mean.df) else mean.n_clusters - 1.0
+    return _RawEstimate(mean.estimate, mean.se**2, df, values, mean.estimate, 0.0)
 
 
-def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of the mean of ``values``; 0 if there are ``ddof`` values or fewer."""
-    return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
-
-
-def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
+def _fit_subset(data: _GoldCases, lam: float) -> _RawEstimate:
     has = data.labelled
     error = data.gold[has] - lam * data.on_gold[has]
     rest = lam * data.predicted[~has]
-    estimate = float(rest.mean() + error.mean())
-    variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
-    df = data.gold_clusters - 1.0
-    if data.clustered and df > 0:
-        # A regression with two coefficients, theta and beta. The rows without gold have the mean
-        # theta - beta, and the rows with gold have the mean beta. Theta is thus the sum of the two
-        # means, and its CR2 variance includes their covariance within clusters.
-        design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
-        order = np.concatenate([data.clusters[~has], data.clusters[has]])
-        theta = cr2(np.concatenate([rest, error]), design, order)[0]
+    estimate, df = float(rest.mean() + error.mean()), data.gold_clusters - 1.0
+    # A regression with two coefficients, theta and beta. The rows without gold have the mean theta
+    # - beta, and the rows with gold have the mean beta. Theta is thus the sum of the two means, and
+    # its CR2 variance includes their covariance within clusters.
+    design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
+    clusters = np.concatenate([data.clusters[~has], data.clusters[has]])
+    # gold in one cluster does not show how clusters vary, so cases are taken as clusters
+    order = clusters if df > 0 else np.arange(clusters.size)
+    theta = cr2(np.concatenate([rest, error]), design, order)[0]
+    if data.clustered:
         df = min(float(np.nan_to_num(theta.df, nan=1.0)), df)
-        variance = theta.se**2
-    return _RawEstimate(estimate, variance, df, error, float(error.mean()), lam)
+    return _RawEstimate(estimate, theta.se**2, df, error, float(error.mean()), lam)
 
 
 def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
@@ -498,18 +491,18 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     return _RawEstimate(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
 
 
-def fit_design(data: _GoldCases, lam: float, ddof: int = 1) -> tuple[str, _RawEstimate]:
+def fit_design(data: _GoldCases, lam: float) -> tuple[str, _RawEstimate]:
     """Return two values: a text for ``method``, and the estimate with the grader weight ``lam``.
 
     The text states whether every case has gold, and whether the weights of cases are unequal.
     """
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
-        return "gold on every case", _fit_every_case(data, lam, ddof)
+        return "gold on every case", _fit_every_case(data, lam)
     if data.weighted:
         if data.labelled.all():
             return "gold on every case, of unequal weight", _fit_weighted(data, lam)
         design = "gold on a subset of unequal "
         design += "weight" if unequal else "inclusion probability"
         return f"{design} (effective n {data.effective:.1f})", _fit_weighted(data, lam)
-    return "gold on a subset", _fit_subset(data, lam, ddof)
+    return "gold on a subset", _fit_subset(data, lam)
