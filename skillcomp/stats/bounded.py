@@ -26,8 +26,8 @@ from skillcomp.stats.clusters import (
     ZERO_VARIANCE,
     Clusters,
     complete_values,
+    cr2_of_counts,
     heavy_note,
-    satterthwaite,
 )
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
@@ -775,8 +775,11 @@ def _read_sample(
     heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
-    se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
-    means = sums / sizes
+    means, share = sums / sizes, sizes / sizes.sum()
+    variance, df = cr2_of_counts(means - estimate, share, 1.0)
+    # no spread between clusters, or one cluster
+    spread = len(sizes) > 1 and variance > ZERO_VARIANCE
+    se, df = (math.sqrt(variance), float(df)) if spread else (math.nan, math.nan)
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -878,20 +881,6 @@ def placed_cases(
     lower, upper = np.where(single, low, lower), np.where(single, high, upper)
     parts = np.where(single, 0.0, reach), np.where(single, 1.0, df)
     return Positions(lower, upper, np.stack(np.broadcast_arrays(*parts), axis=-1))
-
-
-def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
-    """Return CR2 variance and Satterthwaite df of means over clusters, for many studies.
-
-    ``share`` is the share of each cluster in the total size; ``count`` is its number of copies.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = 1.0 / (1.0 - share)
-        variance = (count * factor * (share * residual) ** 2).sum(-1)
-        crossed = (count * factor * share**2).sum(-1) ** 2
-        square = (count * share**2).sum(-1)
-        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
-    return variance, df
 
 
 def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
@@ -999,17 +988,6 @@ def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> S
             of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
         clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster, squares))
     return clustered
-
-
-def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean, from sums over clusters."""
-    if len(sizes) < 2:
-        return math.nan, math.nan
-    share = sizes / sizes.sum()
-    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
-    if variance <= ZERO_VARIANCE:
-        return math.nan, math.nan
-    return math.sqrt(variance), satterthwaite(share)
 
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:

@@ -62,11 +62,18 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
     return codes, len(names)
 
 
-def satterthwaite(share: Floats) -> float:
-    """Return the Satterthwaite df of a CR2 mean; ``share`` is each cluster's share of the cases."""
-    weight = 1.0 / (1.0 - share)
-    crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
-    return float(1.0 / ((share**2).sum() + crossed))
+def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
+    """Return CR2 variance and Satterthwaite df of means over clusters, for many studies.
+
+    ``share`` is the share of each cluster in the total size; ``count`` is its number of copies.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = 1.0 / (1.0 - share)
+        variance = (count * factor * (share * residual) ** 2).sum(-1)
+        crossed = (count * factor * share**2).sum(-1) ** 2
+        square = (count * share**2).sum(-1)
+        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
+    return variance, df
 
 
 def heavy_note(weights: Floats, unit: str) -> str:
@@ -138,9 +145,6 @@ class Clusters:
         and from the second mean. If both arrays are the same, the result is the variance. At least
         two clusters are required.
         """
-        if self.single:
-            product: Floats = np.einsum("...g,...g->...", totals1, totals0)
-            return product / (self.n * (self.n - 1.0))
         weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
         return np.asarray((totals1 * totals0) @ weights, dtype=float)
 
@@ -152,7 +156,7 @@ class Clusters:
         """
         if self.count < 2:
             return 1.0 if self.n == 1 else float("nan")
-        return satterthwaite(self.sizes / self.n)
+        return float(cr2_of_counts(np.zeros(self.count), self.sizes / self.n, 1.0)[1])
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
