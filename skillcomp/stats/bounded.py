@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri, stdtr, stdtrit
+from scipy.special import expit, ndtri, stdtrit
 from scipy.stats import beta as beta_distribution
 
 from skillcomp.errors import require_known
@@ -29,7 +29,7 @@ from skillcomp.stats.clusters import (
     cr2_of_counts,
     heavy_note,
 )
-from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import TINY_P, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
 IntervalRule = Literal["adaptive", "bounded", "t"]
@@ -237,7 +237,6 @@ _PHI = 0.05
 # attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
-_TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
 _LEAST_P = 1e-15  # A returned p-value below this is not exact; the exact one is also below this.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
@@ -543,7 +542,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
         live, a, b, over, under, before = (
             part[going] for part in (live, a, b, over, under, 1.0 * right)
         )
-    return np.maximum(p_value, _TINY)
+    return np.maximum(p_value, TINY_P)
 
 
 def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate: Any) -> Floats:
@@ -751,11 +750,7 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
     if math.isnan(bare.se):
         note = "no spread between clusters: no t interval" if bare.n else ""
         return bare.with_note(note)
-    reach = quantile(bare.ci_level, bare.df) * bare.se
-    statistic = math.nan if null is None else -abs(bare.estimate - null) / bare.se
-    p_value = max(2.0 * float(stdtr(bare.df, statistic)), _TINY) if null is not None else math.nan
-    low, high = bare.estimate - reach, bare.estimate + reach
-    return replace(bare, low=low, high=high, p_value=p_value)
+    return bare.with_t_limits(bare.se, bare.df, null)
 
 
 def _read_sample(
@@ -972,21 +967,21 @@ def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> S
     if groups.single:
         return arms
     sizes = groups.totals(weights)
+
+    def means(numbers: Any) -> Floats:
+        return groups.totals(weights * np.asarray(numbers, float)) / sizes
+
     clustered = []
     for arm in arms:
-        rates = groups.totals(weights * np.asarray(arm.rates, float)) / sizes
         attempts, checks = (
             None if counts is None else groups.totals(np.asarray(counts, float))
             for counts in (arm.attempts, arm.checks)
         )
-        squares = arm.squares
-        if squares is not None:
-            squares = groups.totals(weights * np.asarray(squares, float)) / sizes
-        of_cluster = mixed_of_case(rates, attempts, squares)
+        squares = None if arm.squares is None else means(arm.squares)
+        mixed = mixed_of_case(means(arm.rates), attempts, squares)
         if arm.mixed is not None:
-            of_case = groups.totals(weights * arm.mixed_cases) / sizes
-            of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
-        clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster, squares))
+            mixed = np.where(groups.sizes > 1, mixed, means(arm.mixed))
+        clustered.append(Arm(means(arm.rates), attempts, arm.sign, checks, mixed, squares))
     return clustered
 
 

@@ -23,11 +23,11 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.results import (
+    TINY_P,
     HypothesisTest,
     Interval,
     check_level,
     join_notes,
-    quantile,
     undefined,
 )
 
@@ -48,7 +48,6 @@ FEWEST_ROWS = 3  # fewer rows do not show how variances differ
 # The smallest variance whose logarithm is used, and the smallest excess of the spread of log
 # variances over chance: with less, the rows are taken to have one variance.
 _LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
-_TINY = 1e-300  # the smallest p-value that is returned, in place of 0
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -366,10 +365,7 @@ def cr2_mean(
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))
     variance = float(groups.covariance(spread, spread)) * size**2
-    se, df = math.sqrt(variance), groups.df
-    reach = quantile(ci_level, df) * se
-    p_value = float(2 * student_t.sf(abs(mean) / se, df))
-    return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
+    return bare.with_t_limits(math.sqrt(variance), groups.df)
 
 
 def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLike) -> Floats:
@@ -428,7 +424,7 @@ def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLik
     variance = (weight * prior + own_df * own + alone) / (weight + own_df)
     usable = known & (variance > 0)
     t = np.abs(means) / np.sqrt(np.where(usable, variance / n, np.nan))
-    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), _TINY))
+    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), TINY_P))
 
 
 def _signed_sums(values: Floats) -> Floats:

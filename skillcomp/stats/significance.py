@@ -7,12 +7,12 @@ independent.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm
-from scipy.stats import t as student_t
+from scipy.stats import binom
 from statsmodels.stats.contingency_tables import cochrans_q
 
 from skillcomp.stats.clusters import Clusters, cluster_codes
@@ -93,7 +93,7 @@ def severity_shift(
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
         note = f"all disagreements in one direction: {what} added to both"
-    estimate, se, df = math.log(down / up), math.sqrt(size * (1 / down + 1 / up)), math.nan
+    estimate, se, df = math.log(down / up), math.sqrt(size * (1 / down + 1 / up)), math.inf
     if labels is not None:
         scores = groups.totals(lost / down - gained / up)
         df = len(per_cluster) - 1.0
@@ -104,11 +104,9 @@ def severity_shift(
         # items.
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
-    reference = student_t(df) if labels is not None else norm
-    reach = float(reference.isf((1 - ci_level) / 2)) * se
-    ends, counts = (estimate - reach, estimate + reach), (float(len(lost)), float(groups.count))
-    p_value = float(2 * reference.sf(abs(estimate) / se))
-    return Interval(estimate, *ends, ci_level, label, note, *counts, se, df, p_value)
+    counts = float(len(lost)), float(groups.count)
+    bare = Interval(estimate, math.nan, math.nan, ci_level, label, note, *counts)
+    return replace(bare.with_t_limits(se, df), df=df if labels is not None else math.nan)
 
 
 def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
