@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -318,11 +318,7 @@ def krippendorff_alpha(
     ratings: ArrayLike,
     *,
     level: Literal["nominal", "ordinal"] = "nominal",
-    clusters: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    ci_level: float = 0.95,
-    n_resamples: int = 1999,
-    seed: int = 0,
+    **words: Any,
 ) -> Interval:
     """Estimate Krippendorff's alpha of two or more raters; ratings may be missing.
 
@@ -334,14 +330,9 @@ def krippendorff_alpha(
     level : {"nominal", "ordinal"}, default "nominal"
         Level of measurement. Nominal categories are equal or not; ordinal ones differ by the number
         of ratings between them.
-    clusters : array_like, optional
-        Case of each unit; whole cases are resampled. If omitted, each unit is a case.
-    weights : array_like, optional
-        Weight of each unit, above 0; equal if omitted.
-    ci_level : float, default 0.95
-        Confidence level.
-    n_resamples, seed : int
-        Number of resamples and seed of the random generator.
+    **words
+        Any of ``clusters`` (case of each unit; whole cases are resampled, and if omitted, each unit
+        is a case), ``weights`` (of each unit, above 0), ``ci_level``, ``n_resamples`` and ``seed``.
 
     Returns
     -------
@@ -370,15 +361,7 @@ def krippendorff_alpha(
     levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL}
     if level not in levels:
         raise ValueError(f"level must be nominal or ordinal, found {level!r}.")
-    return bootstrap_agreement(
-        ratings,
-        levels[level],
-        clusters=clusters,
-        weights=weights,
-        ci_level=ci_level,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
+    return bootstrap_agreement(ratings, levels[level], **words)
 
 
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:

@@ -75,9 +75,8 @@ class Arm:
     def rows(self, keep: Any) -> Arm:
         """Return the arm for the selected cases."""
         names = ("rates", "attempts", "checks", "mixed", "squares")
-        columns = {name: getattr(self, name) for name in names}
-        known = {name: c for name, c in columns.items() if c is not None}
-        return replace(self, **{name: np.asarray(c, float)[keep] for name, c in known.items()})
+        known = [name for name in names if getattr(self, name) is not None]
+        return replace(self, **{n: np.asarray(getattr(self, n), float)[keep] for n in known})
 
     @property
     def mixed_cases(self) -> Floats:
