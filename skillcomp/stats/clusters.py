@@ -439,16 +439,6 @@ def _signed_sums(values: Floats) -> Floats:
     return sums
 
 
-def _draw_sums(values: Floats) -> Floats:
-    rng = np.random.default_rng(0)
-    step = max(1, 2**22 // len(values))
-    sums = []
-    for start in range(0, _PATTERNS, step):
-        size = (min(step, _PATTERNS - start), len(values))
-        sums.append((rng.integers(0, 2, size=size) * 2.0 - 1.0) @ values)
-    return np.concatenate(sums)
-
-
 def sign_flip(values: Floats) -> HypothesisTest:
     """Test whether the mean of independent values differs from 0 by flipping their signs.
 
@@ -489,7 +479,9 @@ def sign_flip(values: Floats) -> HypothesisTest:
     label = f"sign flips of {n} clusters, "
     if n > _ENUMERATED:
         label += f"{_PATTERNS} random patterns, seed 0"
-        sums, seen = _draw_sums(values), 1
+        rng = np.random.default_rng(0)
+        signs = (rng.integers(0, 2, size=n) * 2.0 - 1.0 for _ in range(_PATTERNS))
+        sums, seen = np.array([one @ values for one in signs]), 1
     else:
         label += f"all {2**n} patterns"
         sums, seen = _signed_sums(values), 0

@@ -49,14 +49,6 @@ class _Labelled:
         classes = (self.positive, ~self.positive)
         return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
-    @property
-    def undefined_because(self) -> str:
-        """The reason why no ROC curve exists; empty if it exists."""
-        if self.positive.all() or not self.positive.any():
-            only = "no rows" if not self.positive.size else "one class only"
-            return f"not defined: {only}"
-        return ""
-
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
     """Check lengths and labels, drop rows with a missing value, and number the documents."""
@@ -150,9 +142,9 @@ def bootstrap_auc(
     check_level(ci_level)
     data = _complete_rows(labels, scores, clusters)
     method = f"roc, percentile bootstrap, {n_resamples} resamples of {data.unit}s, seed {seed}"
-    if data.undefined_because:
-        note = join_notes(data.undefined_because, data.note)
-        return undefined(method, note, ci_level=ci_level)
+    if data.positive.all() or not data.positive.any():
+        why = "not defined: one class only" if data.positive.size else "not defined: no rows"
+        return undefined(method, join_notes(why, data.note), ci_level=ci_level)
     positives, negatives = _counts_by_score(data)
 
     def area(weights: Floats) -> Floats:

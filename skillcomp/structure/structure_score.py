@@ -137,9 +137,8 @@ def _checked_documents(skills: Any) -> dict[str, Skill]:
 
 
 def _points_of(value: float, none: float, full: float) -> float:
-    if np.isnan(value):
-        return 0.0
-    return float(np.clip((value - none) / (full - none), 0.0, 1.0))
+    points = np.clip((value - none) / (full - none), 0.0, 1.0)
+    return float(np.nan_to_num(points))  # a text without words has no readability
 
 
 def _feature_counts(skill: Skill) -> dict[str, float]:
