@@ -770,10 +770,10 @@ def _read_sample(
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
     means, share = sums / sizes, sizes / sizes.sum()
-    variance, df = cr2_of_counts(means - estimate, share, 1.0)
+    variance, dfs = cr2_of_counts(means - estimate, share, 1.0)
     # no spread between clusters, or one cluster
     spread = len(sizes) > 1 and variance > ZERO_VARIANCE
-    se, df = (math.sqrt(variance), float(df)) if spread else (math.nan, math.nan)
+    se, df = (math.sqrt(variance), float(dfs)) if spread else (math.nan, math.nan)
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -968,7 +968,7 @@ def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> S
     sizes = groups.totals(weights)
 
     def means(numbers: Any) -> Floats:
-        return groups.totals(weights * np.asarray(numbers, float)) / sizes
+        return np.asarray(groups.totals(weights * np.asarray(numbers, float)) / sizes)
 
     clustered = []
     for arm in arms:
