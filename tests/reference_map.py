@@ -26,7 +26,7 @@ from skillcomp.stats import (
     results,
     significance,
 )
-from skillcomp.stats.bounded import bounded_mean
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval
 
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -55,6 +55,12 @@ def _cr2_mean(i: Inputs) -> Values:
     values: Values = {"mean": found.estimate, "CR2_p": found.p_value, "CR2_ci": _limits(found)}
     fit = clusters.cr2(d, np.ones((len(d), 1)), groups)[0]
     return values | {"CR2": [fit.se, fit.df]}
+
+
+def _one_flip_per_case(i: Inputs) -> Values:
+    up, down = i["abcd"][1:3]
+    gained = np.repeat([1, 0], [up, down])
+    return {"midp": significance.clustered_midp(gained, 1 - gained, range(up + down)).p_value}
 
 
 def _differences(i: Inputs) -> Any:
@@ -130,12 +136,14 @@ def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
         gold = np.concatenate([i["Y"], np.full(n, np.nan)])
         predicted = np.concatenate([i["F_labelled"], np.repeat([1, 0], [ones, n - ones])])
         weight = lam
-        data = ppi.collect_cases((gold, predicted, *[None] * 4), (0.0, 1.0))
+        data = ppi.collect_cases((gold, predicted, *[None] * 4), RATES)
         if weight is None:
             weight = ppi.tuned_weight(data)
+        _, fit = ppi.fit_design(data, weight)
         # ppi-python divides variances by n and has a normal quantile
-        _, fit = ppi.fit_design(data, weight, ddof=0)
-        reach = norm.isf(0.025) * fit.variance**0.5
+        parts = fit.error, weight * data.predicted[~data.labelled]
+        variance = sum(part.var() / part.size for part in parts)
+        reach = norm.isf(0.025) * variance**0.5
         ends = {"lower": fit.estimate - reach, "upper": fit.estimate + reach}
         return {"estimate": ppi.ppi_mean(gold, predicted, lam=lam).estimate} | ends
 
@@ -195,7 +203,7 @@ ANSWERS: dict[str, Callable[[Inputs], Values]] = {
     "did_near_far_fixture": _did_by_skill,
     "holm_bh_9dims": lambda i: {"holm": results.holm(i["p"])},
     "krippendorff_canonical": _krippendorff,
-    "mcnemar_": lambda i: {"midp": significance.mcnemar_midp(*i["abcd"][1:3]).p_value},
+    "mcnemar_": _one_flip_per_case,
     "pass_at_k_": _pass_k,
     "pass_hat_k_ci": _pass_hat_k_ci,
     "ppi_mean_lambda1": _ppi(1.0),

@@ -16,7 +16,8 @@ import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.errors import FrameError
 from skillcomp.frames.reference_labels import labelled_shares
-from skillcomp.stats.ppi import ppi_paired
+from skillcomp.stats.bounded import DELTAS
+from skillcomp.stats.ppi import ppi_mean
 
 ESTIMATORS = ["naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
 LENIENT = simulated.Grader(
@@ -124,7 +125,7 @@ def test_gold_on_a_part_is_the_paired_prediction_powered_estimate() -> None:
     )
     y = truth["skill"].astype(float) - truth["baseline"]
     y[np.arange(40) % 2 == 1] = np.nan
-    expected = ppi_paired(y, f)
+    expected = ppi_mean(y, f, quantity=DELTAS)
     assert row["estimate"] == pytest.approx(expected.estimate)
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((expected.low, expected.high))
     assert row["n_gold"] == 20

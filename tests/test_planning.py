@@ -35,7 +35,7 @@ from skillcomp.skillverdicts import compare
 from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import sides_of_null
 from skillcomp.stats.gaps import standardised_gap
-from skillcomp.stats.ppi import ppi_paired
+from skillcomp.stats.ppi import ppi_mean
 
 PERFECT = (Grader("g", 1.0, 1.0),)
 
@@ -109,7 +109,8 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     lengths = []
     for _ in range(100):
         drawn = rng.integers(0, 4000, 60)
-        found = ppi_paired(np.where(np.arange(60) < n_gold, gold[drawn], np.nan), grader[drawn])
+        known = np.where(np.arange(60) < n_gold, gold[drawn], np.nan)
+        found = ppi_mean(known, grader[drawn], quantity=DELTAS)
         lengths.append(found.high - found.low)
     assert planned[0] == pytest.approx(np.mean(lengths), rel=0.06)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import beta
 
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
-from skillcomp.stats.ppi import ppi_limits, ppi_mean, ppi_paired
+from skillcomp.stats.ppi import ppi_limits, ppi_mean
 from skillcomp.stats.results import within_range
+
+ppi_paired = partial(ppi_mean, quantity=DELTAS)
 
 NAN = float("nan")
 # Sensitivity and specificity of the grader in the baseline and in the skill condition.
@@ -44,7 +48,7 @@ def test_gold_on_one_repeat_of_every_case_by_hand():
 def test_limits_by_hand():
     # 20 cases with gold, all 1, a grader of no weight: the pseudo-case at 0 has the weight c among
     # 20 + c, so the mean is 20 / (20 + c) and the variance that of a beta(20, c) distribution
-    low, high = ppi_limits(1.0, 1.0, 0.0, 0.0, 20, 19, bounds=(0.0, 1.0))
+    low, high = ppi_limits(1.0, 1.0, 0.0, 0.0, 20, 19, quantity=RATES)
     assert low == pytest.approx(beta.ppf(0.025, 20, RATES.c), rel=1e-9) and high == 1.0
     assert low == pytest.approx(bounded_mean([1.0] * 20).low, rel=1e-6)
 

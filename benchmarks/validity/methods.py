@@ -12,8 +12,9 @@ from scipy.stats import t as student_t
 
 from benchmarks.many_studies import bounded_mean_many, counted_studies
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, SHARES, Design, Sample
-from skillcomp.stats import Quantity, bounded, mcnemar_midp, sides_of_null
+from skillcomp.stats import Quantity, bounded, sides_of_null
 from skillcomp.stats.clusters import Clusters
+from skillcomp.stats.significance import clustered_midp
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -120,12 +121,18 @@ def t_limits(
     return mean - reach, mean + reach
 
 
+@cache
+def _mcnemar_p(ups: int, downs: int) -> float:
+    """Return the mid-p of McNemar's test: one flip per case."""
+    gained = np.repeat([1, 0], [ups, downs])
+    return clustered_midp(gained, 1 - gained, range(ups + downs)).p_value
+
+
 def _mcnemar_rows(sample: Sample) -> Iterator[Row]:
     """Return the coverage of 0 by McNemar's test, for independent cases with one attempt."""
     if not all((arm.attempts == 1).all() for arm in sample.arms if arm.attempts is not None):
         return
-    p_value = cache(lambda up, down: mcnemar_midp(up, down).p_value)
     ups, downs = ((sign * sample.values > 0).sum(axis=1) for sign in (1, -1))
     pairs = zip(ups.tolist(), downs.tolist(), strict=True)
-    rejected = np.array([p_value(up, down) < 1 - LEVEL for up, down in pairs])
+    rejected = np.array([_mcnemar_p(up, down) < 1 - LEVEL for up, down in pairs])
     yield _coverage_row(MCNEMAR, LEVEL, rejected & (ups > downs), rejected & (ups < downs))

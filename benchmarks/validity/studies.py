@@ -12,7 +12,7 @@ from benchmarks.simulated import Grader, Study, study
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp import correction, deltas, frames, reliability, transfer
-from skillcomp.stats import bounded_mean, ppi_paired
+from skillcomp.stats import DELTAS, bounded_mean, ppi_mean
 
 DELTA, GAP = 0.2, 0.2
 SKILL_SD = 0.5  # sd between skills of effect and difficulty, for claims about skills
@@ -129,15 +129,16 @@ def _corrected_rows(made: Study, skills: bool) -> Iterator[Result]:
         for name in ("passed_gold", "passed")
     )
     of_case = made.cases.set_index("case_id")["skill"].reindex(predicted.index)
-    ci = ppi_paired(
+    ci = ppi_mean(
         gold.to_numpy(),
         predicted.to_numpy(),
+        quantity=DELTAS,
         predicted_on_gold=seen.to_numpy(),
         clusters=pd.factorize(of_case)[0] if skills else None,
     )
     truth = made.true("delta", value="share_passed")
     what = f"delta over {'skills' if skills else 'cases'}"
-    yield what, "stats.ppi_paired, lenient grader", CHECKED, truth, ci.estimate, ci.low, ci.high
+    yield what, "stats.ppi_mean, lenient grader", CHECKED, truth, ci.estimate, ci.low, ci.high
 
 
 def _case_differences(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, get_args
@@ -46,6 +46,7 @@ from skillcomp.stats.bounded import (
     RATES,
     Arm,
     IntervalRule,
+    Quantity,
     Sample,
     bounded_means,
 )
@@ -56,7 +57,7 @@ from skillcomp.stats.grader_errors import (
     youden,
 )
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
-from skillcomp.stats.ppi import ppi_mean, ppi_paired
+from skillcomp.stats.ppi import ppi_mean
 from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
 
 Floats = NDArray[np.float64]
@@ -310,16 +311,15 @@ def unrecorded(sides: Iterable[pd.DataFrame]) -> str:
     )
 
 
-def _ppi_of_table(
-    estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float
-) -> Interval:
-    """Call ``estimate`` (``ppi_mean`` or ``ppi_paired``) with the columns of ``table``."""
+def _ppi_of_table(table: pd.DataFrame, quantity: Quantity, ci_level: float) -> Interval:
+    """Call ``ppi_mean`` with the columns of ``table``."""
     codes, clusters = pd.factorize(table["cluster"])
     recorded = table.loc[table["gold"].notna(), "chance"]
     chances = len(recorded) and recorded.notna().all()
-    return estimate(
+    return ppi_mean(
         table["gold"].to_numpy(),
         table["verdict"].to_numpy(),
+        quantity=quantity,
         predicted_on_gold=table["seen"].to_numpy(),
         clusters=codes if len(clusters) < len(codes) else None,
         weights=table.get(WEIGHT),
@@ -472,10 +472,10 @@ def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
         label = "PPI++ paired difference" if is_delta else "PPI++ mean"
         return undefined(label, why, ci_level=ci_level, n=0.0)
     if not is_delta:
-        return _ppi_of_table(ppi_mean, sides[0], ci_level)
+        return _ppi_of_table(sides[0], RATES, ci_level)
     pairs = paired_cases(*sides).dropna(subset="verdict")
     if pairs["gold"].notna().any():
-        return _ppi_of_table(ppi_paired, pairs, ci_level)
+        return _ppi_of_table(pairs, DELTAS, ci_level)
     first, second = (ppi_estimate([cases], ci_level) for cases in sides)
     difference = difference_of_rates(first, second, "PPI++ by condition")
     if math.isnan(difference.estimate):

@@ -266,6 +266,9 @@ class _Square:
     value: float
     df: float
 
+    def times(self, factor: float) -> _Square:
+        return replace(self, value=factor * self.value)
+
 
 def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     """Return the variance that repeats add to the delta of a case, averaged over cases."""
@@ -291,11 +294,11 @@ def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interva
     """Return the variance of true deltas between cases: the mean square minus the noise."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
-    if np.isnan(noise.value):
-        interval = _scaled_difference(square, _Square(0.0, np.inf), 1.0, ci_level)
-        note = "one repeat a case: holds the variance between repeats of both conditions as well"
-        return replace(interval, note=join_notes(note, interval.note))
-    return _scaled_difference(square, noise, 1.0, ci_level)
+    if not np.isnan(noise.value):
+        return _difference_of_squares(square, noise, ci_level)
+    interval = _difference_of_squares(square, _Square(0.0, np.inf), ci_level)
+    note = "one repeat a case: holds the variance between repeats of both conditions as well"
+    return replace(interval, note=join_notes(note, interval.note))
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
@@ -306,9 +309,9 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
-    between = _Square(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
-    effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
-    return _scaled_difference(between, within, float(effective), ci_level)
+    effective = float(size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
+    between = _Square(float(squares.sum() / (n_skills - 1)) / effective, n_skills - 1.0)
+    return _difference_of_squares(between, within.times(1 / effective), ci_level)
 
 
 _NEEDS = "needs at least two skills, and {} in at least one"
@@ -335,7 +338,7 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
     scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
     between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
-    return _scaled_difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
+    return _difference_of_squares(between, within.times(scale), ci_level)
 
 
 def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
@@ -348,14 +351,14 @@ def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
     return replace(far.minus(near), n=float(len(pairs.far)))
 
 
-def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
-    """Return the variance ``(first - second) / scale`` with modified large-sample limits."""
-    plain = (first.value - second.value) / scale
+def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> Interval:
+    """Return the variance ``first - second`` with modified large-sample limits."""
+    plain = first.value - second.value
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
     low = high = math.nan
     if first.value > _NOTHING or second.value > _NOTHING:
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
-        low, high = max(plain - below / scale, 0.0), plain + above / scale
+        low, high = max(plain - below, 0.0), plain + above
         if high <= 0:
             # set no limits: 0 and 0 would claim that the variance is exactly 0
             low = high = math.nan

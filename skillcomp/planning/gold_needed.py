@@ -27,6 +27,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.planning.assumptions import effects, level, whole
 from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
 
@@ -82,7 +83,7 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     """Return the variance of the PPI++ delta and the grader weight for each number of gold cases.
 
     ``n`` has the numbers of gold cases. The delta is estimated as in
-    :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have gold, the estimate combines the
+    :func:`skillcomp.stats.ppi.ppi_mean`. If only some cases have gold, the estimate combines the
     mean of the cases with gold and the mean of the cases without. If every case has gold, the
     estimate is the mean of one value per case. The variance does not include the imagined errors of
     :func:`imagined_variance`. Both results are arrays. Their last dimension is that of ``n``. If
@@ -110,7 +111,7 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
 
     An error is a case in which gold and grader differ. An imagined error was not observed; it is
     added for caution. Errors have two directions: gold is above the grader, or below it. If either
-    direction has fewer than five errors, :func:`skillcomp.stats.ppi.ppi_paired` adds one imagined
+    direction has fewer than five errors, :func:`skillcomp.stats.ppi.ppi_mean` adds one imagined
     error in each direction. In a direction with five or more errors, the imagined error is as large
     as the largest of them, but at most 1; otherwise its size is 1.
     """
@@ -136,7 +137,7 @@ def expected_length(
     variance = variance + np.where(whole, 1.0, lam**2) * imagined_variance(pilot, n)
     with np.errstate(invalid="ignore"):
         summary = estimate, error, variance, weight, n, n - 1
-        low, high = ppi_limits(*summary, bounds=(-1.0, 1.0), ci_level=ci_level)
+        low, high = ppi_limits(*summary, quantity=DELTAS, ci_level=ci_level)
     return high - low, lam
 
 
@@ -217,7 +218,7 @@ def gold_needed(
 
     See Also
     --------
-    skillcomp.stats.ppi.ppi_paired : The planned interval.
+    skillcomp.stats.ppi.ppi_mean : The planned interval.
     skillcomp.reliability.label_sheet : Draws answers at random and writes a sheet to label.
 
     Notes

@@ -304,9 +304,9 @@ class _PlannedStudy:
 
     def room(self, sign: float) -> float:
         """Return the largest effect with the given sign that keeps all rates between 0 and 1."""
-        base = 0.5 if math.isnan(self.components.baseline_rate) else self.components.baseline_rate
+        base = self.components.baseline_rate
         # if the baseline rate is unknown, allow any delta from -1 to 1
-        up, down = (1 - base, base) if not math.isnan(self.components.baseline_rate) else (1.0, 1.0)
+        up, down = (1.0, 1.0) if math.isnan(base) else (1 - base, base)
         if self.plan.assumptions.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases

@@ -36,7 +36,7 @@ passk: several attempts per case
     ``pass_hat_k``: chance that all of k attempts pass.
 
 ppi: verdicts on all cases, gold on some
-    ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
+    ``ppi_mean``: prediction-powered mean of rates or of paired differences.
 
 random_effects: effects that differ between units, such as skills
     ``random_effects``: their standard deviation, and partially pooled effects.
@@ -47,9 +47,6 @@ results: the two result types, and the number of units for a target width
     ``HypothesisTest``: a test of one hypothesis.
     ``units_needed``: number of units at which an interval has a given half width.
     ``holm``: adjustment of p-values for several claims.
-
-significance: the same items judged by two or more versions
-    ``mcnemar_midp``: test of two paired rates.
 """
 
 from skillcomp.removed_names import attach_stub

@@ -18,11 +18,9 @@ from .intervals import wilson as wilson
 from .passk import pass_at_k as pass_at_k
 from .passk import pass_hat_k as pass_hat_k
 from .ppi import ppi_mean as ppi_mean
-from .ppi import ppi_paired as ppi_paired
 from .random_effects import prediction_interval as prediction_interval
 from .random_effects import random_effects as random_effects
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
 from .results import holm as holm
 from .results import units_needed as units_needed
-from .significance import mcnemar_midp as mcnemar_midp

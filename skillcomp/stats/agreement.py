@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
@@ -22,6 +21,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
+from skillcomp.stats.resampling import resampled_values
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
 
 Floats = NDArray[np.float64]
@@ -35,8 +35,6 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 FEWEST_EVENTS = 5
 # If more than this share of the resamples is undefined, the others do not represent the sample.
 _MOST_UNDEFINED = 0.05
-# largest number of resamples times cases in memory; 10,000 cases then need less than 100 MB
-_BLOCK = 1_000_000
 # relative step of the central-difference derivative; the error is of the order of the step squared
 _STEP = 1e-5
 # If ``1 - expected`` is below this value, it counts as 0. The value is far above the rounding
@@ -238,7 +236,12 @@ def bootstrap_agreement(
     rule = _why_too_few(coefficient_name, parts, group, heavy)
     if rule:
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
-    defined, lost = _resampled_values(sums, parts, n_resamples, seed)
+
+    def coefficient(counts: Floats) -> Floats:
+        return _beyond_chance(*parts.solve(counts @ sums))
+
+    defined = resampled_values(coefficient, groups, n_resamples, seed, width=sums.shape[1])
+    lost = n_resamples - defined.size
     if lost > _MOST_UNDEFINED * n_resamples or np.ptp(defined) == 0.0:
         rule = f"{lost} of {n_resamples} resamples are undefined, or all are equal"
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
@@ -300,29 +303,6 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     return min(lower, estimate), max(upper, estimate)
 
 
-def _resampled_values(
-    sums: Floats, parts: _Parts, n_resamples: int, seed: int
-) -> tuple[Floats, int]:
-    """Return the defined coefficients of the resamples, and the number of undefined ones."""
-    rng = np.random.default_rng(seed)
-    groups = sums.shape[0]
-    block = max(1, _BLOCK // groups)
-    # draw the resamples here, in order, so that the result is the same for any number of workers
-    draws = (
-        rng.multinomial(groups, np.full(groups, 1.0 / groups), min(block, n_resamples - start))
-        for start in range(0, n_resamples, block)
-    )
-    values = joblib.Parallel()(joblib.delayed(_coefficients)(parts, draw, sums) for draw in draws)
-    every = np.concatenate(values)
-    defined = every[np.isfinite(every)]
-    return defined, every.size - defined.size
-
-
-def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
-    """Return the coefficient of each resample; resample r contains case i weights[r, i] times."""
-    return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
-
-
 def _linearised_se(parts: _Parts, sums: Floats) -> float:
     # Infinitesimal jackknife: the standard error follows from the derivatives of the coefficient
     # with respect to the weight of each case.
@@ -338,11 +318,7 @@ def krippendorff_alpha(
     ratings: ArrayLike,
     *,
     level: Literal["nominal", "ordinal"] = "nominal",
-    clusters: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    ci_level: float = 0.95,
-    n_resamples: int = 1999,
-    seed: int = 0,
+    **words: Any,
 ) -> Interval:
     """Estimate Krippendorff's alpha of two or more raters; ratings may be missing.
 
@@ -354,14 +330,9 @@ def krippendorff_alpha(
     level : {"nominal", "ordinal"}, default "nominal"
         Level of measurement. Nominal categories are equal or not; ordinal ones differ by the number
         of ratings between them.
-    clusters : array_like, optional
-        Case of each unit; whole cases are resampled. If omitted, each unit is a case.
-    weights : array_like, optional
-        Weight of each unit, above 0; equal if omitted.
-    ci_level : float, default 0.95
-        Confidence level.
-    n_resamples, seed : int
-        Number of resamples and seed of the random generator.
+    **words
+        Any of ``clusters`` (case of each unit; whole cases are resampled, and if omitted, each unit
+        is a case), ``weights`` (of each unit, above 0), ``ci_level``, ``n_resamples`` and ``seed``.
 
     Returns
     -------
@@ -390,15 +361,7 @@ def krippendorff_alpha(
     levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL}
     if level not in levels:
         raise ValueError(f"level must be nominal or ordinal, found {level!r}.")
-    return bootstrap_agreement(
-        ratings,
-        levels[level],
-        clusters=clusters,
-        weights=weights,
-        ci_level=ci_level,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
+    return bootstrap_agreement(ratings, levels[level], **words)
 
 
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:

@@ -138,8 +138,8 @@ def _why_undefined(a: Floats, b: Floats) -> str:
 
 def _without_limits(value: float, method: str, like: Interval) -> Interval:
     note = "no limits of its own: see those of R squared"
-    bare = Interval(value, math.nan, math.nan, like.ci_level, method, note)
-    return replace(bare, n=like.n, n_clusters=like.n_clusters)
+    bare = undefined(method, note, ci_level=like.ci_level, n=like.n)
+    return replace(bare, estimate=value, n_clusters=like.n_clusters)
 
 
 def _correlation(a: Floats, b: Floats) -> float:

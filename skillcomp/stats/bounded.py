@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri, stdtr, stdtrit
+from scipy.special import expit, ndtri, stdtrit
 from scipy.stats import beta as beta_distribution
 
 from skillcomp.errors import require_known
@@ -26,10 +26,10 @@ from skillcomp.stats.clusters import (
     ZERO_VARIANCE,
     Clusters,
     complete_values,
+    cr2_of_counts,
     heavy_note,
-    satterthwaite,
 )
-from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import TINY_P, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
 IntervalRule = Literal["adaptive", "bounded", "t"]
@@ -75,9 +75,8 @@ class Arm:
     def rows(self, keep: Any) -> Arm:
         """Return the arm for the selected cases."""
         names = ("rates", "attempts", "checks", "mixed", "squares")
-        columns = {name: getattr(self, name) for name in names}
-        known = {name: c for name, c in columns.items() if c is not None}
-        return replace(self, **{name: np.asarray(c, float)[keep] for name, c in known.items()})
+        known = [name for name in names if getattr(self, name) is not None]
+        return replace(self, **{n: np.asarray(getattr(self, n), float)[keep] for n in known})
 
     @property
     def mixed_cases(self) -> Floats:
@@ -237,7 +236,6 @@ _PHI = 0.05
 # attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
-_TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
 _LEAST_P = 1e-15  # A returned p-value below this is not exact; the exact one is also below this.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
@@ -543,7 +541,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
         live, a, b, over, under, before = (
             part[going] for part in (live, a, b, over, under, 1.0 * right)
         )
-    return np.maximum(p_value, _TINY)
+    return np.maximum(p_value, TINY_P)
 
 
 def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate: Any) -> Floats:
@@ -751,11 +749,7 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
     if math.isnan(bare.se):
         note = "no spread between clusters: no t interval" if bare.n else ""
         return bare.with_note(note)
-    reach = quantile(bare.ci_level, bare.df) * bare.se
-    statistic = math.nan if null is None else -abs(bare.estimate - null) / bare.se
-    p_value = max(2.0 * float(stdtr(bare.df, statistic)), _TINY) if null is not None else math.nan
-    low, high = bare.estimate - reach, bare.estimate + reach
-    return replace(bare, low=low, high=high, p_value=p_value)
+    return bare.with_t_limits(bare.se, bare.df, null)
 
 
 def _read_sample(
@@ -775,8 +769,11 @@ def _read_sample(
     heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
-    se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
-    means = sums / sizes
+    means, share = sums / sizes, sizes / sizes.sum()
+    variance, dfs = cr2_of_counts(means - estimate, share, 1.0)
+    # no spread between clusters, or one cluster
+    spread = len(sizes) > 1 and variance > ZERO_VARIANCE
+    se, df = (math.sqrt(variance), float(dfs)) if spread else (math.nan, math.nan)
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -880,20 +877,6 @@ def placed_cases(
     return Positions(lower, upper, np.stack(np.broadcast_arrays(*parts), axis=-1))
 
 
-def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
-    """Return CR2 variance and Satterthwaite df of means over clusters, for many studies.
-
-    ``share`` is the share of each cluster in the total size; ``count`` is its number of copies.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = 1.0 / (1.0 - share)
-        variance = (count * factor * (share * residual) ** 2).sum(-1)
-        crossed = (count * factor * share**2).sum(-1) ** 2
-        square = (count * share**2).sum(-1)
-        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
-    return variance, df
-
-
 def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
     """Average `mixed_cases` over the cases; ``weight`` adds up to 1 over the last axis."""
     return np.asarray((weight * arm.mixed_cases).sum(-1))
@@ -984,33 +967,22 @@ def _clustered_arms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> S
     if groups.single:
         return arms
     sizes = groups.totals(weights)
+
+    def means(numbers: Any) -> Floats:
+        return np.asarray(groups.totals(weights * np.asarray(numbers, float)) / sizes)
+
     clustered = []
     for arm in arms:
-        rates = groups.totals(weights * np.asarray(arm.rates, float)) / sizes
         attempts, checks = (
             None if counts is None else groups.totals(np.asarray(counts, float))
             for counts in (arm.attempts, arm.checks)
         )
-        squares = arm.squares
-        if squares is not None:
-            squares = groups.totals(weights * np.asarray(squares, float)) / sizes
-        of_cluster = mixed_of_case(rates, attempts, squares)
+        squares = None if arm.squares is None else means(arm.squares)
+        mixed = mixed_of_case(means(arm.rates), attempts, squares)
         if arm.mixed is not None:
-            of_case = groups.totals(weights * arm.mixed_cases) / sizes
-            of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
-        clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster, squares))
+            mixed = np.where(groups.sizes > 1, mixed, means(arm.mixed))
+        clustered.append(Arm(means(arm.rates), attempts, arm.sign, checks, mixed, squares))
     return clustered
-
-
-def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean, from sums over clusters."""
-    if len(sizes) < 2:
-        return math.nan, math.nan
-    share = sizes / sizes.sum()
-    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
-    if variance <= ZERO_VARIANCE:
-        return math.nan, math.nan
-    return math.sqrt(variance), satterthwaite(share)
 
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:

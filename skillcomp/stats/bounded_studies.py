@@ -13,10 +13,9 @@ from skillcomp.stats.bounded import (
     Positions,
     Quantity,
     chance_beyond,
-    cr2_of_counts,
     solved_limits,
 )
-from skillcomp.stats.clusters import ZERO_VARIANCE
+from skillcomp.stats.clusters import ZERO_VARIANCE, cr2_of_counts
 
 
 def upper_limits_of_rates(

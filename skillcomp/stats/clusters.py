@@ -23,11 +23,11 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.results import (
+    TINY_P,
     HypothesisTest,
     Interval,
     check_level,
     join_notes,
-    quantile,
     undefined,
 )
 
@@ -48,7 +48,6 @@ FEWEST_ROWS = 3  # fewer rows do not show how variances differ
 # The smallest variance whose logarithm is used, and the smallest excess of the spread of log
 # variances over chance: with less, the rows are taken to have one variance.
 _LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
-_TINY = 1e-300  # the smallest p-value that is returned, in place of 0
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -62,11 +61,18 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
     return codes, len(names)
 
 
-def satterthwaite(share: Floats) -> float:
-    """Return the Satterthwaite df of a CR2 mean; ``share`` is each cluster's share of the cases."""
-    weight = 1.0 / (1.0 - share)
-    crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
-    return float(1.0 / ((share**2).sum() + crossed))
+def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
+    """Return CR2 variance and Satterthwaite df of means over clusters, for many studies.
+
+    ``share`` is the share of each cluster in the total size; ``count`` is its number of copies.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = 1.0 / (1.0 - share)
+        variance = (count * factor * (share * residual) ** 2).sum(-1)
+        crossed = (count * factor * share**2).sum(-1) ** 2
+        square = (count * share**2).sum(-1)
+        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
+    return variance, df
 
 
 def heavy_note(weights: Floats, unit: str) -> str:
@@ -138,9 +144,6 @@ class Clusters:
         and from the second mean. If both arrays are the same, the result is the variance. At least
         two clusters are required.
         """
-        if self.single:
-            product: Floats = np.einsum("...g,...g->...", totals1, totals0)
-            return product / (self.n * (self.n - 1.0))
         weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
         return np.asarray((totals1 * totals0) @ weights, dtype=float)
 
@@ -152,7 +155,7 @@ class Clusters:
         """
         if self.count < 2:
             return 1.0 if self.n == 1 else float("nan")
-        return satterthwaite(self.sizes / self.n)
+        return float(cr2_of_counts(np.zeros(self.count), self.sizes / self.n, 1.0)[1])
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
@@ -362,10 +365,7 @@ def cr2_mean(
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))
     variance = float(groups.covariance(spread, spread)) * size**2
-    se, df = math.sqrt(variance), groups.df
-    reach = quantile(ci_level, df) * se
-    p_value = float(2 * student_t.sf(abs(mean) / se, df))
-    return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
+    return bare.with_t_limits(math.sqrt(variance), groups.df)
 
 
 def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLike) -> Floats:
@@ -424,7 +424,7 @@ def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLik
     variance = (weight * prior + own_df * own + alone) / (weight + own_df)
     usable = known & (variance > 0)
     t = np.abs(means) / np.sqrt(np.where(usable, variance / n, np.nan))
-    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), _TINY))
+    return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), TINY_P))
 
 
 def _signed_sums(values: Floats) -> Floats:
@@ -437,16 +437,6 @@ def _signed_sums(values: Floats) -> Floats:
     for value in values[1:]:
         sums = np.concatenate([sums + value, sums - value])
     return sums
-
-
-def _draw_sums(values: Floats) -> Floats:
-    rng = np.random.default_rng(0)
-    step = max(1, 2**22 // len(values))
-    sums = []
-    for start in range(0, _PATTERNS, step):
-        size = (min(step, _PATTERNS - start), len(values))
-        sums.append((rng.integers(0, 2, size=size) * 2.0 - 1.0) @ values)
-    return np.concatenate(sums)
 
 
 def sign_flip(values: Floats) -> HypothesisTest:
@@ -489,7 +479,9 @@ def sign_flip(values: Floats) -> HypothesisTest:
     label = f"sign flips of {n} clusters, "
     if n > _ENUMERATED:
         label += f"{_PATTERNS} random patterns, seed 0"
-        sums, seen = _draw_sums(values), 1
+        rng = np.random.default_rng(0)
+        signs = (rng.integers(0, 2, size=n) * 2.0 - 1.0 for _ in range(_PATTERNS))
+        sums, seen = np.array([one @ values for one in signs]), 1
     else:
         label += f"all {2**n} patterns"
         sums, seen = _signed_sums(values), 0

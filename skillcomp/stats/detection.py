@@ -7,10 +7,8 @@ A text that should be flagged has the label 1. A higher score always means "flag
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +17,7 @@ from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES
+from skillcomp.stats.resampling import resampled_values
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -26,7 +25,6 @@ Floats = NDArray[np.float64]
 _TIE = 1e-12  # two limits that differ by less than this differ only by rounding
 _FEW_DOCUMENTS = 10  # With fewer documents than this, Clopper-Pearson limits are used.
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
-_CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +49,6 @@ class _Labelled:
         classes = (self.positive, ~self.positive)
         return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
-    @property
-    def undefined_because(self) -> str:
-        """The reason why no ROC curve exists; empty if it exists."""
-        if self.positive.all() or not self.positive.any():
-            only = "no rows" if not self.positive.size else "one class only"
-            return f"not defined: {only}"
-        return ""
-
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
     """Check lengths and labels, drop rows with a missing value, and number the documents."""
@@ -79,38 +69,21 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
     return _Labelled(label[keep] == 1, score[keep], codes, len(documents), clustered, note)
 
 
-def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
-    """Yield blocks of counts: how often each resample (row) contains each document (column).
-
-    Resamples without positives or without negatives are left out, because they have no ROC curve.
-    """
-    rng = np.random.default_rng(seed)
-    share = np.full(data.n_documents, 1.0 / data.n_documents)
-    positives, negatives = (
-        np.bincount(data.documents[rows], minlength=data.n_documents).astype(np.float64)
-        for rows in (data.positive, ~data.positive)
-    )
-    block = max(1, _CELLS_AT_ONCE // max(width, data.n_documents))
-    for start in range(0, n_resamples, block):
-        size = min(block, n_resamples - start)
-        weights = rng.multinomial(data.n_documents, share, size=size).astype(np.float64)
-        yield weights[(weights @ positives > 0) & (weights @ negatives > 0)]
-
-
 def _exact_over_documents(data: _Labelled, estimate: float, ci_level: float, why: str) -> Interval:
     """Return Clopper-Pearson limits that count every document once, however many rows it has.
 
     If the estimate times the number of documents is not a whole number, the limits are between
     those of the two nearest whole numbers.
     """
-    tail, n_documents = (1.0 - ci_level) / 2.0, data.fewest_documents
+    # imported here because the import is slow and most results need no such limits
+    from statsmodels.stats.proportion import proportion_confint
+
+    n_documents = data.fewest_documents
     right = estimate * n_documents
-    wrong = n_documents - right
-    low = float(stats.beta.ppf(tail, right, wrong + 1.0)) if right > 0 else 0.0
-    high = float(stats.beta.ppf(1.0 - tail, right + 1.0, wrong)) if wrong > 0 else 1.0
+    low, high = proportion_confint(right, n_documents, 1.0 - ci_level, method="beta")
     method, note = f"Clopper-Pearson over {n_documents} {data.unit}s", join_notes(why, data.note)
     n = float(data.positive.size)
-    return Interval(estimate, low, high, ci_level, method, note, n, n_documents)
+    return Interval(estimate, float(low), float(high), ci_level, method, note, n, n_documents)
 
 
 def bootstrap_auc(
@@ -169,20 +142,22 @@ def bootstrap_auc(
     check_level(ci_level)
     data = _complete_rows(labels, scores, clusters)
     method = f"roc, percentile bootstrap, {n_resamples} resamples of {data.unit}s, seed {seed}"
-    if data.undefined_because:
-        note = join_notes(data.undefined_because, data.note)
-        return undefined(method, note, ci_level=ci_level)
+    if data.positive.all() or not data.positive.any():
+        why = "not defined: one class only" if data.positive.size else "not defined: no rows"
+        return undefined(method, join_notes(why, data.note), ci_level=ci_level)
     positives, negatives = _counts_by_score(data)
 
     def area(weights: Floats) -> Floats:
         above, below = np.asarray(weights @ positives), np.asarray(weights @ negatives)
         rank = np.cumsum(below, axis=-1) - below / 2.0
         pairs = above.sum(axis=-1) * below.sum(axis=-1)
-        return np.asarray((above * rank).sum(axis=-1) / pairs)
+        # a resample without positives or without negatives has no ROC curve
+        with np.errstate(invalid="ignore"):
+            return np.asarray((above * rank).sum(axis=-1) / pairs)
 
     estimate = float(area(np.ones((1, data.n_documents)))[0])
-    blocks = _document_weights(data, n_resamples, seed, positives.shape[1])
-    draws = np.concatenate(joblib.Parallel()(map(joblib.delayed(area), blocks)))
+    width = positives.shape[1]
+    draws = resampled_values(area, data.n_documents, n_resamples, seed, width=width)
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
     if data.clustered and data.fewest_documents < _FEW_DOCUMENTS:
         return _exact_over_documents(data, estimate, ci_level, _FEW)

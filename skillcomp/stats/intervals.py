@@ -19,13 +19,6 @@ Floats = NDArray[np.float64]
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
 
 
-def check_counts(**counts: float) -> None:
-    """Raise ValueError if a count is negative or not finite; name the first such count."""
-    for name, value in counts.items():
-        if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
-
-
 def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
     """Return Wilson's limits of rates over ``n`` units, element by element.
 
@@ -79,7 +72,9 @@ def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     (0.5958, 0.9821)
     """
     check_level(ci_level)
-    check_counts(successes=successes, n=n)
+    for name, value in (("successes", successes), ("n", n)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
     label = "Wilson score"
     if successes > n * (1 + 1e-12):
         raise ValueError(f"successes must not exceed n = {n:g}, found {successes:g}.")

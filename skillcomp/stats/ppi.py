@@ -17,7 +17,7 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
-from skillcomp.stats.bounded import DELTAS, RATES
+from skillcomp.stats.bounded import RATES, Quantity
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import (
     NAN,
@@ -29,7 +29,6 @@ from skillcomp.stats.results import (
 )
 
 Floats = NDArray[np.float64]
-Bounds = tuple[float, float]
 Columns = tuple[Any, ...]
 
 _NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta distribution exists
@@ -99,7 +98,7 @@ def ppi_limits(
     n: ArrayLike,
     df: ArrayLike,
     *,
-    bounds: Bounds,
+    quantity: Quantity,
     ci_level: float = 0.95,
 ) -> tuple[Floats, Floats]:
     """Compute limits of a prediction-powered estimate, with a pseudo-case as for a bounded mean.
@@ -115,15 +114,15 @@ def ppi_limits(
         Weight of the grader; 0 if every case has gold.
     n, df : array_like of float
         Number of cases or clusters with gold, and degrees of freedom of the variance.
-    bounds : tuple of float
-        Smallest and largest possible value.
+    quantity : Quantity
+        Bounds of the values and weight of the pseudo-case.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     low, high : ndarray of float
-        Limits inside ``bounds``, with the estimate between them.
+        Limits inside the bounds, with the estimate between them.
 
     Notes
     -----
@@ -133,79 +132,40 @@ def ppi_limits(
     variance is multiplied by the squared ratio of the t and normal quantiles. The limit is a
     quantile of the beta distribution with the resulting mean and variance.
     """
-    sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
+    sides = _beta_shapes((estimate, error, variance, lam, n, df), quantity, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
-    least, span = bounds[0], bounds[1] - bounds[0]
-    inside = np.clip(np.asarray(estimate, dtype=np.float64), *bounds)
+    least, span = quantity.low, quantity.high - quantity.low
+    inside = np.clip(np.asarray(estimate, dtype=np.float64), least, quantity.high)
     low, high = (least + span * beta.ppf(t, *shape) for t, shape in zip(tails, sides, strict=True))
     return np.minimum(low, inside), np.maximum(high, inside)
 
 
-def _pseudo_weight(bounds: Bounds) -> float:
-    return RATES.c if bounds[0] == 0.0 else DELTAS.c
-
-
 def _beta_shapes(
-    summary: tuple[ArrayLike, ...], bounds: Bounds, ci_level: float
+    summary: tuple[ArrayLike, ...], quantity: Quantity, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return the parameters of two beta distributions: for the lower and for the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
     # without clipping, an estimate outside the bounds would put both limits at the same bound
-    where = np.clip(where, *bounds)
-    span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
+    where = np.clip(where, quantity.low, quantity.high)
+    span, c = quantity.high - quantity.low, quantity.c
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
     spread = variance * heavy**2 * count / (count + c)
     share = c / (count + c)
     shapes = []
-    for bound, furthest in zip(bounds, (np.minimum, np.maximum), strict=True):
+    for bound, furthest in ((quantity.low, np.minimum), (quantity.high, np.maximum)):
         pseudo = furthest((1.0 - lam) * bound, off) - off
-        mean = np.clip((where + share * pseudo - bounds[0]) / span, _NEAR, 1.0 - _NEAR)
+        mean = np.clip((where + share * pseudo - quantity.low) / span, _NEAR, 1.0 - _NEAR)
         total = (spread + share * (1.0 - share) / (count + c + 1.0) * pseudo**2) / span**2
         size = np.maximum(mean * (1.0 - mean) / np.maximum(total, _NEAR**2) - 1.0, _NEAR)
         shapes.append((mean * size, (1.0 - mean) * size))
     return shapes
 
 
-def _ppi_interval(
-    label: str, raw: Columns, lam: float | None, ci_level: float, bounds: Bounds
-) -> Interval:
-    if lam is not None and not 0.0 <= lam <= 1.0:
-        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
-    check_level(ci_level)
-    data = collect_cases(raw, bounds)
-    has, groups, notes = data.labelled, data.gold_clusters, [data.note]
-    if not has.any():
-        return undefined(label, join_notes(*notes, "no case with gold"), ci_level=ci_level, n=0.0)
-    notes += _about_weights(data)
-    weight = tuned_weight(data) if lam is None else lam
-    design, fit = fit_design(data, weight)
-    over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
-    variance = fit.variance if math.isfinite(fit.variance) else 0.0
-    rule = _collapse_rule(data, fit)
-    df = max(fit.df, 1.0)
-    method = f"{label}, {design}, lambda={weight:.4f}, {over}"
-    if rule:
-        # if every case has gold, an error changes the value of its case by its full size, and not
-        # by lam times its size
-        variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
-        method += ", variance with one imagined error in each direction"
-        notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
-    method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
-    summary = (fit.estimate, fit.moved, variance, fit.lam, data.effective, df)
-    low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
-    inside, _, _, cut = within_range(fit.estimate, low, high, bounds)
-    # 0 is a sensible null value only for a delta, not for a rate
-    p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
-    counts = float(has.sum()), float(groups) if data.clustered else NAN
-    rest = math.sqrt(variance), df, p_value
-    return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
-
-
-def _p_of_zero(summary: tuple[float, ...], bounds: Bounds, ci_level: float) -> float:
+def _p_of_zero(summary: tuple[float, ...], quantity: Quantity, ci_level: float) -> float:
     """Return the p-value of a difference of 0: 1 minus the level at which a limit is 0."""
-    middle = -bounds[0] / (bounds[1] - bounds[0])
-    below, above = _beta_shapes(summary, bounds, ci_level)
+    middle = -quantity.low / (quantity.high - quantity.low)
+    below, above = _beta_shapes(summary, quantity, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
     return min(1.0, 2.0 * min(tails))
 
@@ -214,6 +174,7 @@ def ppi_mean(
     gold: ArrayLike,
     predicted: ArrayLike,
     *,
+    quantity: Quantity = RATES,
     predicted_on_gold: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     inclusion_probability: ArrayLike | None = None,
@@ -221,21 +182,29 @@ def ppi_mean(
     lam: float | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Estimate the pass rate that gold would give, from verdicts on all cases and gold on some.
+    """Estimate the pass rate or delta that gold would give, from verdicts on all cases.
 
     The estimate has two terms: ``lam`` times the mean of the grader over the cases without gold,
-    and the mean of (gold minus ``lam`` times the grader) over the cases with gold. For a difference
-    between conditions use :func:`ppi_paired`.
+    and the mean of (gold minus ``lam`` times the grader) over the cases with gold.
+
+    A delta is computed from the differences of the cases (skill minus baseline), so that the
+    difficulty of cases cancels. The grader may be more lenient under one condition than under the
+    other.
 
     Parameters
     ----------
     gold : array_like of float, shape (cases,)
-        Pass rate of each case by gold, in [0, 1]; NaN if it has no gold.
+        Pass rate of each case by gold, or difference of its two rates; NaN if it has no gold, for
+        a difference under either condition.
     predicted : array_like of float, shape (cases,)
-        Pass rate of each case by the grader over all repeats of the case. Cases with NaN are left
-        out and counted in ``note``.
+        The same by the grader, over all repeats of the case. Cases with NaN are left out and
+        counted in ``note``.
+    quantity : Quantity, default RATES
+        ``RATES`` or, for differences, ``DELTAS``: bounds of the values and weight of the
+        pseudo-case.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        Pass rate of each case by the grader over the repeats with gold; if omitted, ``predicted``.
+        The same by the grader, over the repeats with gold. Needed if only some repeats of a case
+        have gold; if omitted, ``predicted``.
     clusters : array_like, shape (cases,), optional
         Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
@@ -250,18 +219,14 @@ def ppi_mean(
     Returns
     -------
     Interval
-        Pass rate with limits inside [0, 1]. ``n`` counts the cases with gold. ``df`` is less than
-        the number of cases (or clusters) with gold, but never below 1. NaN with a note if no case
-        has gold.
+        Rate or difference with limits inside the bounds. ``n`` counts the cases with gold. ``df``
+        is less than the number of cases (or clusters) with gold, but never below 1. ``p_value``
+        tests a difference of 0. NaN with a note if no case has gold.
 
     Raises
     ------
     ValueError
-        If the lengths differ, a value is outside [0, 1], or a setting is unknown.
-
-    See Also
-    --------
-    ppi_paired : The same for a paired difference.
+        If the lengths differ, a value is outside the bounds, or a setting is unknown.
 
     Notes
     -----
@@ -297,7 +262,8 @@ def ppi_mean(
 
     References
     ----------
-    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Chen et al. 2026, arXiv:2601.05420.
+    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Chen et al. 2026, arXiv:2601.05420;
+    Fiedler 2026, arXiv:2605.06939.
 
     Examples
     --------
@@ -306,79 +272,38 @@ def ppi_mean(
     >>> ppi_mean(gold, grader).estimate  # the mean over all cases, because the grader equals gold
     0.75
     """
-    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
-    return _ppi_interval("PPI++ mean", data, lam, ci_level, (0.0, 1.0))
-
-
-def ppi_paired(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    *,
-    predicted_on_gold: ArrayLike | None = None,
-    clusters: ArrayLike | None = None,
-    inclusion_probability: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    lam: float | None = None,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Estimate the delta that gold would give, from verdicts on all cases and gold on some.
-
-    The delta is computed from the differences of the cases (skill minus baseline), so that the
-    difficulty of cases cancels. The grader may be more lenient under one condition than under the
-    other.
-
-    Parameters
-    ----------
-    gold : array_like of float, shape (cases,)
-        Difference of each case by gold, in [-1, 1]; NaN unless the case has gold under both
-        conditions.
-    predicted : array_like of float, shape (cases,)
-        Difference of each case by the grader: its mean over all repeats with the skill minus that
-        in the baseline.
-    predicted_on_gold : array_like of float, shape (cases,), optional
-        Difference of each case by the grader over the attempts with gold. Needed if only some
-        repeats of a case have gold; if omitted, ``predicted``.
-    clusters : array_like, shape (cases,), optional
-        Cluster of each case, such as its skill; if omitted, each case is a cluster.
-    inclusion_probability : array_like of float, shape (cases,), optional
-        Probability with which each case was drawn for gold; needed if these are unequal.
-    weights : array_like of float, shape (cases,), optional
-        Weight of each case, above 0; equal if omitted.
-    lam : float, optional
-        Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Difference with limits inside [-1, 1]. ``p_value`` tests a difference of 0. Everything else
-        is as for :func:`ppi_mean`.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, a value is outside [-1, 1], or a setting is unknown.
-
-    See Also
-    --------
-    ppi_mean : The same for a pass rate; its notes have the formulas.
-
-    References
-    ----------
-    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Fiedler 2026, arXiv:2605.06939.
-
-    Examples
-    --------
-    Every case has gold on one repeat. The value of a case is the grader's mean difference,
-    corrected by its error on that repeat.
-
-    >>> gold, grader, seen = [1, 0, 1, 0], [0.5, 0.5, 1.0, 0.0], [1, 1, 1, 0]
-    >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
-    0.25
-    """
-    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
-    return _ppi_interval("PPI++ paired difference", data, lam, ci_level, (-1.0, 1.0))
+    label = "PPI++ paired difference" if quantity.low < 0.0 else "PPI++ mean"
+    if lam is not None and not 0.0 <= lam <= 1.0:
+        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
+    check_level(ci_level)
+    raw = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
+    data = collect_cases(raw, quantity)
+    has, groups, notes = data.labelled, data.gold_clusters, [data.note]
+    if not has.any():
+        return undefined(label, join_notes(*notes, "no case with gold"), ci_level=ci_level, n=0.0)
+    notes += _about_weights(data)
+    weight = tuned_weight(data) if lam is None else lam
+    design, fit = fit_design(data, weight)
+    over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
+    variance = fit.variance if math.isfinite(fit.variance) else 0.0
+    rule = _collapse_rule(data, fit)
+    df = max(fit.df, 1.0)
+    method = f"{label}, {design}, lambda={weight:.4f}, {over}"
+    if rule:
+        # if every case has gold, an error changes the value of its case by its full size, and not
+        # by lam times its size
+        variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
+        method += ", variance with one imagined error in each direction"
+        notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
+    method += f", bounded mean, c = {quantity.c:g}"
+    summary = (fit.estimate, fit.moved, variance, fit.lam, data.effective, df)
+    low, high = map(float, ppi_limits(*summary, quantity=quantity, ci_level=ci_level))
+    inside, _, _, cut = within_range(fit.estimate, low, high, (quantity.low, quantity.high))
+    # 0 is a sensible null value only for a delta, not for a rate
+    p_value = _p_of_zero(summary, quantity, ci_level) if quantity.low < 0.0 else NAN
+    counts = float(has.sum()), float(groups) if data.clustered else NAN
+    rest = math.sqrt(variance), df, p_value
+    return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
 
 
 @dataclass(frozen=True)
@@ -458,7 +383,7 @@ def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Float
     return vector
 
 
-def collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
+def collect_cases(columns: Columns, quantity: Quantity) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
     gold, predicted, on_gold, clusters, probability, heavy = columns
     y = _case_vector("gold", gold)
@@ -466,9 +391,9 @@ def collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
     g = f if on_gold is None else _case_vector("predicted_on_gold", on_gold, y.size)
     for name, values in (("gold", y), ("predicted", f), ("predicted_on_gold", g)):
         seen = values[np.isfinite(values)]
-        if seen.size and (seen.min() < bounds[0] - 1e-9 or seen.max() > bounds[1] + 1e-9):
+        if seen.size and (seen.min() < quantity.low - 1e-9 or seen.max() > quantity.high + 1e-9):
             extent = f"{seen.min():g} to {seen.max():g}"
-            allowed = f"between {bounds[0]:g} and {bounds[1]:g}"
+            allowed = f"between {quantity.low:g} and {quantity.high:g}"
             raise ValueError(f"{name} must lie {allowed}, found {extent}.")
     labels = np.arange(y.size) if clusters is None else np.asarray(clusters)
     if labels.shape != y.shape:
@@ -524,38 +449,31 @@ def tuned_weight(data: _GoldCases) -> float:
     return _clipped_ratio(_weighted_covariance(y, g), _weighted_covariance(g, g) + rest)
 
 
-def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
+def _fit_every_case(data: _GoldCases, lam: float) -> _RawEstimate:
     values = lam * data.predicted + data.gold - lam * data.on_gold
-    estimate = float(values.mean())
-    variance, df = _variance_of_mean(values, ddof), values.size - 1.0
-    if data.clustered and np.unique(data.clusters).size > 1:
-        mean = cr2_mean(values, data.clusters)
-        variance, df = mean.se**2, mean.df if math.isfinite(mean.df) else data.gold_clusters - 1.0
-    return _RawEstimate(estimate, variance, df, values, estimate, 0.0)
+    # one cluster does not show how clusters vary, so its cases are taken as clusters
+    clusters = data.clusters if data.gold_clusters > 1 else np.arange(values.size)
+    mean = cr2_mean(values, clusters)
+    df = mean.df if math.isfinite(mean.df) else mean.n_clusters - 1.0
+    return _RawEstimate(mean.estimate, mean.se**2, df, values, mean.estimate, 0.0)
 
 
-def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of the mean of ``values``; 0 if there are ``ddof`` values or fewer."""
-    return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
-
-
-def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
+def _fit_subset(data: _GoldCases, lam: float) -> _RawEstimate:
     has = data.labelled
     error = data.gold[has] - lam * data.on_gold[has]
     rest = lam * data.predicted[~has]
-    estimate = float(rest.mean() + error.mean())
-    variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
-    df = data.gold_clusters - 1.0
-    if data.clustered and df > 0:
-        # A regression with two coefficients, theta and beta. The rows without gold have the mean
-        # theta - beta, and the rows with gold have the mean beta. Theta is thus the sum of the two
-        # means, and its CR2 variance includes their covariance within clusters.
-        design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
-        order = np.concatenate([data.clusters[~has], data.clusters[has]])
-        theta = cr2(np.concatenate([rest, error]), design, order)[0]
+    estimate, df = float(rest.mean() + error.mean()), data.gold_clusters - 1.0
+    # A regression with two coefficients, theta and beta. The rows without gold have the mean theta
+    # - beta, and the rows with gold have the mean beta. Theta is thus the sum of the two means, and
+    # its CR2 variance includes their covariance within clusters.
+    design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
+    clusters = np.concatenate([data.clusters[~has], data.clusters[has]])
+    # gold in one cluster does not show how clusters vary, so cases are taken as clusters
+    order = clusters if df > 0 else np.arange(clusters.size)
+    theta = cr2(np.concatenate([rest, error]), design, order)[0]
+    if data.clustered:
         df = min(float(np.nan_to_num(theta.df, nan=1.0)), df)
-        variance = theta.se**2
-    return _RawEstimate(estimate, variance, df, error, float(error.mean()), lam)
+    return _RawEstimate(estimate, theta.se**2, df, error, float(error.mean()), lam)
 
 
 def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
@@ -573,18 +491,18 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     return _RawEstimate(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
 
 
-def fit_design(data: _GoldCases, lam: float, ddof: int = 1) -> tuple[str, _RawEstimate]:
+def fit_design(data: _GoldCases, lam: float) -> tuple[str, _RawEstimate]:
     """Return two values: a text for ``method``, and the estimate with the grader weight ``lam``.
 
     The text states whether every case has gold, and whether the weights of cases are unequal.
     """
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
-        return "gold on every case", _fit_every_case(data, lam, ddof)
+        return "gold on every case", _fit_every_case(data, lam)
     if data.weighted:
         if data.labelled.all():
             return "gold on every case, of unequal weight", _fit_weighted(data, lam)
         design = "gold on a subset of unequal "
         design += "weight" if unequal else "inclusion probability"
         return f"{design} (effective n {data.effective:.1f})", _fit_weighted(data, lam)
-    return "gold on a subset", _fit_subset(data, lam, ddof)
+    return "gold on a subset", _fit_subset(data, lam)

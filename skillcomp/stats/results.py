@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skillcomp.errors import FrameError
 
 NAN = math.nan
+TINY_P = 1e-300  # the smallest p-value that is returned, in place of 0
 OUTSIDE = "lies outside"  # the note of a clipped estimate contains these words
 
 
@@ -70,6 +71,20 @@ class Interval:
     def with_note(self, *notes: str) -> Interval:
         """Append notes; those that are empty are left out."""
         return replace(self, note=join_notes(self.note, *notes))
+
+    def with_t_limits(self, se: float, df: float, null: float | None = 0.0) -> Interval:
+        """Return the interval with a standard error, its t limits, and the p-value of ``null``.
+
+        The quantile is that of a normal distribution if ``df`` is infinite. The p-value is NaN if
+        ``null`` is None.
+        """
+        from scipy.stats import t as student_t
+
+        reach, p_value = quantile(self.ci_level, df) * se, NAN
+        if null is not None:
+            p_value = max(2.0 * float(student_t.sf(abs(self.estimate - null) / se, df)), TINY_P)
+        low, high = self.estimate - reach, self.estimate + reach
+        return replace(self, low=low, high=high, se=se, df=df, p_value=p_value)
 
     def p_from_limits(self, null: float) -> float:
         """Approximate the one-sided p-value against a value of at most ``null``, from the limits.

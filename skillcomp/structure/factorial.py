@@ -126,9 +126,8 @@ def factorial(
         raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
     outcomes = prepared(outcomes, "outcomes", names, what, average=averaged, agents=True)
     crossed = _checked_design(design, what)
-    for condition in crossed.conditions:
+    for condition in [*crossed.conditions, reference]:
         require_reference(outcomes["condition"], condition)
-    require_reference(outcomes["condition"], reference)
     if reference in crossed.conditions:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     in_design = outcomes["condition"].isin([*crossed.conditions, reference])

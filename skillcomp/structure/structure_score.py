@@ -137,9 +137,8 @@ def _checked_documents(skills: Any) -> dict[str, Skill]:
 
 
 def _points_of(value: float, none: float, full: float) -> float:
-    if np.isnan(value):
-        return 0.0
-    return float(np.clip((value - none) / (full - none), 0.0, 1.0))
+    points = np.clip((value - none) / (full - none), 0.0, 1.0)
+    return float(np.nan_to_num(points))  # a text without words has no readability
 
 
 def _feature_counts(skill: Skill) -> dict[str, float]:
@@ -357,14 +356,9 @@ def score_association(
     outcomes: pd.DataFrame,
     skills: Mapping[str, Skill | str] | None = None,
     *,
-    scores: pd.DataFrame | None = None,
-    attempts: pd.DataFrame | None = None,
     by: By = (),
-    features: str | Sequence[str] = TOTAL,
-    outcome: Outcome = "rate",
-    value: Value = "passed",
-    reference: str = "baseline",
     ci_level: float = 0.95,
+    **words: Any,
 ) -> pd.DataFrame:
     """Estimate how well the score of a document explains its pass rate.
 
@@ -373,10 +367,13 @@ def score_association(
 
     Parameters
     ----------
-    outcomes, skills, scores, attempts, by, features, outcome, value, reference
+    outcomes, skills, by
         As in :func:`score_by_document`.
     ci_level : float, default 0.95
         Level of the intervals.
+    **words
+        The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``,
+        ``outcome``, ``value`` and ``reference``.
 
     Returns
     -------
@@ -432,18 +429,7 @@ def score_association(
     """
     check_settings("structure.score_association", ci_level)
     names = listed(by, "skill", "condition")
-    documents = score_by_document(
-        outcomes,
-        skills,
-        scores=scores,
-        attempts=attempts,
-        by=names,
-        features=features,
-        outcome=outcome,
-        value=value,
-        reference=reference,
-        ci_level=ci_level,
-    )
+    documents = score_by_document(outcomes, skills, by=names, ci_level=ci_level, **words)
     rows: list[dict[str, Any]] = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
