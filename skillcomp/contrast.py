@@ -847,16 +847,19 @@ class Units:
 
     def arms_of_group(self, group: int) -> list[ArmKey]:
         """Return the arms in which the group has rows, in the order of `arms`."""
-        sizes = self.numbers["size"][self.start[group] : self.start[group + 1]]
+        sizes = self.numbers["size"][self._rows_of_group(group)]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
 
     def cases_of_group(self, group: int) -> Any:
         """Return the number of the case of each unit of a group."""
-        return self.facts["case"][self.start[group] : self.start[group + 1]]
+        return self.facts["case"][self._rows_of_group(group)]
+
+    def _rows_of_group(self, group: int) -> slice:
+        return slice(self.start[group], self.start[group + 1])
 
     def labels_only_in(self, group: int, arm: ArmKey, other: ArmKey) -> Any:
         """Return the labels of the units of a group with a row in one arm and none in the other."""
-        rows = slice(self.start[group], self.start[group + 1])
+        rows = self._rows_of_group(group)
         sizes = self.numbers["size"][rows]
         has_row, has_other = (~np.isnan(sizes[:, self.arms.index(key)]) for key in (arm, other))
         return self.facts["label"][rows][has_row & ~has_other]
@@ -864,7 +867,7 @@ class Units:
     def part(self, contrast: Contrast) -> _Part:
         """Return the units of a contrast that have a row in one of its arms."""
         at = [self.arms.index(key) if key in self.arms else -1 for key in contrast.weights]
-        rows = slice(self.start[contrast.group], self.start[contrast.group + 1])
+        rows = self._rows_of_group(contrast.group)
         numbers = {}
         for name, values in self.numbers.items():
             numbers[name] = values[rows][:, at]
@@ -978,6 +981,32 @@ def _differing_names(first: pd.DataFrame, second: pd.DataFrame, sides: Sequence[
             "not loaded"
         )
     return ""
+
+
+def compared_units(
+    outcomes: pd.DataFrame,
+    by: Sequence[str],
+    what: str,
+    *,
+    reference: str | None = None,
+    average: Sequence[str] | None = None,
+    facts: Sequence[str] = (),
+    cluster: str = "case",
+    weight: str | None = None,
+    **how: Any,
+) -> tuple[pd.DataFrame, Units]:
+    """Return the outcomes that :func:`compared_outcomes` has checked, and their units.
+
+    ``facts`` names columns with one value in each case that become facts of the units. ``how``
+    contains ``value`` and ``bounds``.
+    """
+    checked = compared_outcomes(outcomes, by, what, reference=reference, average=average, **how)
+    how["average"] = average or ()
+    table = case_table(checked, by=[*by, *how["average"]], cluster=cluster, weight=weight)
+    if lacking := [name for name in facts if name not in table]:
+        rows = checked.drop_duplicates(CASE)[[*CASE, *lacking]]
+        table = table.merge(rows, on=CASE, validate="m:1")
+    return checked, Units.of(table, by, facts=facts, **how)
 
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:

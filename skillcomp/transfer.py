@@ -20,6 +20,7 @@ from skillcomp.contrast import (
     between,
     case_table,
     compared_outcomes,
+    compared_units,
     contrasts_with,
     missing_note,
 )
@@ -130,14 +131,10 @@ def gap(
     means (CR2 with ``interval="t"``), both for attempts passed and for shares. The gap is a
     difference of rates; near a rate of 1, a gap on a log-odds scale may have another size or sign.
     """
-    names, averaged = listed(by), listed(average)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": averaged}
-    checked = compared_outcomes(outcomes, names, "transfer", reference=reference, **how)
-    table = case_table(checked, by=[*names, *averaged])
-    facts = ["transfer", "comprehension_dimension"]
-    lacking = [name for name in facts if name not in names]
-    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *lacking]], on=CASE, validate="m:1")
-    units = Units.of(table, names, facts=facts, **how)
+    names = listed(by)
+    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": listed(average)}
+    how |= {"reference": reference, "facts": ["transfer", "comprehension_dimension"]}
+    checked, units = compared_units(outcomes, names, "transfer", **how)
     measures = ["near_delta", "far_delta", "gap"]
     if value == "score":
         measures = [f"{measure}_score" for measure in measures]

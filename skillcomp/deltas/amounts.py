@@ -21,12 +21,14 @@ from skillcomp.contrast import (
 )
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import (
+    estimates,
     n_distinct,
     prepared,
     refuse_different_checks,
     require_reference,
     row,
     sorted_by,
+    with_method,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
@@ -34,27 +36,31 @@ from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
 from skillcomp.stats.results import Interval, is_number, join_notes
 
+DELTA_FACTS = ["reference", "rate", "reference_rate", "n_dropped"]
 NO_AMOUNTS = "no case has an amount in both conditions"
 _COUNTS = ("n_words", "n_commands")  # these are not billed: 0 is an ordinary value
 
 
-def amount_rows(
+def amount_deltas(
     attempts: pd.DataFrame,
-    names: list[str],
     value: str,
+    limit: float | None,
+    *,
+    by: list[str],
     reference: str,
     cluster: str,
     average: list[str],
-    limit: float | None,
     ci_level: float,
-) -> list[dict[str, Any]]:
+    **unused: Any,
+) -> pd.DataFrame:
     """Compare an amount between each condition and the reference, by difference and ratio.
 
-    The arguments, and the columns of the rows, are those of :func:`skillcomp.deltas.paired`.
+    The arguments and the result are those of :func:`skillcomp.deltas.paired`. Those of ``unused``
+    are for pass rates.
     """
     kind = "outcomes" if value == "score" else "attempts"
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
-    checked = prepared(attempts, kind, names, "deltas.paired", **how)
+    checked = prepared(attempts, kind, by, "deltas.paired", **how)
     require_reference(checked["condition"], reference)
     amount = checked[value].astype("float64")
     if value == "score":
@@ -66,19 +72,21 @@ def amount_rows(
     # the groups of `by` in alphabetical order
     units, zeros = (
         Units.of(
-            sorted_by(level_table(checked, values, by=[*names, *average], cluster=cluster), names),
-            names,
+            sorted_by(level_table(checked, values, by=[*by, *average], cluster=cluster), by),
+            by,
             average=average,
             value="level",
         )
         for values in (amount, amount.eq(0).where(amount.notna()))
     )
     contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
-    return [
+    rows = [
         each
         for contrast in contrasts
         for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
     ]
+    result = estimates(rows, by=[*by, "condition"], extra=[*DELTA_FACTS, *MISSING[:4]])
+    return with_method(result, cluster, None)
 
 
 def refuse_infinite(amount: pd.Series, name: str) -> None:
@@ -182,8 +190,8 @@ def _mean_difference(
     if limit is None or difference.empty:
         return amount_change(amounts, base, label, ci_level=ci_level)
     share = bounded_mean(difference / limit, label, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    scaled = {name: getattr(share, name) * limit for name in ("estimate", "low", "high", "se")}
-    return replace(share, **scaled, method=f"{share.method}; amounts from 0 to {limit:g}")
+    method = f"{share.method}; amounts from 0 to {limit:g}"
+    return replace(share.times(limit), method=method)
 
 
 def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:

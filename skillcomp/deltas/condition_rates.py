@@ -13,18 +13,11 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
-    case_table,
     check_bounds,
-    compared_outcomes,
+    compared_units,
 )
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
-from skillcomp.frames.estimates import (
-    By,
-    estimates,
-    listed,
-    ordered,
-    with_method,
-)
+from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
 from skillcomp.stats.bounded import IntervalRule
 
 MISSING_OF_RATE = [*MISSING[:2], *MISSING[-2:]]
@@ -77,30 +70,16 @@ def rates(
     ``"t"``, it is within 0 and 1 and never has zero width.
     """
     names, levels = listed(by, "condition"), listed(average)
+    how: dict[str, Any] = {"cluster": cluster, "average": levels, "weight": weight}
+    rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     if value == "passed_own_words":
         check_bounds(outcomes, value, bounds)
-        estimate = partial(
-            rates,
-            by=names,
-            cluster=cluster,
-            average=levels,
-            weight=weight,
-            ci_level=ci_level,
-            interval=interval,
-        )
+        estimate = partial(rates, by=names, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.rates", None)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": levels}
-    checked = compared_outcomes(outcomes, names, "deltas.rates", **how)
-    table = case_table(checked, by=[*names, *levels], cluster=cluster, weight=weight)
-    units = Units.of(table, names, **how)
-    rows = contrast_rows(
-        f"rate_{value}",
-        units,
-        contrasts_of_rates(units),
-        cluster=cluster,
-        ci_level=ci_level,
-        interval=interval,
-    )
+    how |= {"value": value, "bounds": bounds}
+    checked, units = compared_units(outcomes, names, "deltas.rates", **how)
+    contrasts = contrasts_of_rates(units)
+    rows = contrast_rows(f"rate_{value}", units, contrasts, cluster=cluster, **rules)
     result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
     return with_method(result, cluster, None)
 

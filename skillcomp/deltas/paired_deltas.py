@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,13 +14,12 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
-    case_table,
     check_bounds,
-    compared_outcomes,
+    compared_units,
     contrasts_with,
     within,
 )
-from skillcomp.deltas.amounts import amount_rows
+from skillcomp.deltas.amounts import DELTA_FACTS, amount_deltas
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
 from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
@@ -39,9 +37,9 @@ from skillcomp.frames.estimates import (
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
-_EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+_WHAT = "deltas.paired"
 _DIMENSION = "comprehension_dimension"
-DELTA_COLUMNS = [*_EXTRA, *MISSING]
+DELTA_COLUMNS = [*DELTA_FACTS, *MISSING]
 OwnWords = Literal["passed_own_words"]
 AnyValue = BoundedValue | OwnWords | Amount
 
@@ -229,67 +227,67 @@ def paired(
     ('skill', 0.667, 12)
     """
     names = listed(by)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "reference": reference}
-    how |= {"cluster": cluster, "average": average, "weight": weight, "limit": limit}
-    how |= {"ci_level": ci_level, "interval": interval}
+    if _DIMENSION in names:
+        require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
+        outcomes = outcomes[outcomes[_DIMENSION].notna()]
+    how = {"by": names, "reference": reference, "cluster": cluster, "average": listed(average)}
+    how |= {"weight": weight, "ci_level": ci_level, "interval": interval}
+    if attempts is not None or not isinstance(value, str):
+        values = list(dict.fromkeys(as_list(value)))
+        result = _deltas_of_values(outcomes, attempts, values, bounds, limit, how)
+    else:
+        result = _deltas_of_value(outcomes, value, bounds, limit, how)
     if _DIMENSION not in names:
-        return deltas_of_groups(outcomes, attempts, by=names, **how)
-    require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
-    tagged = outcomes[outcomes[_DIMENSION].notna()]
-    result = deltas_of_groups(tagged, attempts, by=names, **how)
+        return result
     keys = [name for name in [*names, "condition", "measure"] if name != _DIMENSION]
     parts = [part.sort_values(_DIMENSION, kind="stable") for _, part in groups(result, keys)]
     return pd.concat(parts or [result], ignore_index=True)
 
 
-def deltas_of_groups(
-    outcomes: pd.DataFrame,
-    attempts: pd.DataFrame | None = None,
-    *,
-    by: By = (),
-    value: AnyValue | Sequence[AnyValue] = "passed",
-    bounds: Bounds = None,
-    reference: str = "baseline",
-    cluster: str = "case",
-    average: By = (),
-    weight: str | None = None,
-    limit: float | None = None,
-    **rules: Any,
+def _deltas_of_value(
+    outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Estimate deltas as :func:`paired` does, in the order of the groups.
-
-    ``rules`` are the level and the rule of the intervals.
-    """
-    names = listed(by)
-    how: dict[str, Any] = {"reference": reference, "cluster": cluster, "average": listed(average)}
-    if attempts is not None or not isinstance(value, str):
-        how |= {"by": names, "bounds": bounds, "weight": weight, "limit": limit} | rules
-        return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
     if bounds is not None:
         check_bounds(outcomes, value, bounds)
     is_amount = value in AMOUNTS and bounds is None
     if limit is not None and not is_amount:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     if value == "passed_own_words":
-        estimate = partial(deltas_of_groups, by=names, weight=weight, **how, **rules)
-        return in_own_words(estimate, outcomes, "deltas.paired", reference)
-    how["value"] = value
-    if is_amount:
-        if weight is not None:
-            raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-        rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=rules["ci_level"])
-        result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
-    else:
-        units, contrasts = paired_units(outcomes, by=names, bounds=bounds, **how, weight=weight)
-        rows = contrast_rows(f"delta_{value}", units, contrasts, cluster=cluster, **rules)
-        result = estimates(
-            rows,
-            by=[*names, "condition"],
-            extra=DELTA_COLUMNS,
-            outcomes=outcomes,
-            reference=reference,
+        return in_own_words(
+            lambda rows: deltas_and_units(rows, _WHAT, **how)[0], outcomes, _WHAT, how["reference"]
         )
-    return with_method(result, cluster, weight)
+    if not is_amount:
+        return deltas_and_units(outcomes, _WHAT, value=value, bounds=bounds, **how)[0]
+    if how["weight"] is not None:
+        raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
+    return amount_deltas(outcomes, value, limit, **how)
+
+
+def deltas_and_units(
+    outcomes: pd.DataFrame,
+    what: str,
+    *,
+    by: list[str],
+    value: str = "passed",
+    cluster: str = "case",
+    weight: str | None = None,
+    reference: str,
+    ci_level: float,
+    interval: IntervalRule,
+    **how: Any,
+) -> tuple[pd.DataFrame, Units, list[Contrast]]:
+    """Return the deltas of verdicts or scores, and the units and contrasts they come from.
+
+    The deltas are those of :func:`paired`, in the order of the groups. ``what`` names the analysis
+    in error messages. ``how`` contains ``bounds`` and ``average``.
+    """
+    how |= {"value": value, "cluster": cluster, "weight": weight}
+    units, contrasts = paired_units(outcomes, by, what, reference=reference, **how)
+    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rows = contrast_rows(f"delta_{value}", units, contrasts, **rules)
+    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+    result = estimates(rows, by=[*by, "condition"], extra=DELTA_COLUMNS, **noted)
+    return with_method(result, cluster, weight), units, contrasts
 
 
 def contrast_rows(
@@ -359,14 +357,19 @@ def in_own_words(
     return with_adjusted_p(result)
 
 
-def _rows_of_values(
-    outcomes: pd.DataFrame, attempts: pd.DataFrame | None, values: list[Any], how: dict[str, Any]
+def _deltas_of_values(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame | None,
+    values: list[Any],
+    bounds: Bounds,
+    limit: float | None,
+    how: dict[str, Any],
 ) -> pd.DataFrame:
     """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
     amounts = [value for value in values if value in AMOUNTS]
-    if how["bounds"] is not None and "score" not in values:
+    if bounds is not None and "score" not in values:
         raise FrameError(f"bounds=: only scores have bounds; found value={values}.")
-    if how["limit"] is not None and len(amounts) != 1:
+    if limit is not None and len(amounts) != 1:
         raise FrameError(
             f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
         )
@@ -376,21 +379,19 @@ def _rows_of_values(
         values = [value for value in values if value != "share_passed"]
     parts = []
     for value in values:
-        frame, own = outcomes, how
-        if value not in amounts:
-            own = own | {"limit": None}
-        if value != "score":
-            own = own | {"bounds": None}
+        frame = outcomes
         if value in AMOUNTS and value != "score":
             if attempts is not None:
                 facts = [*how["by"], *how["average"], how["cluster"]]
-                frame = attempts_of_outcomes(outcomes, attempts, facts, "deltas.paired")
+                frame = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
             elif value not in outcomes.columns:
                 raise FrameError(
                     f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
                     f"sc.deltas.paired(outcomes, attempts, value={values})."
                 )
-        parts.append(deltas_of_groups(frame, value=value, **own))
+        own_bounds = bounds if value == "score" else None
+        own_limit = limit if value in amounts else None
+        parts.append(_deltas_of_value(frame, value, own_bounds, own_limit, how))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -440,27 +441,14 @@ def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
 
 
 def paired_units(
-    outcomes: pd.DataFrame,
-    *,
-    by: list[str],
-    value: str,
-    reference: str,
-    weight: str | None,
-    cluster: str,
-    average: list[str] | None,
-    bounds: Bounds = None,
-    what: str = "deltas.paired",
+    outcomes: pd.DataFrame, by: Sequence[str], what: str, *, reference: str, **how: Any
 ) -> tuple[Units, list[Contrast]]:
     """Return the cases and, for each group and condition, its contrast with the reference.
 
-    ``average`` is None for an analysis without this argument. ``what`` names the analysis in error
-    messages.
+    ``what`` names the analysis in error messages. ``how`` contains further arguments of
+    :func:`skillcomp.contrast.compared_units`.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
-    how: dict[str, Any] = {"value": value, "bounds": bounds}
-    checked = compared_outcomes(outcomes, by, what, reference=reference, average=average, **how)
-    average = average or []
-    table = case_table(checked, by=[*by, *average], cluster=cluster, weight=weight)
-    units = Units.of(table, by, average=average, **how)
+    _, units = compared_units(outcomes, by, what, reference=reference, **how)
     return units, contrasts_with(units, reference)

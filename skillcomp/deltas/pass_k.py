@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Units, case_table, compared_outcomes, first_names
+from skillcomp.contrast import Units, compared_units, first_names
 from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
 from skillcomp.frames.estimates import By, estimates, listed
@@ -101,21 +101,11 @@ def _pass_k(
     of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
     if reference is None:
-        checked = compared_outcomes(outcomes, names, what)
-        units = Units.of(case_table(checked, by=names), names)
+        _, units = compared_units(outcomes, names, what)
         contrasts = contrasts_of_rates(units)
         name, extra = measure, MISSING_OF_RATE
     else:
-        units, contrasts = paired_units(
-            outcomes,
-            by=names,
-            value="passed",
-            reference=reference,
-            weight=None,
-            cluster="case",
-            average=None,
-            what=what,
-        )
+        units, contrasts = paired_units(outcomes, names, what, reference=reference)
         name, extra = f"delta_{measure}", DELTA_COLUMNS
     numbers = units.numbers
     retried = (numbers["retried"] > 0) & (measure == "pass_at_k")

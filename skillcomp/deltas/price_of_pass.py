@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -36,7 +35,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
 from skillcomp.stats.ratios import ratio_of_means
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import join_notes, undefined
 
 _WHAT = "deltas.price"
 _AMOUNTS = ("cost_usd", "tokens", "minutes")
@@ -255,7 +254,7 @@ def _price_row(
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]
     counts, lacking, bias = _missing_counts(cases, amount, ends)
-    note = claim(part["skill"], part["cluster"], cluster)[1]
+    labels, note = claim(part["skill"], part["cluster"], cluster)
     heavy = heavy_cases(*(part[f"{amount}{ends[at]}"] for at in (0, -1)))
     if part.empty:
         reason, lacking = f"no case has {amount} and an outcome", ""
@@ -268,7 +267,9 @@ def _price_row(
     if reason:
         result = undefined("", reason, ci_level=ci_level, n=float(len(part)))
     else:
-        result = _price(part, cluster, ci_level, heavy)
+        result = ratio_of_means(part["value"], part["passes"], labels, ci_level=ci_level)
+        alike = "all cases pass alike: the interval takes their rate as exact"
+        result = result.with_note("" if part["passes"].nunique() > 1 else alike, heavy)
     n_dropped = len(cases) - len(part)
     dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
     dropped = dropped if n_dropped and len(part) else ""
@@ -306,11 +307,3 @@ def _missing_counts(
     many = any(a - b >= UNEQUAL_LOSS * a - 1e-9 for a, b in zip(n, n_priced, strict=True) if a)
     bias = f"too many attempts lack {amount}, and they may be the failed ones: no price"
     return pairs(size, n_priced), join_notes(*lost, lacking), bias if many else ""
-
-
-def _price(cases: pd.DataFrame, cluster: str, ci_level: float, heavy: str) -> Interval:
-    labels, _ = claim(cases["skill"], cases["cluster"], cluster)
-    result = ratio_of_means(cases["value"], cases["passes"], labels, ci_level=ci_level)
-    alike = "all cases pass alike: the interval takes their rate as exact"
-    spread = cases["passes"].nunique() > 1
-    return replace(result, note=join_notes(result.note, "" if spread else alike, heavy))

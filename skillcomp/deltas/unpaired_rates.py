@@ -16,8 +16,7 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
-    case_table,
-    compared_outcomes,
+    compared_units,
     contrasts_with,
     within,
 )
@@ -100,11 +99,10 @@ def unpaired(
        estimate  n_condition  n_reference
     0     0.667         12.0         12.0
     """
-    names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": levels}
-    checked = compared_outcomes(outcomes, names, "deltas.unpaired", reference=reference, **how)
-    table = case_table(checked, by=[*names, *levels], cluster=cluster, weight=weight)
-    units = Units.of(table, names, **how)
+    names, what = listed(by), "deltas.unpaired"
+    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": listed(average)}
+    how |= {"reference": reference, "cluster": cluster, "weight": weight}
+    checked, units = compared_units(outcomes, names, what, **how)
     rules: dict[str, Any] = {"cluster": cluster, "interval": interval}
     rows = [
         _unpaired_row(units, contrast, f"delta_{value}", ci_level, rules)

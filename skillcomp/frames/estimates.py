@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, get_args
 
 import numpy as np
@@ -31,6 +32,23 @@ RESERVED = frozenset(
     ]
 )
 GRADER = ("grader", "grader_version", "round")
+_HIDDEN, _NO_REPEATS = (
+    "pooling them would hide their differences",
+    "they are no repeats of each other",
+)
+# Columns whose values are not pooled: the argument of `refuse_pooling`, what the frame holds, and
+# why it is refused.
+_POOLED = {
+    **{name: ("graders", f"more than one {name}: {{}}", _HIDDEN) for name in GRADER},
+    "perturbation": (
+        "copies",
+        "altered copies beside the answers (perturbation: {})",
+        "a copy is no repeat of its answer",
+    ),
+    "agent": ("agents", "answers of more than one agent: {}", _NO_REPEATS),
+    "run": ("agents", "more than one value of 'run': {}", _NO_REPEATS),
+    "study": ("agents", "several studies: {}", "studies are not pooled"),
+}
 # Shares of checks are not compared if the grader stopped early in more than this share of attempts.
 SOME_STOPPED = 0.05
 # start of the note of an outcome if the conditions of its case have different checks
@@ -171,46 +189,29 @@ def refuse_pooling(
 
     Columns that are in ``by``, ``average`` or ``compared`` may have several values.
     """
-    exempt = [*by, *(average or ()), *compared]
+    refused = {"graders": graders, "copies": copies, "agents": agents}
+    exempt = {*by, *(average or ()), *compared}
     if graders:
-        _refuse_graders(frame, by, what, average, compared)
-    if copies and "perturbation" not in exempt and "perturbation" in frame.columns:
-        names = frame["perturbation"].unique()
-        present = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
-        if len(present) > 1:
-            contents = f"altered copies beside the answers (perturbation: {', '.join(present)})"
-            why = "a copy is no repeat of its answer"
-            raise _pooling_error(what, contents, "perturbation", why, by)
-    several = {"agent": "answers of more than one agent", "run": "more than one value of 'run'"}
-    for name, contents in several.items() if agents else ():
-        if name not in exempt and name in frame.columns:
-            present = sorted(map(str, frame[name].unique()))
-            if len(present) > 1:
-                contents += f": {', '.join(present)}"
-                why = "they are no repeats of each other"
-                raise _pooling_error(what, contents, name, why, by, average)
-    if agents and "study" not in exempt and "study" in frame.columns:
-        rows = frame.groupby(list(by), dropna=False) if by else frame
-        if np.any(rows["study"].nunique() > 1):
-            contents = f"several studies: {', '.join(sorted(map(str, frame['study'].unique())))}"
-            raise _pooling_error(what, contents, "study", "studies are not pooled", by)
+        _refuse_reserved(by, average or (), what)
+    for name, (kind, contents, why) in _POOLED.items():
+        if not refused[kind] or name in exempt or name not in frame.columns:
+            continue
+        values, groups_of = frame[name], list(by) if name == "study" else []
+        if name == "perturbation":
+            values = values.replace("", "none").fillna("none")
+        if kind == "graders":
+            before = GRADER[: GRADER.index(name)]
+            groups_of = [n for n in before if n in exempt and n in frame.columns]
+        rows = values.groupby([frame[n] for n in groups_of], dropna=False) if groups_of else values
+        if np.any(rows.nunique(dropna=name == "study") > 1):
+            found = ", ".join(sorted(map(str, values.unique())))
+            advice = f"Add '{name}' to by=, or select one first: {why}."
+            whole = f" In full: by={[*by, name]}." if len(by) else ""
+            if average is not None and name not in ("study", "perturbation"):
+                whole += f" Or average them within each case: average={[*average, name]}."
+            raise FrameError(f"{what}: the frame holds {contents.format(found)}. {advice}{whole}")
     if agents and "skill" not in exempt:
         _refuse_copied_skills(frame, what)
-
-
-def _pooling_error(
-    what: str,
-    contents: str,
-    name: str,
-    why: str,
-    by: Sequence[str],
-    average: Sequence[str] | None = None,
-) -> FrameError:
-    advice = f"Add '{name}' to by=, or select one first: {why}."
-    whole = f" In full: by={[*by, name]}." if len(by) else ""
-    if average is not None:
-        whole += f" Or average them within each case: average={[*average, name]}."
-    return FrameError(f"{what}: the frame holds {contents}. {advice}{whole}")
 
 
 def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
@@ -248,32 +249,14 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
     )
 
 
-def _refuse_graders(
-    frame: pd.DataFrame,
-    by: Sequence[str],
-    what: str,
-    average: Sequence[str] | None,
-    compared: Sequence[str],
-) -> None:
-    for name in (*by, *(average or ())):
+def _refuse_reserved(by: Sequence[str], average: Sequence[str], what: str) -> None:
+    for name in (*by, *average):
         if name in RESERVED:
             argument = "by" if name in by else "average"
             raise FrameError(
                 f"{what}: {argument}= names '{name}', which is a column that the analysis adds. "
                 "Rename yours."
             )
-    fixed: list[str] = []
-    for name in GRADER:
-        if name in (*by, *(average or ()), *compared) and name in frame.columns:
-            fixed.append(name)
-        elif name in frame.columns:
-            rows = frame.groupby(fixed, dropna=False) if fixed else frame
-            if np.any(rows[name].nunique(dropna=False) > 1):
-                contents = (
-                    f"more than one {name}: {', '.join(sorted(map(str, frame[name].unique())))}"
-                )
-                why = "pooling them would hide their differences"
-                raise _pooling_error(what, contents, name, why, by, average)
 
 
 def prepared(
@@ -649,24 +632,13 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
             f"row: the measure '{measure}' has no unit. Name it, such as unit='rate' for a "
             "proportion or unit='points' for a difference of two proportions."
         )
-    return {
-        **columns,
-        "measure": measure,
-        "unit": unit,
-        # subtracting equal rates can leave a rounding error of about 1e-17
-        "estimate": 0.0 if abs(interval.estimate) < _ROUNDING else interval.estimate,
-        "ci_low": interval.low,
-        "ci_high": interval.high,
-        "ci_level": interval.ci_level,
-        "se": interval.se,
-        "df": interval.df,
-        "n": interval.n,
-        "n_clusters": interval.n_clusters,
-        "p_value": interval.p_value,
-        "p_adjusted": np.nan,
-        "method": interval.method,
-        "note": interval.note,
-    }
+    fields = asdict(interval)
+    for end in ("low", "high"):
+        fields[f"ci_{end}"] = fields.pop(end)
+    # subtracting equal rates can leave a rounding error of about 1e-17
+    if abs(interval.estimate) < _ROUNDING:
+        fields["estimate"] = 0.0
+    return {**columns, "measure": measure, "unit": unit, **fields, "p_adjusted": np.nan}
 
 
 def interval_of(estimate: pd.Series) -> Interval:

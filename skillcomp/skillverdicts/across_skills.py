@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
-from skillcomp.deltas.paired_deltas import deltas_of_groups
+from skillcomp.deltas.paired_deltas import deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
@@ -125,7 +125,7 @@ def across(
     how: dict[str, Any] = {"reference": reference, "value": value, "average": levels}
     outcomes = compared_outcomes(outcomes, [*names, "skill"], WHAT, **how)
     how |= {"ci_level": ci_level, "interval": interval}
-    raw = deltas_of_groups(outcomes, by=[*names, "skill"], **how)
+    raw = deltas_and_units(outcomes, WHAT, by=[*names, "skill"], **how)[0]
     keys = [*names, "condition"]
     counts = raw[raw["n"].gt(0)].groupby(keys, dropna=False)["skill"].nunique()
     if len(raw) and counts.max() < MIN_SKILLS:
@@ -168,7 +168,10 @@ def _rows_of_group(
                 n_clusters=about["n_clusters"],
             )
             yield row("pooled_delta", shrunk, skill=about["skill"])
-    yield _mean_row(outcomes, used, values, how, few)
+    if few:
+        yield row("mean_delta", nothing, skill=ALL)
+    else:
+        yield _mean_row(outcomes, used, values, how)
     yield row("next_skill_delta", following, skill=NEXT)
     yield row("between_skill_sd", spread, skill=ALL)
 
@@ -183,20 +186,14 @@ def _pooled_variances(skills: pd.DataFrame) -> Any:
 
 
 def _mean_row(
-    outcomes: pd.DataFrame,
-    used: pd.DataFrame,
-    values: dict[str, Any],
-    how: dict[str, Any],
-    few: str,
+    outcomes: pd.DataFrame, used: pd.DataFrame, values: dict[str, Any], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the row of the mean over skills, each with the same weight."""
     weights = (1.0 / used["n"]).rename(_EQUAL)
     sides = outcomes["condition"].isin([values["condition"], how["reference"]])
     part = rows_of_group(outcomes[sides], {k: v for k, v in values.items() if k != "condition"})
     part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
-    if few:
-        nothing = undefined("", few, ci_level=how["ci_level"], n=float(len(used)))
-        return row("mean_delta", nothing, skill=ALL)
-    mean = deltas_of_groups(part, **how, cluster="skill", weight=_EQUAL).iloc[0]
+    how = how | {"by": [], "cluster": "skill", "weight": _EQUAL}
+    mean = deltas_and_units(part, WHAT, **how)[0].iloc[0]
     about: dict[str, Any] = {str(name): field for name, field in mean.items()}
     return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}

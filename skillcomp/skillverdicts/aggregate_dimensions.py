@@ -73,14 +73,14 @@ def dimensions(
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
-    rows = []
-    for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
-        share = part["passed"]
-        failed, open_ = bool((share <= 0.5).any()), bool(share.isna().any())
-        passed = False if failed else (pd.NA if open_ else True)
-        rows.append([*values.values(), len(share), int((share > 0.5).sum()), passed])
-    columns = [*keys, "condition", "n_cases", "n_cases_passed", "passed"]
-    verdict = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
+    shares = per_case.reset_index(name="share")
+    shares = shares.assign(won=shares["share"].gt(0.5), failed=shares["share"].le(0.5))
+    verdict: pd.DataFrame = grouped(shares, [*keys, "condition"]).agg(
+        n_cases=("won", "size"), n_cases_passed=("won", "sum"), failed=("failed", "any")
+    )
+    passed = verdict["n_cases_passed"].eq(verdict["n_cases"]).astype("boolean")
+    verdict["passed"] = passed.where(passed | verdict.pop("failed"))
+    verdict = verdict.reset_index()
     verdict = verdict.merge(marked.reset_index(), on=[*keys, "condition"], how="left")
     return level.merge(verdict, on=[*keys, "condition"], how="left")
 

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MISSING, BoundedValue, Bounds, missing_note
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes, deltas_of_groups, paired_units
+from skillcomp.deltas.amounts import amount_deltas
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
-from skillcomp.frames.estimates import By, listed, prepared, require_reference
+from skillcomp.frames.estimates import By, columns_of, listed, prepared, require_reference
 from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
@@ -129,31 +130,19 @@ def compare(
     names, levels = listed(by), listed(average)
     outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
-    attempts = _attempts_of(outcomes, check(attempts, "attempts"), facts)
-    how: dict[str, Any] = {
-        "by": names,
-        "value": value,
-        "bounds": bounds,
-        "reference": reference,
-        "cluster": cluster,
-        "average": levels,
-    }
-    units, contrasts = paired_units(outcomes, **how, weight=None, what=WHAT)
-    rows = deltas_of_groups(outcomes, **how, ci_level=ci_level, interval=interval)
+    keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
+    asked = outcomes[keys].drop_duplicates()
+    matched = check(attempts, "attempts").merge(asked, on=keys)
+    attempts = attempts_of_outcomes(outcomes, matched, facts, WHAT)
+    how: dict[str, Any] = {"by": names, "average": levels, "reference": reference}
+    how |= {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rows, units, contrasts = deltas_and_units(outcomes, WHAT, value=value, bounds=bounds, **how)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
-    columns = [name for name in (*names, *levels) if name in attempts.columns]
-    how |= {"by": [name for name in names if name in columns], "ci_level": ci_level, "bounds": None}
-    how["average"] = [name for name in levels if name in columns]
-    attempts = prepared(
-        attempts,
-        "attempts",
-        how["by"],
-        WHAT,
-        compared=["condition"],
-        average=how["average"],
-        agents=True,
-    )
+    for argument in ("by", "average"):
+        how[argument] = columns_of(attempts, *how[argument])
+    pooled: dict[str, Any] = {"average": how["average"], "agents": True}
+    attempts = prepared(attempts, "attempts", how["by"], WHAT, compared=["condition"], **pooled)
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
     rows = with_missing_attempts(
@@ -172,17 +161,6 @@ def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> p
     return outcomes[outcomes["condition"].isin([condition, reference])].reset_index(drop=True)
 
 
-def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str]) -> pd.DataFrame:
-    """Return the attempts that match the outcomes in case, condition and agent.
-
-    If the attempts lack a column that ``facts`` names, or the column ``contrast_of`` or ``task``,
-    it is taken from the outcomes.
-    """
-    keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
-    matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
-    return attempts_of_outcomes(outcomes, matched, facts, WHAT)
-
-
 def _with_savings(
     rows: pd.DataFrame,
     attempts: pd.DataFrame,
@@ -194,14 +172,13 @@ def _with_savings(
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
         bound = limit if name == amount else None
-        table = deltas_of_groups(attempts, **how | {"value": name}, limit=bound)
+        table = amount_deltas(attempts, name, bound, **how)
         delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
-        # adding 0.0 turns -0.0 into 0.0
-        columns = delta[keys].assign(**{f"saved_{name}": -delta["estimate"] + 0.0})
+        # a difference from 0.0 is never -0.0
+        saved = 0.0 - delta[["estimate", "ci_high", "ci_low"]]
+        columns = delta[keys].assign(**{f"saved_{name}": saved["estimate"]})
         if name == amount:
-            ends = {"saved": delta["estimate"], "saved_low": delta["ci_high"]}
-            ends["saved_high"] = delta["ci_low"]
-            columns = columns.assign(**{end: -numbers + 0.0 for end, numbers in ends.items()})
+            columns[["saved", "saved_low", "saved_high"]] = saved
             limits = ratio[[*keys, "estimate", "ci_low", "ci_high"]]
             limits = limits.set_axis([*keys, "ratio", "ratio_low", "ratio_high"], axis=1)
             columns = columns.merge(limits, on=keys)

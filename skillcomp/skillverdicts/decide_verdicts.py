@@ -11,8 +11,7 @@ import pandas as pd
 from scipy.stats import false_discovery_control
 
 from skillcomp.contrast import BoundedValue, Bounds, Contrast, Units, within
-from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import deltas_of_groups, paired_units
+from skillcomp.deltas.paired_deltas import deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -37,6 +36,8 @@ from skillcomp.skillverdicts.corrected_deltas import (
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
+
+_WHAT = "skillverdicts.decide"
 
 
 def decide(
@@ -190,27 +191,15 @@ def decide(
     if corrected is not None and value == "score":
         raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: dict[str, Any] = {
-        "by": names,
-        "value": value,
-        "bounds": bounds,
-        "weight": weight,
-        "cluster": cluster,
-        "average": listed(average),
-    }
-    units, contrasts = paired_units(
-        outcomes, **how, reference=reference, what="skillverdicts.decide"
-    )
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "notes": False}
+    how: dict[str, Any] = {"by": names, "value": value, "bounds": bounds, "weight": weight}
+    how |= {"average": listed(average), "cluster": cluster}
     how |= {"ci_level": ci_level, "interval": interval}
-    deltas = deltas_of_groups(outcomes, **how, reference=reference)
-    base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
-    base = base.rename(columns={"ci_low": "reference_low"})
+    deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
+    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    bases = within(units, _references(contrasts), **rules)
     deltas["margin"], (_, deltas["highest"]) = margin, bounds or (0.0, 1.0)
-    deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
-    deltas = deltas.assign(
-        **_p_of_margins(units, contrasts, deltas, rules | {"interval": interval})
-    )
+    deltas["reference_low"] = [base.interval.low for base in bases]
+    deltas = deltas.assign(**_p_of_margins(units, contrasts, deltas, rules))
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
 
     def judge(deltas: pd.DataFrame) -> pd.DataFrame:
@@ -219,10 +208,10 @@ def decide(
         deltas = deltas.assign(
             verdict=verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
         )
-        missing: dict[str, Any] = {"cluster": cluster, "interval": interval}
-        return _with_reasons(
-            with_missing_attempts(deltas, units, contrasts, assume_missing, **missing)
+        deltas = with_missing_attempts(
+            deltas, units, contrasts, assume_missing, cluster=cluster, interval=interval
         )
+        return _with_reasons(deltas)
 
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
@@ -305,6 +294,13 @@ def _false_discovery_p(deltas: pd.DataFrame, p_values: pd.Series) -> pd.Series:
     return adjusted
 
 
+def _references(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """Return the reference of each contrast, as a contrast of one arm."""
+    return [
+        replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
+    ]
+
+
 def _p_of_margins(
     units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: dict[str, Any]
 ) -> dict[str, Any]:
@@ -317,14 +313,12 @@ def _p_of_margins(
     if deltas.empty:
         return dict.fromkeys(MARGIN_P, np.nan)
     margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
-    bases = [
-        replace(each, weights={(each.about["reference"],): 1.0}, sides=("",)) for each in contrasts
-    ]
+    bases = _references(contrasts)
     tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
     p_values = [
         [
             one_sided(mean.interval.p_value, sign * (mean.interval.estimate - null) > 0)
-            for mean in within(units, rows, **how, null=null)
+            for mean in within(units, rows, **how, null=null, notes=False)
         ]
         for rows, null, sign in tests
     ]
@@ -346,12 +340,13 @@ def _verdicts_by_other_rules(
     verdict = verdicts_of_rows(with_adjusted_p(deltas))
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
-        means = [each.interval for each in within(units, contrasts, **how, interval=rule)]
+        rules = how | {"interval": rule}
+        means = [each.interval for each in within(units, contrasts, **rules, notes=False)]
         other = deltas.assign(
             ci_low=[mean.low for mean in means],
             ci_high=[mean.high for mean in means],
             p_value=[mean.p_value for mean in means],
-            **_p_of_margins(units, contrasts, deltas, how | {"interval": rule}),
+            **_p_of_margins(units, contrasts, deltas, rules),
         )
         other = verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
@@ -385,7 +380,7 @@ def _over_placebo(
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
-    over = deltas_of_groups(outcomes, reference=PLACEBO, **how)
+    over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
@@ -424,4 +419,4 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     rows = (row for _, row in deltas.iterrows())
     remarks = [shown_alone(row) if it else "" for it, row in zip(alone, rows, strict=True)]
     words = np.where(unbeaten, "does not clearly beat its placebo", "").tolist()
-    return _with_notes(_with_notes(deltas, remarks), words)
+    return _with_notes(deltas, map(join_notes, remarks, words))

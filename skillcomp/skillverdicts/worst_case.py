@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, within
-from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
 # A verdict is overturned only if a condition lacks at least this share of its attempts.
@@ -34,15 +34,13 @@ class Claim:
     is_gain: bool = False
     moved: tuple[float, float] = (0.0, 0.0)
 
-    def fails_in_worst_case(self, units: Units, cluster: str, interval: IntervalRule) -> bool:
+    def fails_in_worst_case(self, units: Units, **how: Any) -> bool:
         """Return whether the claim fails if all missing attempts are set against it.
 
         It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
         """
         filled = units.filled(self.contrast.weights)
-        (worst,) = within(
-            filled, [self.contrast], cluster=cluster, ci_level=self.ci_level, interval=interval
-        )
+        (worst,) = within(filled, [self.contrast], ci_level=self.ci_level, **how)
         estimate = worst.interval.estimate + self.moved[0]
         low = worst.interval.low + self.moved[1]
         return not estimate > self.bound or (self.is_gain and not low > 0)
@@ -53,9 +51,7 @@ def with_missing_attempts(
     units: Units,
     contrasts: Sequence[Contrast],
     assume_missing: str | None,
-    *,
-    cluster: str = "case",
-    interval: IntervalRule = "adaptive",
+    **how: Any,
 ) -> pd.DataFrame:
     """Overturn the verdicts that missing attempts could change.
 
@@ -67,8 +63,9 @@ def with_missing_attempts(
         The cases, and the contrast of each row.
     assume_missing : str or None
         The assumption, such as ``at random``, under which a verdict is kept.
-    cluster, interval : str
-        The arguments of :func:`skillcomp.deltas.paired` with which the rows were made.
+    **how : str
+        The arguments ``cluster`` and ``interval`` of :func:`skillcomp.deltas.paired` with which the
+        rows were made.
 
     Returns
     -------
@@ -85,8 +82,7 @@ def with_missing_attempts(
         lost = [row[name] / max(row[name.replace("missing", "attempts")], 1) for name in counts]
         lacks = max(lost) >= ENOUGH_MISSING - 1e-9
         is_shaken = lacks and any(
-            claim.fails_in_worst_case(units, cluster, interval)
-            for claim in _claims_of_row(row, contrast)
+            claim.fails_in_worst_case(units, **how) for claim in _claims_of_row(row, contrast)
         )
         rows.append(_judged_row(row, is_shaken, assume_missing))
     columns = ["verdict", "overturned", "assume_missing", "remark"]
