@@ -122,24 +122,33 @@ def compared_outcomes(
     return checked
 
 
-def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
-    """Raise FrameError unless scores, and only scores, have bounds that contain all of them."""
+_ALLOWED = "the lowest and the highest score that an attempt can have, such as bounds=(1, 5)"
+
+
+def ends_of(value: str, bounds: Bounds) -> tuple[float, float]:
+    """Return the lowest and the highest value; scores, and only scores, need bounds."""
     if value != "score":
         if bounds is not None:
             raise FrameError(f"bounds=: only scores have bounds; found value='{value}'.")
-        return
-    allowed = "the lowest and the highest score that an attempt can have, such as bounds=(1, 5)"
+        return 0.0, 1.0
     if bounds is None:
-        raise FrameError(f"value='score': bounds= is missing; give {allowed}.")
+        raise FrameError(f"value='score': bounds= is missing; give {_ALLOWED}.")
     ends = tuple(as_list(bounds))
     if len(ends) != 2 or not all(map(is_number, ends)) or not 0 < ends[1] - ends[0] < math.inf:
-        raise FrameError(f"bounds=: found {bounds!r}; allowed: {allowed}.")
+        raise FrameError(f"bounds=: found {bounds!r}; allowed: {_ALLOWED}.")
+    return ends[0], ends[1]
+
+
+def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
+    """Raise FrameError unless scores, and only scores, have bounds that contain all of them."""
+    ends = ends_of(value, bounds)
+    if value != "score":
+        return
     require_columns(outcomes, ["score"], "value=")
     least, most = outcomes["score"].min(), outcomes["score"].max()
     if least < ends[0] or most > ends[1]:
-        raise FrameError(
-            f"bounds=: found {ends}, but scores run from {least:g} to {most:g}; allowed: {allowed}."
-        )
+        found = f"found {ends}, but scores run from {least:g} to {most:g}"
+        raise FrameError(f"bounds=: {found}; allowed: {_ALLOWED}.")
 
 
 def case_table(
@@ -153,8 +162,8 @@ def case_table(
     number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
     shares of the attempts without a share. ``retried`` and ``first`` are those of
-    :func:`_with_retries`. If any attempt has a score, n_scores counts these in a cell, and scores
-    and score_squares are the means of the scores and of their squares.
+    :func:`_with_retries`. If any attempt has a score, n_scores counts these in a cell, scores is
+    their mean, and score_variance the mean squared deviation from it.
     """
     table, code = attempt_cells(outcomes, listed(by), cluster)
     table = _with_runs(_with_retries(table, code, outcomes), code, outcomes)
@@ -177,10 +186,11 @@ def case_table(
         bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
     scores = outcomes["score"].to_numpy(dtype=np.float64, na_value=np.nan)
     if (scored := ~np.isnan(scores)).any():
-        bounds["n_scores"] = totals(scored)
-        for name, power in (("scores", 1), ("score_squares", 2)):
-            sums_of = totals(np.where(scored, scores, 0.0) ** power)
-            bounds[name] = sums_of / np.where(bounds["n_scores"] > 0, bounds["n_scores"], np.nan)
+        n = totals(scored)
+        known = np.where(n > 0, n, np.nan)
+        means = totals(np.where(scored, scores, 0.0)) / known
+        squares = totals(np.where(scored, scores - means[code], 0.0) ** 2)
+        bounds |= {"n_scores": n, "scores": means, "score_variance": squares / known}
     of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
     n_checks = np.full(len(table), np.nan)
     np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
@@ -801,7 +811,7 @@ class Units:
         facts : sequence of str
             Columns with one value in each unit that become facts of the units.
         """
-        low, high = bounds or (0.0, 1.0)
+        low, high = ends_of(value, bounds)
         table = _with_numbers(table, value, low, high - low)
         names = [name for name in table if str(name).startswith(f"_{value} ")]
         runs = table[[] if nested else names].to_numpy(dtype=np.float64)
@@ -1041,11 +1051,13 @@ def _with_numbers(table: pd.DataFrame, value: str, lowest: float, span: float) -
         n, level, name = table["n_shares"], table["share"], "share"
         total, squares = level.fillna(0.0) * n, level
     else:
+        if "n_scores" not in table:
+            table = table.assign(n_scores=0, scores=np.nan, score_variance=np.nan)
         n, level = table["n_scores"], (table["scores"] - lowest) / span
-        # the mean of (x - lowest)^2
-        squares = (table["score_squares"] - lowest * (2 * table["scores"] - lowest)) / span**2
+        squares = table["score_variance"] / span**2 + level**2
         total, name = level.fillna(0.0) * n, "score"
-        table = table.assign(score_low=0.0, score_high=table["size"] - n)
+        # the first attempts are known by their passes only
+        table = table.assign(score_low=0.0, score_high=table["size"] - n, first=np.nan)
     names = ("n_checks", "size", "absent", "retried", "first")
     own = {f"_{name}": table[name] for name in names}
     return table.assign(
@@ -1176,17 +1188,17 @@ class _Part(_Rows):
         n = int((self.numbers["retried"] > 0).any(axis=1).sum())
         if not n:
             return ""
+        start = f"attempts were repeated until one passed ({plural(n, 'case')}), so "
         known = self.rows(~np.isnan(self.numbers["first"]).any(axis=1))
+        if not len(known.facts["case"]):
+            return start + "scores are biased"
         heavy = _weights_of_units(known.facts)
         rates = np.average(known.numbers["first"], axis=0, weights=heavy)
         texts = [
             f"{rate:.2f} under {side}" if side else f"{rate:.2f}"
             for rate, side in zip(rates, sides, strict=False)
         ]
-        return (
-            f"attempts were repeated until one passed ({plural(n, 'case')}), so pass rates are "
-            f"biased; the rate of first attempts is {', '.join(texts)}"
-        )
+        return f"{start}pass rates are biased; the rate of first attempts is {', '.join(texts)}"
 
 
 def _weights_of_units(facts: Facts) -> Floats | None:
@@ -1345,7 +1357,8 @@ def _for_other_runs(
     names = [" ".join(map(str, key)) for key in contrast.weights]
     values = [units.runs[at] for at in rows.T]
     arms = list(zip(names, part.weights.tolist(), values, strict=True))
-    heavy, span = _weights_of_units(facts), units.scale[1]
+    heavy = _weights_of_units(facts)
+    span = units.scale[1] if units.value == "score" else None
     return for_other_runs(mean, arms, clusters, heavy, bounds, null, span=span)
 
 

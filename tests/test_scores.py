@@ -33,9 +33,9 @@ def frames_of(table: pd.DataFrame, **more):
     return sc.from_frame(table, **{"passed": None, "score": "reward", "repeat": "nr"} | more)
 
 
-def outcomes_of(table: pd.DataFrame):
+def outcomes_of(table: pd.DataFrame, **more):
     families = table.drop_duplicates("case").set_index("case")["family"]
-    outcomes = frames_of(table).outcomes
+    outcomes = frames_of(table, **more).outcomes
     return outcomes.assign(family=outcomes["case_id"].map(families))
 
 
@@ -134,7 +134,7 @@ def test_bounds_that_do_not_fit_are_refused(how: dict, message: str) -> None:
 
 def test_the_page_of_a_study_of_scores_has_no_points_and_no_passes(tmp_path: Path) -> None:
     made = frames_of(marks(n=40, gain=2.0))
-    with pytest.raises(StudyError, match=r"they have scores: read these by value='score'"):
+    with pytest.raises(StudyError, match=r"read these by value='score'"):
         sc.report.answer(made)
     answer = sc.report.answer(made, margin=0.4, **HOW)
     row = answer.frames["decided"].set_index("skill").loc["tea"]
@@ -154,3 +154,63 @@ def test_a_share_of_one_check_is_not_estimated_beside_the_pass() -> None:
     assert rows["measure"].tolist() == ["delta_passed"]
     two = outcomes.assign(n_checks=2)
     assert len(sc.deltas.paired(two, value=["passed", "share_passed"])) == 2
+
+
+def test_a_check_without_a_score_makes_the_score_of_its_attempt_missing() -> None:
+    table = marks(gain=0.0, repeats=2)
+    both = pd.concat([table.assign(check="tone", reward=4.5), table.assign(check="facts")])
+    lost = both["check"].eq("facts") & both["condition"].eq("skill") & both["nr"].eq(1)
+    both.loc[lost, "reward"] = np.nan
+    row = sc.deltas.paired(outcomes_of(both, check="check"), by="skill", **HOW).iloc[0]
+    assert row["n_missing"] == 12
+    assert row["worst_low"] < row["estimate"] < row["worst_high"]
+    heavy = both.assign(check_weight=np.where(both["check"].eq("tone"), 3.0, 1.0))
+    scores = outcomes_of(heavy, check="check", check_weight="check_weight")["score"].dropna()
+    plain = outcomes_of(both, check="check")["score"].dropna()
+    assert ((scores - 4.5) / (plain - 4.5)).to_numpy() == pytest.approx(0.5)
+
+
+def test_studies_without_any_score_have_no_estimate_and_no_crash() -> None:
+    table = marks().assign(passed=True)
+    outcomes = frames_of(table, passed="passed").outcomes.assign(score=np.nan)
+    row = sc.deltas.paired(outcomes, by="skill", **HOW).iloc[0]
+    assert np.isnan(row["estimate"]) and "usable score" in row["note"]
+
+
+def test_labels_on_passes_do_not_confirm_a_verdict_on_scores() -> None:
+    table = marks(n=40, gain=2.0).assign(passed=lambda rows: rows["reward"] > 3)
+    table["gold"] = np.random.default_rng(1).random(len(table)) < 0.5
+    made = frames_of(table, passed="passed", gold="gold")
+    lines = sc.report.answer(made, margin=0.4, **HOW).lines()
+    assert lines[0].startswith("Nobody has checked the scores. By the grader alone: ")
+    assert "Scores are not corrected for the errors of the grader." in lines
+
+
+@pytest.mark.parametrize("bounds", [np.array([1, 5]), pd.Series([1, 5]), [1, 5]])
+def test_bounds_may_be_any_pair_of_numbers(bounds) -> None:
+    outcomes = outcomes_of(marks())
+    expected = sc.skillverdicts.decide(outcomes, margin=0.4, **HOW)
+    found = sc.skillverdicts.decide(outcomes, margin=0.4, value="score", bounds=bounds)
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("bounds", [("1", "5"), "15", 5, (1, 5, 9), (5, 1), None])
+def test_verdicts_refuse_bounds_before_the_margin(bounds) -> None:
+    with pytest.raises(FrameError, match="bounds="):
+        sc.skillverdicts.decide(outcomes_of(marks()), margin=2, value="score", bounds=bounds)
+
+
+def test_repeats_until_a_pass_bias_scores_too() -> None:
+    rng = np.random.default_rng(5)
+    rows = []
+    for i in range(20):
+        for condition in ("baseline", "skill"):
+            for nr in range(1, 30):
+                mark = float(rng.integers(1, 6))
+                rows.append({"skill": "tea", "case": f"tea/{i}", "condition": condition, "nr": nr,
+                             "reward": mark, "passed": mark > 3, "family": "f"})  # fmt: skip
+                if mark > 3:
+                    break
+    outcomes = frames_of(pd.DataFrame(rows), passed="passed").outcomes
+    note = sc.deltas.paired(outcomes, by="skill", **HOW)["note"].iloc[0]
+    assert "so scores are biased" in note and "pass rates" not in note

@@ -206,10 +206,18 @@ def _weighted_shares(
 
 
 def _mean_scores(rows: pd.DataFrame, code: Ints, counted: Bools) -> Floats:
-    """Return the mean score of the counted checks of each outcome; NaN without a score."""
+    """Return the weighted mean score of the counted checks of each outcome.
+
+    It is NaN if a check lacks a score that it has in another attempt.
+    """
     scored = (usable(rows) & rows["score"].notna()).to_numpy() & counted
-    n = np.bincount(code, scored)
-    sums = np.bincount(code, np.where(scored, rows["score"], 0.0))
+    weights = _check_weights(rows) * scored
+    n = np.bincount(code, weights)
+    if scored.any() and not scored.all():
+        check_code = group_codes(rows, [*CASE, "check_id"])[0]
+        lacks = counted & ~scored & (np.bincount(check_code, scored) > 0)[check_code]
+        n[code[lacks]] = 0.0
+    sums = np.bincount(code, np.where(scored, rows["score"], 0.0) * weights)
     return sums / np.where(n > 0, n, np.nan)
 
 

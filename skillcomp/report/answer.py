@@ -263,6 +263,8 @@ def answer(
         quantities=[*FOUR, "gwet_ac1"],
         **draw,
     )
+    if value == "score" and grader is None:
+        grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
     chosen = data.grader_to_report(grader, estimates.frames.get("agreement"))
     add_facts_on_grading(estimates, data, round)
     on_screens = partial(_answer_on_screens, estimates, data, chosen, draw)
@@ -277,6 +279,9 @@ def answer(
     if is_score:
         gold = gold.iloc[:0]
         estimates.frames.pop("unusable", None)  # verdicts without pass or fail have scores
+        if mine["transfer"].notna().any():
+            why = "sc.transfer.gap estimates it with value='score' and bounds="
+            estimates.missing["gap"] = why
     try:
         known = mine.drop(columns="passed") if is_score else mine
         reference = default_reference(known, reference)
@@ -340,7 +345,8 @@ def answer(
         estimates.add("effects", True, structure.factorial, mine, design, average=agents)
         explain = partial(structure.score_association, attempts=attempts)
         estimates.add("explained", True, explain, mine, study.skills)
-    if len(unanswered := _unanswered_attempts(mine, attempts)):
+    # an attempt that ran out of time has failed, but it has no score
+    if not is_score and len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]

@@ -21,8 +21,8 @@ _NO_USABLE_VERDICT = (
 )
 
 _ONLY_SCORES = (
-    "report: none of {} verdicts says pass or fail, but they have scores: read these by "
-    "value='score' and bounds=(lowest, highest possible score)."
+    "report: none of {} verdicts says pass or fail, but they have scores. sc.report.answer and "
+    "build read these by value='score' and bounds=(lowest, highest possible score)."
 )
 
 

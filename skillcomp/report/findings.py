@@ -176,6 +176,7 @@ def _parts_on_skills(
     require_columns(decided, _DECIDED, "report.findings")
     main = main_rows(decided)
     unchecked = frames.get("agreement") is None and "agreement" not in missing
+    unchecked |= _are_scores(main)  # gold is of passes
     others = decided.drop(main.index)
     of_placebo = others["condition"].eq("placebo")
     compared = frames.get("placebo"), frames.get("previous")
@@ -187,6 +188,10 @@ def _parts_on_skills(
     yield "skill", _sentences_if_present("unanswered", frames)
     yield "condition", row_sentences(others[~of_placebo], unchecked, *compared)
     yield "placebo", row_sentences(others[of_placebo], unchecked)
+
+
+def _are_scores(rows: pd.DataFrame) -> bool:
+    return bool(len(rows)) and say.unit_of(rows.iloc[0]) == "score"
 
 
 def _limit_sentences(
@@ -218,7 +223,9 @@ def _limit_sentences(
             "Without a placebo, it is unknown whether another text of the same length would have "
             "the same effect."
         )
-    if frames.get("agreement") is None and "agreement" not in missing:
+    if _are_scores(main):
+        yield Sentence("Scores are not corrected for the errors of the grader.")
+    elif frames.get("agreement") is None and "agreement" not in missing:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
     text = f"{say.counted(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."

@@ -30,7 +30,7 @@ from tqdm.auto import tqdm
 
 import skillcomp
 from skillcomp import plots, style
-from skillcomp.contrast import BoundedValue, Bounds
+from skillcomp.contrast import BoundedValue, Bounds, ends_of
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
@@ -173,7 +173,7 @@ def build(
     grader = None if values["GRADER"] is None else str(values["GRADER"])
     how: dict[str, Any] = {
         "groups": groups,
-        "margin": _margin_of(values["MARGIN"], bounds),
+        "margin": _margin_of(values["MARGIN"], ends_of(value, bounds)),
         "value": value,
         "bounds": bounds,
         "interval": interval,
@@ -358,8 +358,8 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     return {"html": html, "figures": [figure]}
 
 
-def _margin_of(value: object, bounds: Bounds) -> float:
-    low, high = bounds or (0, 1)
+def _margin_of(value: object, ends: tuple[float, float]) -> float:
+    low, high = ends
     if isinstance(value, int | float) and 0 < value < high - low:
         return float(value)
     raise StudyError(
@@ -531,6 +531,11 @@ _ADAPTIVE = (
     "against 61 % of studies, for 30 points with 10 cases of 3 attempts). A t interval misses the "
     "truth in 23 % of studies where agents always give the same answer and few cases change."
 )
+_OF_SCORES = (
+    "The adaptive intervals assume no cases unlike those observed, as far as the scores of a case "
+    "vary. For scores that hardly vary they are several times as wide as t intervals, which assume "
+    "that no case is unlike the others."
+)
 
 
 def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
@@ -658,6 +663,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         grid = _agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
+    is_score = bool(skills) and say.unit_of(decided.iloc[0]) == "score"
     limits = topics["limits"]
     # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
@@ -688,11 +694,11 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "price": price,
         "answered": result,
         "question": question,
-        "is_score": bool(skills) and say.unit_of(decided.iloc[0]) == "score",
+        "is_score": is_score,
         "screens": screens,
         "titles": TITLES,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "intervals": _ADAPTIVE if adaptive else "",
+        "intervals": (_OF_SCORES if is_score else _ADAPTIVE) if adaptive else "",
         "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
     }

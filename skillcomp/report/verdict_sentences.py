@@ -81,7 +81,8 @@ def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
         text += f" {parts[0].split(' ', 1)[1]}"
     if unchecked:
         first = text[:1].lower() if n > 1 else text[:1]
-        text = f"Nobody has checked the grader. By the grader alone: {first}{text[1:]}"
+        what = "scores" if say.unit_of(main.iloc[0]) == "score" else "grader"
+        text = f"Nobody has checked the {what}. By the grader alone: {first}{text[1:]}"
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if alone:

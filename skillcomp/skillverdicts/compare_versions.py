@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import MISSING, BoundedValue, Bounds, missing_note
+from skillcomp.contrast import MISSING, BoundedValue, Bounds, ends_of, missing_note
 from skillcomp.deltas.amounts import amount_deltas
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, deltas_and_units
 from skillcomp.errors import FrameError, require_known
@@ -125,7 +125,7 @@ def compare(
     because no answer loops in these studies. With a limit, none of 150 studies had the verdict "as
     good and cheaper".
     """
-    check_margin(margin, assume_missing, bounds)
+    check_margin(margin, assume_missing, ends_of(value, bounds))
     require_known("amount: found", amount, [name for name in AMOUNTS if name != "score"])
     names, levels = listed(by), listed(average)
     outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from skillcomp.contrast import BoundedValue, Bounds, Contrast, Units, within
+from skillcomp.contrast import BoundedValue, Bounds, Contrast, Units, ends_of, within
 from skillcomp.deltas.paired_deltas import deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
@@ -187,7 +187,8 @@ def decide(
     one attempt per case it was wrong in at most 5 % if the true delta equals the margin, and in
     simulations of several attempts in at most 2.5 % (:mod:`skillcomp.stats.bounded`).
     """
-    check_margin(margin, assume_missing, bounds)
+    ends = ends_of(value, bounds)
+    check_margin(margin, assume_missing, ends)
     if corrected is not None and value == "score":
         raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
@@ -197,7 +198,7 @@ def decide(
     deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
     rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     bases = within(units, _references(contrasts), **rules)
-    deltas["margin"], (_, deltas["highest"]) = margin, bounds or (0.0, 1.0)
+    deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]
     deltas = deltas.assign(**_p_of_margins(units, contrasts, deltas, rules))
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
@@ -226,7 +227,7 @@ def decide(
         )
         judged = _without_unconfirmed(judged)
     is_open = judged["verdict"].eq("undetermined")
-    judged["detectable"] = detectable_changes(judged, bounds=bounds or (0.0, 1.0)).where(is_open)
+    judged["detectable"] = detectable_changes(judged, bounds=ends).where(is_open)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     inner = [
         *MOVED,
@@ -240,9 +241,9 @@ def decide(
     return judged.drop(columns=inner, errors="ignore")
 
 
-def check_margin(margin: float, assume_missing: str | None, bounds: Bounds) -> None:
+def check_margin(margin: float, assume_missing: str | None, ends: tuple[float, float]) -> None:
     """Raise FrameError unless the margin and the assumption about missing attempts are allowed."""
-    low, high = bounds or (0.0, 1.0)
+    low, high = ends
     if not is_number(margin) or not 0.0 < margin < high - low:
         raise FrameError(
             f"margin: found {margin!r}; allowed: a number above 0 and below {high - low:g}."

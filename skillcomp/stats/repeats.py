@@ -126,7 +126,7 @@ def for_other_runs(
     bounds: tuple[float, float],
     null: float = 0.0,
     *,
-    span: float = 1.0,
+    span: float | None = None,
 ) -> Interval:
     """Widen an interval if the runs of an arm differ, and say in the note what was tested.
 
@@ -142,8 +142,8 @@ def for_other_runs(
         Lowest and highest possible value of the sum.
     null : float
         The value that the p-value tests, if there is one.
-    span : float, default 1
-        Range of the values of an arm: 1 for pass rates, more or less for scores.
+    span : float, optional
+        Range of scores. Default: the values are rates, and the note gives points.
 
     Returns
     -------
@@ -166,9 +166,9 @@ def for_other_runs(
     differing = [(name, runs) for name, _, runs in tested if runs.p_value < alpha]
     if not differing:
         unseen = max((runs.unseen for _, _, runs in tested), default=math.inf)
-        size = f"below {100 * unseen:.0f} points" if span == 1.0 else f"below {unseen:.2g}"
+        size = f"below {100 * unseen:.0f} points" if span is None else f"below {unseen:.2g}"
         # the standard deviation of rates is at most .5
-        if len(tested) < len(arms) or not unseen < 0.5 * span:
+        if len(tested) < len(arms) or not unseen < 0.5 * (span or 1.0):
             size = "of any size"
         return interval.with_note(
             f"attempts are taken as independent: a run effect with a standard deviation {size} may "
