@@ -204,7 +204,7 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     status, out, _ = run(*command, "--quiet")
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
     assert called == [(PILOT, tmp_path, None, {}, False)]
-    run(*command, "--answer-only", "--round", 2)
+    run(*command, "--answer-only", "--set", "ROUND=2")
     assert called[-1][2:4] == ([], {"ROUND": 2})
     status, _, _ = run(
         *(*command, "--notebook", "03-near-vs-far", "--notebook", "02"),

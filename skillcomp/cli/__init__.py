@@ -261,7 +261,6 @@ def report(
         list[str] | None,
         Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
-    round: Annotated[int | None, Option(min=1, help="Grading round; 2 and up grade again.")] = None,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
@@ -275,13 +274,12 @@ def report(
                 what, stems = "report: there is no notebook", [path.stem for path in paths]
                 require_known(what, name, stems, StudyError, label="there")
         paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
-    rounds = [] if round is None else [f"ROUND={round}"]
     with studies.warnings_as_notes(None):
         page = build(
             datasets.path("pilot") if data is None else data,
             out,
             notebooks=[] if answer_only else paths,
-            parameters=_parse_parameters([*(settings or []), *rounds]),
+            parameters=_parse_parameters(settings or []),
             reference=reference,
             assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
             interval=interval,  # type: ignore[arg-type]  # checked by decide
