@@ -230,8 +230,13 @@ def paired(
     if _DIMENSION in names:
         require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
         outcomes = outcomes[outcomes[_DIMENSION].notna()]
-    how = {"by": names, "reference": reference, "cluster": cluster, "average": listed(average)}
-    how |= {"weight": weight, "ci_level": ci_level, "interval": interval}
+    how: dict[str, Any] = {"by": names, "reference": reference, "cluster": cluster}
+    how |= {
+        "average": listed(average),
+        "weight": weight,
+        "ci_level": ci_level,
+        "interval": interval,
+    }
     if attempts is not None or not isinstance(value, str):
         values = list(dict.fromkeys(as_list(value)))
         result = _deltas_of_values(outcomes, attempts, values, bounds, limit, how)
