@@ -233,7 +233,7 @@ def _scores(rng: Rng, cell: Change) -> pd.DataFrame:
     true = 0.5 * (1 - cell.old)
     return pd.concat(
         [
-            change["shown"].astype("boolean").fillna(False).astype(float),
+            change["p_value"].lt(0.05).astype(float),
             pd.Series(np.nan, change.index),
             _covered(change, true - 0.5),
             _covered(by_t, true),
@@ -266,7 +266,7 @@ def _prompts(rng: Rng, cell: Change) -> pd.DataFrame:
     recall = recall[recall["condition"].eq("skill")].reset_index(drop=True)
     change = change.reset_index(drop=True)
     nothing = pd.Series(np.nan, change.index)
-    shown = change["shown"].astype("boolean").fillna(False).astype(float)
+    shown = change["p_value"].lt(0.05).astype(float)
     covers = [_covered(change, cell.new - cell.old), nothing, _covered(recall, cell.new)]
     return pd.concat([shown, nothing, *covers], axis=1)
 
@@ -283,7 +283,7 @@ def _unpaired(rng: Rng, cell: Change) -> pd.DataFrame:
     outcomes["condition"] = np.where(is_new, "skill", "baseline")
     change = unpaired(outcomes, by="skill", cluster="family")
     nothing = pd.Series(np.nan, change.index)
-    shown = change["shown"].astype("boolean").fillna(False).astype(float)
+    shown = change["p_value"].lt(0.05).astype(float)
     covers = _covered(change, cell.new - cell.old)
     return pd.concat([shown, nothing, covers, nothing, nothing], axis=1)
 

@@ -202,7 +202,7 @@ def paired(
     for a pass rate p. In simulations with one to four attempts, also in clusters, coverage was at
     least 98 % (``docs/intervals.md``). For scores that hardly vary, the interval can be several
     times as wide as that of ``interval="t"``. t assumes that no case is unlike the observed ones:
-    where 7 % of cases break to the lowest score, it covers the mean score in 77 to 88 %. A
+    where 7 % of cases break to the lowest score, it covers the mean score in 78 to 91 %. A
     ``score`` without ``bounds`` has a t interval and no worst case.
 
     If the table names three or more repeats (``repeat=``), the interval is widened where repeats
