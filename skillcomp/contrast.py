@@ -483,7 +483,7 @@ def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, .
     arms = []
     for rates, attempts, checks, sign, *mixed in sides:
         if not is_share:
-            if np.isnan(np.asarray(attempts, float)).all():
+            if len(attempts) and pd.isna(attempts).all():
                 return ()
             arms.append(Arm(rates, attempts, sign, None, *mixed))
             continue

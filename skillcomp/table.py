@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader
 
 from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
@@ -52,9 +51,6 @@ _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_atte
 # columns that are hidden if all their values are 0
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")
 _COMMON = "all rows: "
-_HTML = Environment(
-    loader=PackageLoader("skillcomp"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-)
 
 
 @dataclass(frozen=True)
@@ -114,8 +110,14 @@ class Table:
         rows = self._lines[1:]
         shown = rows[:MOST_ROWS] if self.csv else rows
         first = len(shown) if most is None or len(shown) <= most + 2 else most
-        template = _HTML.get_template("table.html")
-        return template.render(table=self, rows=shown, first=first, folded=most is not None)
+        from jinja2 import Environment, PackageLoader  # only HTML needs it
+
+        templates = Environment(
+            loader=PackageLoader("skillcomp"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        )
+        return templates.get_template("table.html").render(
+            table=self, rows=shown, first=first, folded=most is not None
+        )
 
     def markdown(self) -> str:
         """Return the table as Markdown."""

@@ -763,7 +763,7 @@ IDS = [f"a{n}" for n in range(10)]
         ),
         (
             apart(IDS, IDS, passed=pd.NA, score=0.4),
-            r"scores, but no verdicts \(passed\); value='score' of deltas.paired",
+            r"scores, but no verdicts \(passed\); value='score' with bounds=",
         ),
         (
             apart(IDS, IDS).assign(

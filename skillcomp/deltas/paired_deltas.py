@@ -372,8 +372,6 @@ def _deltas_of_values(
 ) -> pd.DataFrame:
     """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
     amounts = [value for value in values if value in AMOUNTS]
-    if bounds is not None and "score" not in values:
-        raise FrameError(f"bounds=: only scores have bounds; found value={values}.")
     if limit is not None and len(amounts) != 1:
         raise FrameError(
             f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
@@ -394,7 +392,8 @@ def _deltas_of_values(
                     f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
                     f"sc.deltas.paired(outcomes, attempts, value={values})."
                 )
-        own_bounds = bounds if value == "score" else None
+        # bounds without any score are refused
+        own_bounds = bounds if value == "score" or "score" not in values else None
         own_limit = limit if value in amounts else None
         parts.append(_deltas_of_value(frame, value, own_bounds, own_limit, how))
     return pd.concat(parts, ignore_index=True)

@@ -229,7 +229,10 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
     fields = RECORDS[name].model_fields
     values = {key: value for key, value in row.items() if key in fields and value is not None}
     for key, value in values.items():
-        if isinstance(value, str) and pa.types.is_timestamp(schema(name).field(key).type):
+        kind = schema(name).field(key).type
+        if type(value) is int and pa.types.is_floating(kind):
+            values[key] = float(value)
+        if isinstance(value, str) and pa.types.is_timestamp(kind):
             if _FINER.search(value):
                 raise StoreError(f"{place}: '{key}' is '{value}'; expected microseconds at most.")
             values[key] = f"{value}T00:00:00Z" if _DAY.fullmatch(value) else value

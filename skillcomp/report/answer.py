@@ -280,8 +280,7 @@ def answer(
         gold = gold.iloc[:0]
         estimates.frames.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
-            why = "sc.transfer.gap estimates it with value='score' and bounds="
-            estimates.missing["gap"] = why
+            estimates.missing["gap"] = "sc.transfer.gap has value='score'"
     try:
         known = mine.drop(columns="passed") if is_score else mine
         reference = default_reference(known, reference)

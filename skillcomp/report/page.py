@@ -53,6 +53,7 @@ from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import opened
 from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
+from skillcomp.skillverdicts.decide_verdicts import check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.table import table
 
@@ -358,13 +359,12 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     return {"html": html, "figures": [figure]}
 
 
-def _margin_of(value: object, ends: tuple[float, float]) -> float:
-    low, high = ends
-    if isinstance(value, int | float) and 0 < value < high - low:
-        return float(value)
-    raise StudyError(
-        f"report: margin: found {value!r}; allowed: a number above 0 and below {high - low:g}."
-    )
+def _margin_of(value: Any, ends: tuple[float, float]) -> float:
+    try:
+        check_margin(value, None, ends)
+    except SkillcompError as error:
+        raise StudyError(f"report: {error}") from error
+    return float(value)
 
 
 def _round_of(value: object, study: RunStore | Frames) -> int:
