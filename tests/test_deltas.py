@@ -238,9 +238,9 @@ def test_bad_words_are_named_with_the_nearest_right_one(how: dict, message: str)
 def test_frames_that_break_the_contract_are_refused() -> None:
     frame = outcomes([[False]] * 2, [[True]] * 2)
     with pytest.raises(
-        FrameError, match=r"in deltas.paired, 'score' of an outcomes .*_commands\.$"
+        FrameError, match=r"Amounts of an attempts frame are for deltas.paired: .*_commands\.$"
     ):
-        sc.deltas.rates(frame, value="score")  # type: ignore[arg-type]
+        sc.deltas.rates(frame, value="seconds")  # type: ignore[arg-type]
     with pytest.raises(FrameError, match="column 'Passed' looks like 'passed'"):
         sc.deltas.paired(frame.rename(columns={"passed": "Passed"}))
     bare = frame.drop(columns="attempt_id")

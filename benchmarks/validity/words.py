@@ -137,7 +137,9 @@ def _studies(rng: Rng, cell: Words) -> Iterator[pd.DataFrame]:
     frame = pd.DataFrame([{"estimate": m.estimate, "ci_low": m.low, "ci_high": m.high, "se": m.se,
                            "df": m.df, "p_value": m.p_value} for m in means])  # fmt: skip
     same = {"measure": "delta_passed", "unit": "points", "ci_level": 0.95, "condition": "skill"}
-    frame = frame.assign(**same, method="", margin=MARGIN, truth=np.tile(truth, cell.runs))
+    frame = frame.assign(
+        **same, method="", margin=MARGIN, highest=1.0, truth=np.tile(truth, cell.runs)
+    )
     frame["study"] = np.repeat(np.arange(cell.runs), cell.rows)
     rates = bounded_means(bases, quantity=RATES, null=1.0 - MARGIN)
     frame["reference_low"] = [mean.low for mean in rates]
