@@ -105,14 +105,6 @@ def compared_outcomes(
     ``agents``) agents. If there is a ``reference``, also raise FrameError if the reference has no
     rows or the conditions have different checks.
     """
-    if value not in get_args(BoundedValue):
-        words = [] if value in AMOUNTS else [*get_args(BoundedValue), *AMOUNTS]
-        raise FrameError(
-            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', 'score' with "
-            "bounds= and, in deltas.rates and deltas.paired, 'passed_own_words'. Amounts of an "
-            f"attempts frame are for deltas.paired: {', '.join(AMOUNTS[:-1])}."
-            + suggest(str(value), words)
-        )
     check_bounds(outcomes, value, bounds)
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
     checked = prepared(outcomes, "outcomes", by, what, **how)
@@ -140,8 +132,16 @@ def ends_of(value: str, bounds: Bounds) -> tuple[float, float]:
 
 
 def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
-    """Raise FrameError unless scores, and only scores, have bounds that contain all of them."""
+    """Raise FrameError for an unknown value, and for bounds that do not contain all scores."""
     ends = ends_of(value, bounds)
+    if value not in get_args(BoundedValue):
+        words = [] if value in AMOUNTS else [*get_args(BoundedValue), *AMOUNTS]
+        raise FrameError(
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', 'score' with "
+            "bounds= and, in deltas.rates and deltas.paired, 'passed_own_words'. Amounts of an "
+            f"attempts frame are for deltas.paired: {', '.join(AMOUNTS[:-1])}."
+            + suggest(str(value), words)
+        )
     if value != "score":
         return
     require_columns(outcomes, ["score"], "value=")

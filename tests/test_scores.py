@@ -214,3 +214,28 @@ def test_repeats_until_a_pass_bias_scores_too() -> None:
     outcomes = frames_of(pd.DataFrame(rows), passed="passed").outcomes
     note = sc.deltas.paired(outcomes, by="skill", **HOW)["note"].iloc[0]
     assert "so scores are biased" in note and "pass rates" not in note
+
+
+def test_a_factorial_study_of_scores_has_effects_in_their_unit() -> None:
+    rng, rows = np.random.default_rng(2), []
+    design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
+    for i in range(10):
+        for made in [*design, {"condition": "baseline", "content": ""}]:
+            mark = 2.0 + (made["content"] == "F") + rng.uniform(0, 0.5)
+            rows.append({"skill": "tea", "case": f"tea/{i}", "condition": made["condition"],
+                         "reward": mark, "nr": 1, "family": "f"})  # fmt: skip
+    outcomes = outcomes_of(pd.DataFrame(rows))
+    effects = sc.structure.factorial(outcomes, design, **HOW).set_index("effect")
+    content = effects[effects["at"].eq("")].loc["content", "estimate"]
+    assert abs(content) == pytest.approx(1.0, abs=0.3)
+    assert effects["unit"].eq("score").all()
+    assert set(effects["measure"]) == {"delta_score", "difference_score"}
+
+
+def test_an_unknown_value_is_named_everywhere() -> None:
+    outcomes = outcomes_of(marks())
+    agents = outcomes.assign(agent=["x", "y"] * 72)
+    with pytest.raises(FrameError, match="value: found 'scores'; allowed"):
+        sc.deltas.contrast(agents, between="agent", value="scores")
+    with pytest.raises(FrameError, match="value: found 'scores'; allowed"):
+        sc.transfer.gap(outcomes, value="scores")

@@ -13,7 +13,6 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
-    check_bounds,
     compared_units,
 )
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
@@ -72,8 +71,7 @@ def rates(
     names, levels = listed(by, "condition"), listed(average)
     how: dict[str, Any] = {"cluster": cluster, "average": levels, "weight": weight}
     rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
-    if value == "passed_own_words":
-        check_bounds(outcomes, value, bounds)
+    if value == "passed_own_words" and bounds is None:
         estimate = partial(rates, by=names, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     how |= {"value": value, "bounds": bounds}

@@ -14,7 +14,6 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
-    check_bounds,
     compared_units,
     contrasts_with,
     within,
@@ -252,12 +251,10 @@ def paired(
 def _deltas_of_value(
     outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: dict[str, Any]
 ) -> pd.DataFrame:
-    if bounds is not None:
-        check_bounds(outcomes, value, bounds)
     is_amount = value in AMOUNTS and bounds is None
     if limit is not None and not is_amount:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
-    if value == "passed_own_words":
+    if value == "passed_own_words" and bounds is None:
         return in_own_words(
             lambda rows: deltas_and_units(rows, _WHAT, **how)[0], outcomes, _WHAT, how["reference"]
         )

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Contrast, Units, Value, case_table, within
-from skillcomp.errors import FrameError, require_known
+from skillcomp.contrast import (
+    BoundedValue,
+    Bounds,
+    Contrast,
+    Units,
+    case_table,
+    check_bounds,
+    within,
+)
+from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import (
     By,
     estimates,
@@ -29,7 +37,8 @@ def factorial(
     design: pd.DataFrame | Sequence[Mapping[str, Any]],
     *,
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str | None = "baseline",
     cluster: str = "case",
     average: By = (),
@@ -52,8 +61,10 @@ def factorial(
         compares its level in the first row with its other level.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "score"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     reference : str or None, default "baseline"
         The condition without a document; None if the study has no such condition.
     cluster, average, interval
@@ -119,7 +130,6 @@ def factorial(
     1            form          0.5
     2  content x form         -1.0
     """
-    require_known("value: found", value, get_args(Value))
     names, averaged = listed(by), listed(average)
     what = "structure.factorial"
     if {"condition", "effect", "at"} & set(names):
@@ -130,11 +140,12 @@ def factorial(
         require_reference(outcomes["condition"], condition)
     if reference in crossed.conditions:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
+    check_bounds(outcomes, value, bounds)
     in_design = outcomes["condition"].isin([*crossed.conditions, reference])
     outcomes = outcomes[in_design]
     refuse_different_checks(outcomes, what, value)
     table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
-    units = Units.of(table, names, value=value, average=averaged)
+    units = Units.of(table, names, value=value, bounds=bounds, average=averaged)
     contrasts, effects = [], []
     for group, about in enumerate(units.groups):
         for effect in crossed.effects(reference):
