@@ -1370,8 +1370,7 @@ def _in_unit(number: Any, part: _Part) -> Any:
 
 def _interval_in_unit(interval: Interval, part: _Part) -> Interval:
     """Return an interval of a contrast in the unit of the scores."""
-    ends = {name: _in_unit(getattr(interval, name), part) for name in ("estimate", "low", "high")}
-    return replace(interval, **ends, se=part.scale[1] * interval.se)
+    return interval.times(part.scale[1], _in_unit(0.0, part))
 
 
 def _span(weights: Floats) -> float | None:

@@ -239,3 +239,45 @@ def test_an_unknown_value_is_named_everywhere() -> None:
         sc.deltas.contrast(agents, between="agent", value="scores")
     with pytest.raises(FrameError, match="value: found 'scores'; allowed"):
         sc.transfer.gap(outcomes, value="scores")
+
+
+def test_planning_reads_scores_in_their_unit() -> None:
+    outcomes = outcomes_of(marks())
+    own = outcomes.assign(score=(outcomes["score"] - 1) / 4)
+    unit = {"value": "score", "bounds": (0, 1)}
+    wide = sc.planning.variance_components(outcomes, **HOW).set_index("measure")["estimate"]
+    narrow = sc.planning.variance_components(own, **unit).set_index("measure")["estimate"]
+    variances = wide.index.str.contains("2")
+    assert (wide[variances] / 16).to_numpy() == pytest.approx(narrow[variances], nan_ok=True)
+    assert wide["delta"] == pytest.approx(4 * narrow["delta"])
+    assert wide["baseline_rate"] == pytest.approx(1 + 4 * narrow["baseline_rate"])
+    small = {"n_cases": 6, "n_skills": 2, "n_studies": 200}
+    for pilot in (outcomes, sc.planning.variance_components(outcomes, **HOW)):
+        power = sc.planning.power_curve(pilot, sizes=[0.4, 1.2], margin=0.2, **HOW, **small)
+        same = sc.planning.power_curve(own, sizes=[0.1, 0.3], margin=0.05, **unit, **small)
+        assert power["estimate"].tolist() == same["estimate"].tolist()
+        assert power["size"].tolist() == [0.4, 1.2]
+    needed = sc.planning.cases_needed(outcomes, size=1.2, n_studies=200, **HOW)
+    same = sc.planning.cases_needed(own, size=0.3, n_studies=200, **unit)
+    assert needed["estimate"].tolist() == same["estimate"].tolist()
+    far = sc.planning.power_curve(outcomes, sizes=3.9, **HOW, **small)["note"].iloc[0]
+    assert "needs a score outside 1 to 5" in far
+    with pytest.raises(StudyError, match="margin: found 5"):
+        sc.planning.power_curve(outcomes, margin=5, **HOW)
+    with pytest.raises(FrameError, match="bounds= is missing"):
+        sc.planning.power_curve(outcomes, value="score")
+
+
+def test_a_document_is_compared_with_the_scores_of_its_agents() -> None:
+    outcomes, grades = outcomes_of(marks()), {"document": ["tea", "tide"], "value": [40, 60]}
+    documents = {"scores": pd.DataFrame(grades)}
+    for outcome, rows in (("delta", sc.deltas.paired), ("rate", sc.deltas.rates)):
+        found = sc.structure.score_by_document(outcomes, outcome=outcome, **documents, **HOW)
+        expected = rows(outcomes, by="skill", **HOW)
+        expected = expected[expected["condition"].eq("skill")]
+        assert found.query("condition == 'skill'")["estimate"].tolist() == pytest.approx(
+            expected["estimate"].tolist()
+        )
+    assert sc.structure.score_association(outcomes, **documents, **HOW)["n"].eq(2).all()
+    with pytest.raises(FrameError, match="bounds= is missing"):
+        sc.structure.score_association(outcomes, value="score", **documents)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from skillcomp.contrast import Value, few_skills
+from skillcomp.contrast import BoundedValue, Bounds, ends_of, few_skills
 from skillcomp.errors import StudyError, plural, require_known, require_whole, suggest
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
@@ -53,8 +53,11 @@ class Assumptions:
         of the delta) as noise. The scope matters only for a gap with ``cluster="case"``.
     by : str or sequence of str
         Columns of the pilot to group by, such as ``["grader"]``.
-    value : {"passed", "share_passed"}, default "passed"
-        Outcome in the pilot: whether all checks passed, or the share of checks passed.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        Outcome of an attempt: whether all checks passed, the share of checks passed, or the score.
+    bounds : tuple of float, optional
+        Lowest and highest possible score. Sizes, rates, margin and variances are then in the unit
+        of the score.
     reference : str, default "baseline"
         Reference condition of the pilot.
     baseline_rate, delta : float, optional
@@ -77,8 +80,8 @@ class Assumptions:
     ci_level : float, default 0.95
         Level of the planned interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        Rule of the planned interval, as in :func:`skillcomp.deltas.paired`. Shares of checks are
-        planned with ``"bounded"`` instead of ``"adaptive"``; ``method`` says so.
+        Rule of the planned interval, as in :func:`skillcomp.deltas.paired`. Shares of checks and
+        scores are planned with ``"bounded"`` instead of ``"adaptive"``; ``method`` says so.
 
     Raises
     ------
@@ -97,7 +100,8 @@ class Assumptions:
     cluster: Cluster = "case"
     scope: Scope = "within_dimensions"
     by: By = ()
-    value: Value = "passed"
+    value: BoundedValue = "passed"
+    bounds: Bounds = None
     reference: str = "baseline"
     baseline_rate: float | None = None
     delta: float | None = None
@@ -117,17 +121,24 @@ class Assumptions:
         whole("n_studies", self.n_studies)
         whole("seed", self.seed, least=0)
         number("far_share", self.far_share, least=0, most=1, open_=True)
-        number("margin", self.margin, least=0, most=1)
+        low, high = ends_of(self.value, self.bounds)
+        number("margin", self.margin, least=0, most=high - low)
         for name, allowed in _WORDS.items():
             require_known(f"{name}: found", getattr(self, name), get_args(allowed), StudyError)
         if self.claim == "as_good" and (self.effect != "delta" or not self.margin):
             raise StudyError("claim='as_good' is about a delta and needs margin= above 0.")
-        for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
+        for name, least, most in (("baseline_rate", low, high), ("delta", low - high, high - low)):
             if getattr(self, name) is not None:
-                number(name, getattr(self, name), least=least, most=1)
+                number(name, getattr(self, name), least=least, most=most)
         for name in ("tau2", "omega2", "sigma2"):
             if getattr(self, name) is not None:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
+
+    @property
+    def span(self) -> float:
+        """Highest minus lowest possible value of an attempt."""
+        low, high = ends_of(self.value, self.bounds)
+        return high - low
 
     def components(self) -> dict[str, float]:
         """Return the stated components by name; tau2, omega2 and sigma2 set two components each."""
@@ -234,9 +245,9 @@ def level(ci_level: Any) -> float:
 whole = partial(require_whole, error=StudyError)
 
 
-def effects(name: str, values: Any) -> list[float]:
-    """Return one or several effects as a list; raise StudyError if one is outside -2 to 2."""
-    return _read_several(name, values, partial(number, least=-2, most=2))
+def effects(name: str, values: Any, span: float = 1.0) -> list[float]:
+    """Return one or several effects as a list; raise StudyError if one is beyond twice ``span``."""
+    return _read_several(name, values, partial(number, least=-2 * span, most=2 * span))
 
 
 def _read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:

@@ -15,7 +15,14 @@ from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.contrast import MISSING_ATTEMPTS, Value, compared_outcomes, lost_attempts
+from skillcomp.contrast import (
+    MISSING_ATTEMPTS,
+    BoundedValue,
+    Bounds,
+    compared_outcomes,
+    ends_of,
+    lost_attempts,
+)
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
@@ -54,7 +61,8 @@ def variance_components(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str = "baseline",
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
@@ -71,23 +79,26 @@ def variance_components(
         ``value``.
     by : str or sequence of str
         Columns to group by, such as ``["grader"]``.
-    value : {"passed", "share_passed"}, default "passed"
-        Outcome of an attempt: whether all checks passed, or the share of checks passed.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        Outcome of an attempt: whether all checks passed, the share of checks passed, or the score.
+    bounds : tuple of float, optional
+        Lowest and highest possible score; for ``value="score"``, and required there.
     reference : str, default "baseline"
         Condition with which the others are compared.
     ci_level : float, default 0.95
         Level of the intervals.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule of the intervals of the rate, the delta and the gap, as in
-        :func:`skillcomp.stats.bounded.bounded_mean`. Shares of checks use ``"bounded"`` instead of
-        ``"adaptive"``.
+        :func:`skillcomp.stats.bounded.bounded_mean`. Shares of checks and scores use ``"bounded"``
+        instead of ``"adaptive"``.
 
     Returns
     -------
     pandas.DataFrame
         Nine rows per ``by`` and condition, with the estimates columns. The measures are
 
-        - ``baseline_rate``, ``delta``: mean over cases, in rate units;
+        - ``baseline_rate``, ``delta``: mean over cases, in the unit of ``value`` (variances: in
+          its square);
         - ``gap``: mean delta of far cases minus mean delta of near cases; NaN with fewer than two
           cases of either kind;
         - ``tau2``, ``tau2_gap``: variance, between skills, of the delta and of the gap;
@@ -134,12 +145,14 @@ def variance_components(
     """
     level(ci_level)
     names = listed(by)
-    prepared = compared_outcomes(outcomes, names, "planning", value=value, reference=reference)
+    read: dict[str, Any] = {"value": value, "bounds": bounds, "reference": reference}
+    prepared = compared_outcomes(outcomes, names, "planning", **read)
+    scale = scale_of(value, bounds)
     rows: list[dict[str, Any]] = []
     for values, part in groups(prepared, names):
         for condition in part["condition"].unique():
             if condition != reference:
-                pairs = pilot_pairs(part, condition, reference, value)
+                pairs = pilot_pairs(part, condition, **read)
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
@@ -147,7 +160,8 @@ def variance_components(
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
-                    noted = intervals[measure].with_note(lost)
+                    in_unit = intervals[measure].times(*scale[measure])
+                    noted = in_unit.with_note(lost)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
@@ -160,8 +174,8 @@ class PilotCases:
     ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean1`` and
     ``mean0`` are the means over repeats under the condition (1) and the reference (0). ``n1`` and
     ``n0`` are the numbers of repeats with an outcome. ``variance1`` and ``variance0`` are the
-    sample variances between these repeats, NaN with one repeat. ``is_share`` is True if a value is
-    a share of checks.
+    sample variances between these repeats, NaN with one repeat. Scores are between 0 and 1.
+    ``is_share`` is True if a value is a share of checks or a score.
     """
 
     skill: NDArray[np.intp]
@@ -196,9 +210,20 @@ class PilotCases:
         return int(self.skill.max(initial=-1)) + 1
 
 
-def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
+def scale_of(value: str, bounds: Bounds) -> dict[str, tuple[float, float]]:
+    """Return the factor and the summand that turn a measure from 0 to 1 into the unit of scores."""
+    low, high = ends_of(value, bounds)
+    span = high - low
+    scale = dict.fromkeys(MEASURES, (span**2, 0.0))
+    return scale | {"baseline_rate": (span, low), "delta": (span, 0.0), "gap": (span, 0.0)}
+
+
+def pilot_pairs(
+    part: pd.DataFrame, condition: str, reference: str, value: str, bounds: Bounds = None
+) -> PilotCases:
     """Return the cases that have an outcome under both the condition and the reference."""
-    numbers = part.assign(_value=part[value].astype("float64"))
+    low, high = ends_of(value, bounds)
+    numbers = part.assign(_value=(part[value].astype("float64") - low) / (high - low))
     keys = [*CASE, "transfer"]
     sides = [
         numbers[numbers["condition"].eq(name)]
@@ -212,7 +237,7 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
     columns: dict[str, Any] = {name: np.asarray(both[name], dtype=np.float64) for name in names}
-    columns["is_share"] = value == "share_passed"
+    columns["is_share"] = value != "passed"
     return PilotCases(pd.factorize(both["skill"])[0], **columns)
 
 
@@ -398,7 +423,10 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Rates and variance components of a plan; each field is a measure of `variance_components`."""
+    """Rates and variance components of a plan; each field is a measure of `variance_components`.
+
+    Scores are between 0 and 1.
+    """
 
     baseline_rate: float = math.nan
     delta: float = math.nan
@@ -445,7 +473,7 @@ class Components:
 
 def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
     """Return the possible deltas of a case, and the rates with the skill and without it."""
-    k, share = plan.n_repeats, plan.assumptions.value == "share_passed"
+    k, share = plan.n_repeats, plan.assumptions.value != "passed"
     rates = _RATES if share else np.arange(k + 1) / k
     skill, baseline = (side.ravel() for side in np.meshgrid(rates, rates, indexing="ij"))
     attempts = None if share else np.full(len(skill), k)
@@ -468,8 +496,8 @@ def case_chances(
     variance of the observed delta is `variance`, the baseline rate is `baseline_rate`, and the
     means of p (1 - p) are `sigma2`. Of all such distributions, the one that is closest to uniform
     is used. If no distribution has all four properties, the mean and the variance of the delta have
-    priority. If `sigma2` is None, a result is a pair of shares of checks, and the shares themselves
-    have this distribution.
+    priority. If `sigma2` is None, a result is a pair of shares of checks or of scores, and these
+    themselves have this distribution.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
@@ -500,6 +528,7 @@ def _most_even(features: Floats, targets: Floats) -> Floats:
 
 
 MEASURES = tuple(component.name for component in fields(Components))
+_SETTINGS_OF_PILOT = ("by", "value", "bounds", "reference")
 
 
 def components_by_group(
@@ -511,9 +540,17 @@ def components_by_group(
     note counts the attempts of the pilot without an outcome. Stated assumptions override the
     components of the pilot. StudyError is raised if every group lacks a required component.
     """
+    scale = scale_of(assumptions.value, assumptions.bounds)
+
+    def between_0_and_1(values: dict[str, float]) -> Components:
+        parts = {
+            name: (number - scale[name][1]) / scale[name][0] for name, number in values.items()
+        }
+        return Components(**parts)
+
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:
-        merged = Components(**stated)
+        merged = between_0_and_1(stated)
         if lacking := _missing_components(merged, needed):
             raise StudyError(f"planning: stated assumptions {lacking}. {_remedy(lacking)}")
         return [({"condition": "skill"}, merged, "", "")]
@@ -521,9 +558,8 @@ def components_by_group(
     require_frame(pilot, "planning")
     table = pilot
     if "measure" not in pilot.columns:
-        table = variance_components(
-            pilot, by=assumptions.by, value=assumptions.value, reference=assumptions.reference
-        )
+        words: Any = {name: getattr(assumptions, name) for name in _SETTINGS_OF_PILOT}
+        table = variance_components(pilot, **words)
     require_columns(table, [*keys, "estimate"], "planning")
     out = []
     for key, rows in table.groupby(keys, sort=False, dropna=False):
@@ -533,7 +569,7 @@ def components_by_group(
             )
         numbers = rows.set_index("measure")["estimate"].to_dict()
         from_pilot = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
-        merged = Components(**(from_pilot | stated))
+        merged = between_0_and_1(from_pilot | stated)
         notes = rows["note"].fillna("") if "note" in rows.columns else pd.Series([""])
         lost = [part for part in notes.iloc[0].split("; ") if part.startswith(MISSING_ATTEMPTS)]
         lacking = _missing_components(merged, needed)

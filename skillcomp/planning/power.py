@@ -90,7 +90,8 @@ def power_curve(
         Outcomes frame of a pilot, or the frame of :func:`variance_components`. Components in the
         assumptions override those of the pilot. Without a pilot, they are required.
     sizes : float or sequence of float
-        True effects in rate units; a gap is far minus near and may be negative.
+        True effects in rate units, or in the unit of the score; a gap is far minus near and may be
+        negative.
     n_skills, n_cases, n_repeats : int or sequence of int
         Numbers of skills, of cases per skill, and of attempts per case and condition. One study is
         planned for each combination.
@@ -130,8 +131,8 @@ def power_curve(
     be added (see :class:`Assumptions`). Of all such distributions, the one that is closest to
     uniform is used. If no distribution has all these properties, the mean and the variance of the
     delta have priority; a note reports a variance that differs from the stated one. If the baseline
-    rate is unknown, both rates are equally far from one half. With ``value="share_passed"``, shares
-    are drawn in steps of 1/8. With ``cluster="skill"``, the effects of skills are drawn from a
+    rate is unknown, both rates are equally far from one half. Shares of checks and scores are drawn
+    in steps of 1/8 of their range. With ``cluster="skill"``, the effects of skills are drawn from a
     normal distribution. A pilot with one repeat cannot distinguish the variance between cases from
     that between repeats. Further repeats are then assumed to give the result of the first.
 
@@ -139,8 +140,9 @@ def power_curve(
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is
     :func:`skillcomp.stats.gaps.standardised_gap` with all cases in one level, as in
     :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, each skill is a cluster. Shares of
-    checks are tested with ``interval="bounded"`` instead of ``"adaptive"``, because the number of
-    checks is unknown; the column ``method`` names the rule. The t interval of a gap is computed
+    checks and scores are tested with ``interval="bounded"`` instead of ``"adaptive"``, because the
+    number of checks and the variance within a case are unknown; the column ``method`` names the
+    rule. The t interval of a gap is computed
     from residuals instead of values, which is nearly the CR2 interval.
 
     References
@@ -154,7 +156,7 @@ def power_curve(
     [0.48, 0.98]
     """
     settings = stated(words)
-    deltas = assumed.effects("sizes", sizes)
+    deltas = assumed.effects("sizes", sizes, settings.span)
     studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
     rows = joblib.Parallel()(
         joblib.delayed(_power_row)(study, size) for study in studies for size in deltas
@@ -220,7 +222,7 @@ def cases_needed(
     """
     settings = stated(words)
     _check_power(power, settings.ci_level)
-    targets, rows = assumed.effects("size", size), []
+    targets, rows = assumed.effects("size", size, settings.span), []
     fewest = 2
     if settings.effect == "gap":  # a gap needs at least one near and one far case
         sizes = range(4, MOST_CASES + 1)
@@ -318,11 +320,14 @@ class _PlannedStudy:
 
     def impossible(self, size: float) -> str:
         """Return the reason why an effect of this size is impossible; empty if it is possible."""
-        most = self.room(math.copysign(1.0, size))
+        settings = self.plan.assumptions
+        most = self.room(math.copysign(1.0, size)) * settings.span
         if abs(size) <= most:
             return ""
-        effect = self.plan.assumptions.effect
-        return f"a {effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
+        needs = "needs a rate outside 0 to 1"
+        if settings.bounds:
+            needs = "needs a score outside {:g} to {:g}".format(*settings.bounds)
+        return f"a {settings.effect} of {size:g} {needs}; at most {most:.3f}"
 
     def with_cases(self, n_cases: int) -> _PlannedStudy:
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
@@ -348,7 +353,7 @@ class _PlannedStudy:
         if settings.interval == "t":
             judge = "CR2 with Satterthwaite t"
         elif settings.interval == "adaptive" and not self.adaptive:
-            judge += " (not adaptive for shares of unknown numbers of checks)"
+            judge += " (not adaptive for shares of checks and scores)"
         margin = f" against a margin of {settings.margin:g}" if settings.margin else ""
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
         return f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
@@ -366,9 +371,10 @@ class _PlannedStudy:
     def power(self, size: float) -> Interval:
         """Return the share of simulated studies that detect an effect of this size."""
         settings, plan = self.plan.assumptions, self.plan
+        span = settings.span
         rng = np.random.default_rng(settings.seed)
         drawn, possible = [], True
-        deltas = _true_deltas(plan, self.components, size)
+        deltas = _true_deltas(plan, self.components, size / span)
         for n_cases, delta in zip(plan.sides, deltas, strict=True):
             counts, fits = self._draw_counts(rng, n_cases, delta)
             drawn.append(counts)
@@ -385,7 +391,7 @@ class _PlannedStudy:
             sides = sides_of_null(
                 samples,
                 quantity=quantity,
-                null=null,
+                null=null / span,
                 ci_level=settings.ci_level,
                 interval=settings.interval,
             )
@@ -478,7 +484,7 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     distance = (
         size + settings.margin if settings.claim == "as_good" else abs(size) - settings.margin
     )
-    return math.ceil(min(reach**2 * each / distance**2, MOST_CASES))
+    return math.ceil(min(reach**2 * each / (distance / settings.span) ** 2, MOST_CASES))
 
 
 def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:

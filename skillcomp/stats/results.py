@@ -104,11 +104,14 @@ class Interval:
         """1 minus a rate, with the limits exchanged."""
         return replace(self, estimate=1.0 - self.estimate, low=1.0 - self.high, high=1.0 - self.low)
 
-    def times(self, factor: float) -> Interval:
-        """Multiply the estimate, its limits and its standard error by a positive factor."""
-        numbers = (self.estimate, self.low, self.high, self.se)
-        estimate, low, high, se = (factor * number for number in numbers)
-        return replace(self, estimate=estimate, low=low, high=high, se=se)
+    def times(self, factor: float, plus: float = 0.0) -> Interval:
+        """Multiply the estimate, its limits and its standard error by a positive factor.
+
+        ``plus`` is then added to the estimate and its limits.
+        """
+        numbers = (self.estimate, self.low, self.high)
+        estimate, low, high = (factor * number + plus for number in numbers)
+        return replace(self, estimate=estimate, low=low, high=high, se=factor * self.se)
 
 
 @dataclass(frozen=True, slots=True)

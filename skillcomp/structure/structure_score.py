@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillcomp import deltas
-from skillcomp.contrast import Value, missing_note
+from skillcomp.contrast import BoundedValue, Bounds, check_bounds, missing_note
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
@@ -214,7 +214,8 @@ def score_by_document(
     by: By = (),
     features: str | Sequence[str] = TOTAL,
     outcome: Outcome = "rate",
-    value: Value = "passed",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -239,8 +240,8 @@ def score_by_document(
         Names of the features to use.
     outcome : {"rate", "delta"}, default "rate"
         The pass rate with the document, or its paired difference from the rate under ``reference``.
-    value : {"passed", "share_passed"}, default "passed"
-        As in :func:`skillcomp.deltas.paired`.
+    value, bounds
+        As in :func:`skillcomp.deltas.paired`; amounts are not allowed.
     reference : str, default "baseline"
         The condition without a document, with which the others are compared for a delta.
     ci_level : float, default 0.95
@@ -281,7 +282,8 @@ def score_by_document(
             + suggest(first, map(str, slugs))
         )
     keys = [*names, "skill"]
-    options: dict[str, Any] = {"by": keys, "value": value, "ci_level": ci_level}
+    check_bounds(outcomes, value, bounds)
+    options: dict[str, Any] = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
     if outcome == "rate":
         refuse_different_checks(outcomes, "structure", value)
         rates = deltas.rates(outcomes, **options)
@@ -373,7 +375,7 @@ def score_association(
         Level of the intervals.
     **words
         The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``,
-        ``outcome``, ``value`` and ``reference``.
+        ``outcome``, ``value``, ``bounds`` and ``reference``.
 
     Returns
     -------
