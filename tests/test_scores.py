@@ -281,3 +281,20 @@ def test_a_document_is_compared_with_the_scores_of_its_agents() -> None:
     assert sc.structure.score_association(outcomes, **documents, **HOW)["n"].eq(2).all()
     with pytest.raises(FrameError, match="bounds= is missing"):
         sc.structure.score_association(outcomes, value="score", **documents)
+
+
+def test_the_case_pages_of_a_page_of_scores_show_scores(tmp_path: Path) -> None:
+    study = frames_of(marks(n=6, gain=1.5))
+    sc.report.build(study, tmp_path, notebooks=[], progress=False, **HOW)
+    page = (tmp_path / "cases" / "tea.html").read_text()
+    assert "mean scores and changes by" in page and "are not compared" not in page
+    outcomes = study.outcomes.set_index(["case_id", "condition"])["score"]
+    means = outcomes.groupby(level=[0, 1]).mean().unstack()
+    losses = (means["skill"] - means["baseline"])[lambda s: s.index.str.startswith("tea")]
+    first = losses.idxmin()
+    assert f"{means.loc[first, 'skill']:.3g}" in page
+    names = [part.split("<")[0] for part in page.split("<h2><bdi>")[1:]]
+    assert names == list(losses.sort_values().index)
+    assert f'title="unnamed grader: {outcomes.iloc[0]:.3g}"' in page
+    with pytest.raises(FrameError, match="value: found 'share_passed'"):
+        sc.report.write_case_pages(study, tmp_path, value="share_passed")

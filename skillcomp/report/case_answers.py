@@ -22,7 +22,7 @@ from skillcomp.style import CONDITION_LOOKS
 _OF_ANSWER = ("agent", "perturbation", "answer", "loaded_skill")
 _OF_ATTEMPT = ("attempt_id", *CASE, "condition", "repeat", *_OF_ANSWER)
 _OF_VERDICT = ("attempt_id", *CASE, "condition", "repeat", "check_id", "grader", "status")
-_OF_VERDICT += ("passed", "borderline", "evidence_quote", "rationale")
+_OF_VERDICT += ("passed", "score", "borderline", "evidence_quote", "rationale")
 _OF_LABEL = ("attempt_id", "check_id", "labeller", "passed", "borderline", "note")
 Item = tuple[Any, ...]
 Row = dict[str, Any]
@@ -182,7 +182,7 @@ class Answers:
         normalised = normalise_quote(answer or "")
         cells: dict[Item, list[Row]] = {}
         for row in verdicts:
-            word = _verdict_word(row["passed"], row["status"])
+            word = _verdict_word(row["passed"], row["status"], row["score"])
             is_lit = (row["attempt_id"], row["check_id"], row["grader"]) in lit
             about = "borderline" if _is_true(row["borderline"]) else ""
             cell = word | {"about": about, "lit": is_lit}
@@ -278,9 +278,11 @@ def _is_true(value: Any) -> bool:
     return not html.absent(value) and bool(value)
 
 
-def _verdict_word(passed: Any, status: Any) -> Row:
+def _verdict_word(passed: Any, status: Any, score: Any = None) -> Row:
     """Return the word and the CSS style of a verdict; a failed grader has "no verdict"."""
     if html.absent(passed):
+        if not html.absent(score):
+            return {"word": f"{score:.3g}", "look": "none"}
         has_reason = not html.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}
     return {"word": "✓ pass", "look": "pass"} if passed else {"word": "✗ fail", "look": "fail"}

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import frames, skillverdicts
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import SkillcompError, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
@@ -40,6 +40,7 @@ _GENERATOR = b'<meta name="generator" content="skillcomp case pages">'
 _NOT_ASKED = Markup('<span class="scx-none" title="no verdict asked">·</span>')
 _STATES = {True: "p", False: "f"}
 Key = tuple[str, str]
+CaseValue = Literal["passed", "score"]
 
 
 def write_case_pages(
@@ -50,6 +51,7 @@ def write_case_pages(
     reference: str | None = None,
     round: int = 1,
     checks: Checks = "all",
+    value: CaseValue = "passed",
     report: str | None = None,
 ) -> pd.DataFrame:
     """Write the cases of each skill as static pages, the largest loss first.
@@ -63,6 +65,8 @@ def write_case_pages(
     grader, reference, round, checks : optional
         As for :func:`skillcomp.report.answer`. The grader comes first, and cases are sorted by
         its verdicts.
+    value : {"passed", "score"}, default "passed"
+        What is counted for each case: passes, or the mean score.
     report : str, optional
         Address of a page that the pages link back to, relative to `out`.
 
@@ -83,7 +87,8 @@ def write_case_pages(
     Every text is escaped. The pages allow only their own script, which filters cases.
     A text longer than 100,000 characters is cut, with a remark.
     """
-    data = _read_study(opened(study), grader, reference, round, checks)
+    require_known("value: found", value, get_args(CaseValue))
+    data = _read_study(opened(study), grader, reference, round, checks, value)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     for old in filter(Path.is_file, folder.glob("*.html")):
@@ -111,17 +116,23 @@ class _CaseData:
     answers: Answers
     keys: list[Key]
     facts: Mapping[Key, list[str]]
-    lines: Mapping[Key, list[Row]]  # Per agent: passes by condition, and the change.
+    lines: Mapping[Key, list[Row]]  # Per agent: passes or scores by condition, and the change.
     # Filter codes, such as 0.1.n for condition 0, grader 1 and the state n (unknown).
     hits: Mapping[Key, list[str]]
     graders: list[str]
     conditions: list[str]
     order: str
     notes: list[str]
+    value: CaseValue
 
 
 def _read_study(
-    study: RunStore | Frames, grader: str | None, reference: str | None, round: int, checks: Checks
+    study: RunStore | Frames,
+    grader: str | None,
+    reference: str | None,
+    round: int,
+    checks: Checks,
+    value: CaseValue,
 ) -> _CaseData:
     data = study_data(study, round)
     cases, attempts, gold = data.cases, data.attempts, data.gold
@@ -132,13 +143,15 @@ def _read_study(
     graders = list(dict.fromkeys([first, *graders])) if graders else []
     conditions = ordered(pd.concat([attempts["condition"], verdicts["condition"]]))
     answers = Answers(attempts, verdicts, gold, cases, described, None, 6)
-    rates, deltas, unknown, problem = _changes(verdicts, cases, attempts, first, reference, checks)
+    compared = _changes(verdicts, cases, attempts, first, reference, checks, value)
+    rates, deltas, unknown, problem = compared
     mine = deltas[deltas["grader"].eq(first)]
     main = main_rows(mine) if len(mine) else mine
     keys = _worst_first([cases, attempts, verdicts], main, rates)
-    lines = _lines_by_case(rates, main, conditions)
+    lines = _lines_by_case(rates, main, conditions, value)
     changed = deltas[deltas["delta"].fillna(0).ne(0)].assign(state="c")
-    states = verdicts.assign(state=verdicts["passed"].map(_STATES).fillna("n"))
+    state = verdicts["passed"].map(_STATES)
+    states = verdicts.assign(state=state.where(verdicts["score"].notna(), state.fillna("n")))
     hits = _hits_by_case([states, unknown, changed], conditions, graders)
     facts = {
         (row["skill"], row["case_id"]): [str(row[n]) for n in _FACTS if not absent(row[n])]
@@ -150,13 +163,13 @@ def _read_study(
     notes = list(filter(None, [problem, lack]))
     order = "in the order of the study"
     if len(main):
-        compared = listing(main["condition"].unique())
-        order = f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
+        others = listing(main["condition"].unique())
+        order = f"the largest loss of {others} against {main['reference'].iloc[0]} first"
     elif len(rates):
-        order = "those with the most failures first"
+        order = f"those with the {'most failures' if value == 'passed' else 'lowest scores'} first"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
-    return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
+    return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes, value)
 
 
 def _changes(
@@ -166,6 +179,7 @@ def _changes(
     grader: str,
     reference: str | None,
     checks: Checks,
+    value: CaseValue,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
     """Return rates, deltas and unknown outcomes of cases, and a message if there are no deltas."""
     keys = [*CASE, "agent", "condition"]
@@ -177,12 +191,19 @@ def _changes(
     try:
         outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
         outcomes = outcomes.fillna({"agent": "unnamed agent"})
-        unknown = outcomes[outcomes["passed"].isna() & outcomes["grader"].notna()].assign(state="n")
+        unknown = outcomes[outcomes[value].isna() & outcomes["grader"].notna()].assign(state="n")
         mine = outcomes[outcomes["grader"].eq(grader)]
-        scored = mine.assign(passed=mine["passed"].astype("float64"))
-        rates = scored.groupby(keys)["passed"].agg(n="count", rate="mean").reset_index()
-        reference = default_reference(mine, reference)
-        deltas = skillverdicts.cases(outcomes, by=["grader", "agent"], reference=reference)
+        numbers = outcomes.assign(number=outcomes[value].astype("float64"))
+        cells = numbers.groupby(["grader", *keys])["number"].agg(n="count", rate="mean")
+        rates = cells.loc[[grader]].reset_index()
+        answered = mine if value == "passed" else mine[mine["score"].notna()][["condition"]]
+        reference = default_reference(answered, reference)
+        if value == "score":
+            wide = cells["rate"].unstack("condition")
+            changes = wide.drop(columns=reference).sub(wide[reference], axis=0)
+            deltas = changes.stack().rename("delta").reset_index()
+        else:
+            deltas = skillverdicts.cases(outcomes, by=["grader", "agent"], reference=reference)
     except SkillcompError as error:
         return rates, deltas, unknown, f"Conditions are not compared: {error}"
     return rates, deltas.assign(reference=reference), unknown, ""
@@ -215,13 +236,17 @@ def _worst_first(
 
 
 def _lines_by_case(
-    rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str]
+    rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str], value: CaseValue
 ) -> dict[Key, list[Row]]:
-    """Return for each case a line per agent: passes under each condition, and the change."""
+    """Return for each case a line per agent: passes or scores by condition, and the change."""
     keys = [*CASE, "agent"]
     several = rates["agent"].nunique() > 1
     counts = zip(rates["n"], rates["rate"], strict=True)
-    texts = [f"{n * rate:.0f} of {n}" if n else "NA" for n, rate in counts]
+    unit = "points" if value == "passed" else "score"
+    texts = [
+        "NA" if not n else f"{n * rate:.0f} of {n}" if value == "passed" else f"{rate:.3g}"
+        for n, rate in counts
+    ]
     wide = rates.assign(passes=texts).pivot(index=keys, columns="condition", values="passes")
     deltas = main.dropna(subset="delta").drop_duplicates(keys).set_index(keys)["delta"]
     by_case: dict[Key, list[Row]] = {}
@@ -229,7 +254,7 @@ def _lines_by_case(
     for (skill, case, agent), passes in rows:
         line: Row = {"agent": agent if several else None, "passes": list(passes)}
         delta = deltas.get((skill, case, agent), None)
-        change = "" if delta is None else bare(signed(delta))
+        change = "" if delta is None else bare(signed(delta, unit=unit))
         look = {-1: "fail", 1: "pass"}.get(np.sign(delta or 0), "none") if change else ""
         by_case.setdefault((skill, case), []).append(line | {"change": change, "look": look})
     return by_case
@@ -310,6 +335,7 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     return render(
         "cases-article",
         **row,
+        value=data.value,
         conditions=data.conditions,
         prompt=data.answers.prompt(*key),
         graders=graders,

@@ -266,6 +266,7 @@ def _cases_and_figures(
 ) -> dict[str, Any]:
     """Write the case pages and the headline figures; return what the page needs of both."""
     grader = (result.grader or None) if result is not None else None
+    decided = pd.DataFrame() if result is None else result.frames.get("decided", pd.DataFrame())
     try:
         pages = write_case_pages(
             study,
@@ -275,6 +276,7 @@ def _cases_and_figures(
             reference=reference,
             round=round,
             checks=checks,
+            value="score" if "score" in set(decided.get("unit", ())) else "passed",
         )
     except SkillcompError:  # the page says why the study cannot be read
         pages = pd.DataFrame()
