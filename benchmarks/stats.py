@@ -37,7 +37,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from benchmarks import simulated
 from benchmarks.many_studies import bounded_mean_many
-from skillcomp import bias, deltas, frames, from_pairs, reliability
+from skillcomp import bias, deltas, frames, from_frame, reliability
 from skillcomp.stats import DELTAS, bounded_mean
 from skillcomp.stats.clusters import cr2
 
@@ -274,7 +274,7 @@ def many_votes(n_votes: int) -> list[Line]:
     table = votes(n_votes)
 
     def own() -> pd.Series:
-        made = from_pairs(table)
+        made = from_frame(table)
         return bias.win_rates(made.pairwise, made.attempts).set_index(["side", "opponent"])[
             "estimate"
         ]

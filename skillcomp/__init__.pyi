@@ -25,8 +25,6 @@ from . import style as style
 from . import transfer as transfer
 from . import triggers as triggers
 from .frames.from_frame import from_frame as from_frame
-from .frames.from_pairs import from_pairs as from_pairs
-from .frames.from_passages import from_passages as from_passages
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore
 from .io.suites import read_suite as read_suite

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, plural, suggest
+from skillcomp.errors import FrameError, argument, literal, plural, suggest
 from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE, NAMED_REPEATS, PLANNED
@@ -114,20 +114,22 @@ def compared_outcomes(
     return checked
 
 
-_ALLOWED = "the lowest and the highest score that an attempt can have, such as bounds=(1, 5)"
+_ALLOWED = "the lowest and the highest score that an attempt can have, such as 1 and 5"
 
 
 def ends_of(value: str, bounds: Bounds) -> tuple[float, float]:
     """Return the lowest and the highest value; scores, and only scores, need bounds."""
     if value != "score":
         if bounds is not None:
-            raise FrameError(f"bounds=: only scores have bounds; found value='{value}'.")
+            found = f"only scores have bounds; found value='{value}'"
+            raise FrameError(f"{argument('bounds')}: {found}.")
         return 0.0, 1.0
     if bounds is None:
-        raise FrameError(f"value='score': bounds= is missing; give {_ALLOWED}.")
+        missing = f"{argument('value', 'score')}: {argument('bounds')} is missing"
+        raise FrameError(f"{missing}; give {_ALLOWED}.")
     ends = tuple(as_list(bounds))
     if len(ends) != 2 or not all(map(is_number, ends)) or not 0 < ends[1] - ends[0] < math.inf:
-        raise FrameError(f"bounds=: found {bounds!r}; allowed: {_ALLOWED}.")
+        raise FrameError(f"{argument('bounds')}: found {bounds!r}; allowed: {_ALLOWED}.")
     return ends[0], ends[1]
 
 
@@ -148,7 +150,7 @@ def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
     least, most = outcomes["score"].min(), outcomes["score"].max()
     if least < ends[0] or most > ends[1]:
         found = f"found {ends}, but scores run from {least:g} to {most:g}"
-        raise FrameError(f"bounds=: {found}; allowed: {_ALLOWED}.")
+        raise FrameError(f"{argument('bounds')}: {found}; allowed: {_ALLOWED}.")
 
 
 def case_table(
@@ -911,8 +913,8 @@ class Units:
         n_values = np.nansum(numbers["n"])
         if not n_values and part.facts.get("is_scored", np.False_).any():
             return (
-                f"{nothing}: attempts have scores, but no verdicts (passed); value='score' with "
-                "bounds= compares scores"
+                f"{nothing}: attempts have scores, but no verdicts (passed); "
+                f"{argument('value', 'score')} with {argument('bounds')} compares scores"
             )
         has_rows = ~np.isnan(numbers["row"]) & ~(numbers["absent"] > 0)
         if not is_pair or (has_rows.all(axis=1).any() and not is_mostly_alone):
@@ -938,8 +940,8 @@ class Units:
         return f"{nothing}: " + (
             cause
             or f"different cases were asked: {', '.join(texts)}. If this was planned, "
-            "deltas.unpaired compares the rates; if the study is unfinished, give its plan by "
-            "asked= of from_frame, answer or build"
+            "deltas.unpaired compares the rates; if the study is unfinished, "
+            f"{argument('asked')} is its plan"
         )
 
     def filled(self, weights: Mapping[ArmKey, float]) -> Units:

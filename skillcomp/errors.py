@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Integral
 
@@ -99,6 +100,40 @@ def missing_package(extra: str, purpose: str, package: str) -> ExtraError:
     """Return the error for a missing package, with the command that installs its extra."""
     remedy = f'pip install "skillcomp[{extra}]"'
     return ExtraError(f"{purpose} needs the package {package}, which is not installed: {remedy}.")
+
+
+_FORM: ContextVar[Callable[[str, object], str] | None] = ContextVar("form", default=None)
+UNKNOWN = ...  # stands for a value that the user has to choose
+
+
+@contextmanager
+def arguments_as(form: Callable[[str, object], str]) -> Iterator[None]:
+    """Name arguments in messages of the ``with`` block as `form` does; an outer form prevails."""
+    token = _FORM.set(_FORM.get() or form)
+    try:
+        yield
+    finally:
+        _FORM.reset(token)
+
+
+def argument(name: str, value: object = UNKNOWN) -> str:
+    """Return how an argument is given where the message is printed.
+
+    A name that begins with "fact " is that of a value for all rows, and not of a column.
+
+    Examples
+    --------
+    >>> argument("case", "task"), argument("words", {"passed": {"good": UNKNOWN}}), argument("keep")
+    ("case='task'", "words={'passed': {'good': ...}}", 'keep=')
+    """
+    return (_FORM.get() or in_python)(name, value)
+
+
+def in_python(name: str, value: object) -> str:
+    """Return an argument as Python code."""
+    return f"{name.removeprefix('fact ')}=" + (
+        "" if value is UNKNOWN else repr(value).replace("Ellipsis", "...")
+    )
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:

@@ -185,7 +185,7 @@ def pairs() -> SimpleNamespace:
                 rows.append((f"q{case}", judge, *order, winner, better, f"topic{case % 6}"))
     names = ["question_id", "judge", "model_a", "model_b", "winner", "gold", "cluster"]
     table = pd.DataFrame(rows, columns=names)
-    own = sc.from_pairs(table, gold="gold")
+    own = sc.from_frame(table, gold="gold")
     names = ("pairwise", "attempts", "cases")
     return SimpleNamespace(**{name: getattr(own, name) for name in names})
 

@@ -115,7 +115,7 @@ def saved(folder: Path) -> Path:
         dimension="comprehension_dimension",
         transfer="transfer",
         gold="passed_gold",
-        conditions={"plain": "baseline", "doc": "skill", "other": "placebo"},
+        words={"condition": {"plain": "baseline", "doc": "skill", "other": "placebo"}},
     )
     return own.save(folder / "saved")
 

@@ -46,7 +46,7 @@ def test_position_by_hand_and_from_a_table_of_another_layout() -> None:
         table,
         table.assign(winner=table["winner"].map({"A": "model_a", "B": "model_b"})),
     ):
-        made = sc.from_pairs(named, case="id", winner_names="answer")
+        made = sc.from_frame(named, case="id", winner_names="answer")
         pd.testing.assert_frame_equal(sc.bias.position(made.pairwise), rows)
     with pytest.raises(FrameError, match="have no case_id and no first and no second"):
         sc.bias.position(table)
@@ -161,7 +161,7 @@ def test_the_members_of_a_contrast_pair_are_one_cluster_of_position() -> None:
 
 def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None:
     # 40 cases: 10 won by the place, the rest by the better system, shown first in every second pair
-    once = sc.from_pairs(pair_table(40, first=10, orders=1))
+    once = sc.from_frame(pair_table(40, first=10, orders=1))
     rows = sc.bias.position(once.pairwise).set_index("measure")
     # 10 + 15 of 40 (cases 10 to 39 alternate); half of the ties would count
     share = rows.loc["first_wins"]
@@ -171,17 +171,17 @@ def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None
     assert share["p_value"] == pytest.approx(expected.p_value)
     assert rows.loc["position_points", "estimate"] == pytest.approx(100 * (2 * 25 / 40 - 1))
     assert rows["note"].str.contains("assumes that the order was random").all()
-    tied = sc.bias.position(sc.from_pairs(pair_table(8, ties=8, orders=1)).pairwise)
+    tied = sc.bias.position(sc.from_frame(pair_table(8, ties=8, orders=1)).pairwise)
     assert tied["estimate"].iloc[0] == 0.5 and tied["n_ties"].iloc[0] == 8
     # all pairs in both orders: 10 of 40 answers win only by the place
-    both = sc.bias.position(sc.from_pairs(pair_table(40, first=10)).pairwise).set_index("measure")
+    both = sc.bias.position(sc.from_frame(pair_table(40, first=10)).pairwise).set_index("measure")
     assert both.loc["position_points", "estimate"] == pytest.approx(25)
     assert "first_wins" not in both.index
 
 
 def test_a_system_that_is_always_shown_first_shows_no_position_bias() -> None:
     table = pair_table(40, orders=2).query("model_a == 'x'")
-    rows = sc.bias.position(sc.from_pairs(table).pairwise)
+    rows = sc.bias.position(sc.from_frame(table).pairwise)
     assert rows["estimate"].isna().all()
     assert rows["note"].str.contains("'x' was shown first in 100 % of its 40 pairs with 'y'").all()
 
@@ -190,7 +190,7 @@ def test_self_preference_where_the_families_are_arguments() -> None:
     # j is of the family of x: in 6 cases with y better it prefers x in both orders; k is fair
     table = pair_table(40)
     loyal = table.assign(winner=table["winner"].mask(table["question_id"].isin(list("13579")), "x"))
-    made = sc.from_pairs(pd.concat([loyal, table.assign(judge="k")]))
+    made = sc.from_frame(pd.concat([loyal, table.assign(judge="k")]))
     frames = made.verdicts, made.attempts, made.gold
     how = {"by": "grader", "pairwise": made.pairwise}
     families = {"j": "ours", "k": "others", "x": "ours", "y": "theirs"}

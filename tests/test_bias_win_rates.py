@@ -14,7 +14,7 @@ from skillcomp.errors import FrameError
 
 
 def rates(table: pd.DataFrame, **how: object) -> pd.DataFrame:
-    made = sc.from_pairs(table)
+    made = sc.from_frame(table)
     return sc.bias.win_rates(made.pairwise, made.attempts, **how)
 
 

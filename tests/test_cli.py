@@ -351,4 +351,4 @@ def test_notebooks_and_their_data_are_copied_with_whole_paths(run, tmp_path):
 
 def test_a_name_with_a_line_feed_starts_no_workflow_command(run, tmp_path):
     code, *printed = run("deltas", tmp_path / "a\n::error::owned")
-    assert code == 2 and "\n::error" not in "".join(printed) and "\\n::error" in printed[1]
+    assert code == 2 and "\n::error" not in "".join(printed) and "a ::error" in printed[1]

@@ -79,7 +79,8 @@ def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
     result = run(file, *out)
     message = str(result.exception)
     assert "Which of these is the baseline: alpha, beta?" in message
-    assert "- --reference 'alpha'" in message and "- --reference 'beta'" in message
+    assert "- --reference alpha\n- --reference beta\n" in message
+    assert "- --words condition:alpha=... --words condition:beta=..." in message
     assert not (tmp_path / "page").exists()
     monkeypatch.setattr(answer_command, "in_terminal", lambda: True)
     asked = run(file, *out, input="alpha\n")
@@ -94,7 +95,7 @@ def test_my_study_reads_what_answer_reads(tmp_path: Path) -> None:
     store, tool = results(csv).save(tmp_path / "s"), another_tool(tmp_path)
     arms = {"x": "skill", "y": "baseline"}
     places: list[tuple[Any, dict[str, Any]]] = [(csv, {}), (parquet, {}), (store, {})]
-    places += [(tool, {"conditions": arms}), (one_arm_files(tmp_path), {"skill": "sea"})]
+    places += [(tool, {"words": {"condition": arms}}), (one_arm_files(tmp_path), {"skill": "sea"})]
     for place, about in places:
         names: dict[str, Any] = {}
         exec(parameters, names)
@@ -154,19 +155,16 @@ def test_results_of_another_tool_with_unknown_arms(
     for case in content["cases"]:
         case["arms"]["with"] = case["arms"]["x"]
     (tmp_path / "three.json").write_text(json.dumps(content))
-    message = str(run(tmp_path / "three.json").exception)
-    assert "the meaning of 'x' and 'y' is not in the file" in message
-    assert "--condition 'x=baseline' --condition 'y=...' --condition 'with=skill'" in message
+    assert "baseline: x, y, skill?" in str(run(tmp_path / "three.json").exception)
     out = ["--skill", "sea", "--out", tmp_path / "page"]
     message = str(run(file, *out).exception)
-    assert "--condition 'x=baseline' --condition 'y=skill'" in message
-    assert "--condition 'y=baseline' --condition 'x=skill'" in message
+    assert "- --reference x\n- --reference y\n- --words condition:x=..." in message
     assert not (tmp_path / "page").exists()
     with monkeypatch.context() as patch:
         patch.setattr(answer_command, "in_terminal", lambda: True)
         asked = run(file, *out, input="y\n")
     assert asked.exit_code == 0 and "Which of these is the baseline: x, y?" in asked.output
-    result = run(file, *out, "--condition", "y=baseline", "--condition", "x=skill")
+    result = run(file, *out, "--words", "condition:y=baseline", "--words", "condition:x=skill")
     assert result.exit_code == 0, result.output
 
 
@@ -176,7 +174,9 @@ def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> Non
     names = {"case": "task", "passed": "ok", "condition": "arm"}
     table = pd.DataFrame(ROWS).rename(columns=names).assign(passed="a remark")
     table.to_csv(file, index=False)
-    assert "by --column, as --column task=case" in str(run(file, *out).exception)
+    assert "--column task=case, --column arm=condition; no role: ok" in str(
+        run(file, *out).exception
+    )
     options = [f"--column={name}={role}" for role, name in names.items()]
     result = run(file, *options, *out)
     assert result.exit_code == 0, result.output

@@ -217,7 +217,7 @@ def test_the_published_skill_has_the_published_delta_and_standard_error() -> Non
         repeat="iteration",
         check="number",
         passed="met",
-        conditions={"without_skill": "baseline", "with_skill": "skill"},
+        words={"condition": {"without_skill": "baseline", "with_skill": "skill"}},
     )
     delta = sc.deltas.paired(own.outcomes, value="share_passed", interval="t").iloc[0]
     assert (delta["n"], len(own.attempts)) == (40, 560)

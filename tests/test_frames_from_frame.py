@@ -117,17 +117,24 @@ def test_words_are_mapped_with_one_warning(column, words, change, plain) -> None
 
 SIGNED = [
     # table, what is found, end of the problem
-    ([1, 0, -1, -1], "found -1 (2 rows)", "If no value is meant: missing=[-1]."),
-    (["1", "0", "0", "-1"], "found '-1' (1 row)", "missing=['-1']."),
-    ([1, -1, 1, -1], "found -1 (2 rows)", "If a fail is meant, put False in its place first."),
-    ([1, 0, 9, 99], "found 9 (1 row), 99 (1 row)", "missing=[9, 99]."),
-    (["+1", "0", "0", "0"], "found '+1' (1 row)", "what means no verdict."),
-    (["pass", "no pass", "pass", "un-successful"], "'no pass' (1 row), 'un-", "no verdict."),
-    (["!ok", "ok", "~ok", "not ok"], "'!ok' (1 row), '~ok' (1 row), 'not ok'", "no verdict."),
-    (["compliant", "non-compliant"] * 2, "'compliant' (2 rows), 'non-compliant' (2", "verdict."),
-    (["oui", "non", "ja", "nein"], "'oui' (1 row), 'non' (1 row), 'ja' (1 row)", "no verdict."),
-    (list("blmrqsu"), "'q' (1 row) and 2 more (2 rows)", "no verdict."),
-    ([0, 1, 2, 2], "found 2 (2 rows)", "value='score') does."),
+    ([1, 0, -1, -1], "found -1 (2 rows)", "{-1: ...}} says what it means; None: no value."),
+    (
+        ["1", "0", "0", "-1"],
+        "found '-1' (1 row)",
+        "{'-1': ...}} says what it means; None: no value.",
+    ),
+    (
+        [1, 0, 9, 99],
+        "found 9 (1 row), 99 (1 row)",
+        "{9: ..., 99: ...}} says what they mean; None: no value.",
+    ),
+    (["+1", "0", "0", "0"], "found '+1' (1 row)", "no value."),
+    (["pass", "no pass", "pass", "un-successful"], "'no pass' (1 row), 'un-", "no value."),
+    (["!ok", "ok", "~ok", "not ok"], "'!ok' (1 row), '~ok' (1 row), 'not ok'", "no value."),
+    (["compliant", "non-compliant"] * 2, "'compliant' (2 rows), 'non-compliant' (2", "value."),
+    (["oui", "non", "ja", "nein"], "'oui' (1 row), 'non' (1 row), 'ja' (1 row)", "no value."),
+    (list("blmrqsu"), "'q' (1 row) and 2 more (2 rows)", "no value."),
+    ([0, 1, 2, 2], "found 2 (2 rows)", "counts of passes are texts such as '3/5'."),
 ]
 
 
@@ -150,7 +157,7 @@ def test_a_code_of_a_failed_judge_is_missing_and_no_pass() -> None:
     own["passed"] = [*[1] * 20, *[0] * 20, *[1] * 20, *[-1] * 12, *[0] * 8]
     with pytest.raises(FrameError, match=r"found -1 \(12 rows\)") as caught:
         quiet(own, skill=None)
-    assert "If no value is meant: missing=[-1]." in str(caught.value)
+    assert "words={'passed': {-1: ...}} says what it means" in str(caught.value)
     for passed in (own["passed"], own["passed"].astype(float), own["passed"].astype("str")):
         with pytest.warns(FrameWarning, match="-1(.0)?'? as missing \\(12 rows\\)"):
             made = sc.from_frame(own.assign(passed=passed), skill=None, missing=[-1])
@@ -175,7 +182,7 @@ def test_missing_applies_to_verdicts_gold_and_scores_before_words_and_is_counted
     ]
     labels = own[["skill", "case", "condition", "repeat"]].assign(passed=[9, *[1] * 15])
     with pytest.raises(
-        FrameError, match=r"gold: column 'passed' .*found 9 \(1 row\).*missing=\[9\]"
+        FrameError, match=r"gold: column 'passed' .*found 9 \(1 row\).*\{9: \.\.\.\}"
     ):
         quiet(own, repeat="repeat", gold=labels)
     made = quiet(own, repeat="repeat", gold=labels.assign(passed=[9, 0, *[1] * 14]), missing=9)
@@ -250,7 +257,9 @@ def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
     with pytest.raises(StudyError, match="with reference='gizmo' a positive"):
         sc.report.answer(made)
     assert sc.deltas.paired(made.outcomes, reference="plain")["condition"].tolist() == ["gizmo"]
-    made = sc.from_frame(own, repeat="repeat", conditions={"plain": "baseline", "gizmo": "skill"})
+    made = sc.from_frame(
+        own, repeat="repeat", words={"condition": {"plain": "baseline", "gizmo": "skill"}}
+    )
     assert set(made.outcomes["condition"]) == {"baseline", "skill"}
 
 
@@ -261,7 +270,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     # columns, arguments, part of the message
     ({"passed": 0.5}, {}, "column 'passed' (passed=): found 0.5 (16 rows); allowed: True, False"),
     ({"passed": "passd"}, {}, "Did you mean 'passed'?"),
-    ({"passed": "parse error"}, {}, "list in missing= what means no verdict"),
+    ({"passed": "parse error"}, {}, "words={'passed': {'parse error': ...}} says what it means"),
     ({"passed": "baseline"}, {}, "found 'baseline' (16 rows)"),
     ({"far": "distant"}, {"transfer": "far"}, "found 'distant' (16 rows); allowed: 'near', 'far'"),
     ({"kind": "postive"}, {"check_kind": "kind"}, "Did you mean 'positive'?"),
@@ -275,7 +284,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"w": "fast"}, {"seconds": "w"}, "column 'w' (seconds=): found 'fast' (16 rows); expected nu"),
     ({"w": -1.0}, {"seconds": "w"}, "column 'w' (seconds=): found -1.0 (16 rows); allowed: at le"),
     ({"w": -1.0}, {"check_weight": "w"}, "(check_weight=): found -1.0 (16 rows); allowed: at"),
-    ({"trial": range(16)}, {"repeat": "trial"}, "name their column as attempt= "),
+    ({"trial": range(16)}, {"repeat": "trial"}, "name their column by attempt=, "),
     ({"trial": list("aaabcdefghijklmn")}, {"attempt": "trial"}, "'a' stands for several cases"),
     ({}, {"condition": "conditon"}, "there is no column 'conditon' (condition=)"),
     ({}, {"condition": "Condition"}, "Did you mean 'condition'?"),
@@ -284,7 +293,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"case": None}, "case= is needed"),
     ({}, {"labeller": "who"}, "there is no gold="),
     ({}, {"missing": [[-1], 99]}, "missing=: found [-1]; allowed: single values"),
-    ({}, {"keep": "first"}, "keep=: found 'first'; allowed: 'last'"),
+    ({}, {"keep": "first"}, "keep=: found 'first'; allowed: None, all, last"),
     ({"condition": [("a", 1), ("b", 2)] * 8}, {}, "condition"),
     ({"condition": [1 + 2j, 2j] * 8}, {}, "condition"),
     ({"cost": [1 + 2j] * 16}, {"cost_usd": "cost"}, "cost"),
@@ -292,7 +301,18 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"condition": ["\ud800", "skill"] * 8}, {}, "condition"),
     ({"passed": ["\ud800"] * 16}, {}, "passed"),
     ({}, {"gold": [True] * 16}, "gold"),
-    ({}, {"conditions": ["a"]}, "conditions"),
+    ({}, {"words": ["a"]}, "words=: found ['a']; expected such as words={'transfer': {"),
+    ({}, {"words": {"case": {}}}, "words=: found 'case'; columns with words: skill, condition"),
+    (
+        {},
+        {"words": {"passed": {"a": 2}}},
+        "found 2 for 'a' of 'passed'; allowed: True, False, None",
+    ),
+    (
+        {},
+        {"words": {"condition": {"a": None}}},
+        "found None for 'a' of 'condition'; allowed: a text",
+    ),
     ({}, {"check": {"a": 1}}, "check"),
 ]
 
@@ -322,39 +342,41 @@ def test_no_column_is_taken_that_was_not_named_and_the_table_stays_unchanged() -
     assert made.cases["case_id"].tolist() == list("abcd")
 
 
-ROLES = "skill=skill, case=case, condition=condition, passed=passed, repeat=repeat"
+ROLES = ", ".join(f"{role}='{role}'" for role in ("skill", "case", "condition", "passed", "repeat"))
 UNCLEAR: list[tuple[Any, Any, str, str | None]] = [
     (
         {"skill": [0, 1] * 8, "condition": None},
         {"repeat": "repeat"},
-        "found 0 and 1, which tell the conditions apart and name no skill",
+        "found 0 and 1, which tell the conditions apart and name no skill. Is it the column "
+        "condition='skill' of one skill, or are these names of skills, words={'skill': {0: '0'",
         None,
     ),
     (
         {"skill": "tea", "passed": range(0, 96, 6)},
         {"repeat": "repeat"},
-        "They look like scores: name the column by score= with passed=None, and read it by value=",
+        "Scores are named by score='passed' and compared by value='score' and bounds=; counts",
         None,
     ),
     (
         {"trial": list(range(16)), "condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "They differ in 'trial': repeat=, check=, grader=, agent= or attempt=?",
+        "Within them differ 'trial' (repeat=). Repeats in this order are keep='all'; with "
+        "keep='last', a later row replaces an earlier one, which drops skill",
         f"{ROLES}; no role: trial.",
     ),
     (
         {"condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "No column tells them apart; keep='last' means that a later row replaces them.",
-        None,
+        "No other column differs within them. Repeats in this order are keep='all'; with",
+        f"{ROLES}; no role: none.",
     ),
     (
         {"solved": 1, "model": "m", "latency": 0.5, "passed": "baseline"},
         {"passed": "okay", "repeat": "repeat", "agent": "model"},
         "there is no column 'okay' (passed=)",
         # the values of `passed` are a word for a condition, but only its name counts
-        "skill=skill, case=case, condition=condition, repeat=repeat, agent=model, "
-        "passed=passed; no role: solved, latency.",
+        "skill='skill', case='case', condition='condition', repeat='repeat', agent='model', "
+        "passed='passed'; no role: solved, latency.",
     ),
     (
         {},
@@ -378,7 +400,8 @@ def test_the_last_of_several_tries_counts_if_asked(plain) -> None:
     own = pd.concat([table(passed=False), table()], ignore_index=True)
     made = quiet(own, repeat="repeat", keep="last")
     pd.testing.assert_frame_equal(made.outcomes, plain.outcomes)
-    assert made.problems.iloc[0, 2:].tolist() == ["only the last row kept", 16]
+    replaced = "baseline 8 (8 failed), skill 8 (8 failed)"
+    assert made.problems.iloc[0, 2:].tolist() == [replaced, 16]
     assert len(quiet(table(), keep="last").outcomes) == 8
 
 
@@ -401,7 +424,7 @@ def test_a_table_of_verdicts_and_labels_needs_no_condition() -> None:
     made = quiet(own, skill=None, condition=None, gold="human")
     agreement = sc.reliability.agreement(made.verdicts, made.gold).set_index("measure")
     assert agreement.loc["raw_agreement", "estimate"] == pytest.approx(0.5)
-    with pytest.raises(FrameError, match="gold=human; no role: none"):
+    with pytest.raises(FrameError, match="gold='human'; no role: none"):
         quiet(own, skill=None, gold="human")
 
 
@@ -431,9 +454,9 @@ def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_
     own = table(check="states_rule", text=[f"answer {i}" for i in range(16)], seconds=range(16))
     with pytest.raises(
         FrameError,
-        match=r"(?s)16 rows are verdicts.*differ in 'repeat', 'text', .*repeat=repeat",
+        match=r"(?s)16 rows are verdicts.*Within them differ 'nr', 'text', .*no role: nr, text",
     ):
-        sc.from_frame(own, check="check")
+        sc.from_frame(own.rename(columns={"repeat": "nr"}), check="check")
     made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")
     assert made.attempts["answer"].tolist() == own["text"].tolist()
     found = sc.deltas.paired(made.attempts, value="seconds")
@@ -680,8 +703,15 @@ def test_rows_that_an_unnamed_column_tells_apart_are_asked_about() -> None:
          "topic": ["x", "x", "y", "y"] * 2, "words": [3.5, 2.5] * 4}
     )  # fmt: skip
     names = {"skill": "skill", "case": "case", "condition": "condition", "passed": "passed"}
-    with pytest.warns(FrameWarning, match=r"They differ in 'judge': repeat=, check=, grader="):
+    asked = r"Within them differ 'judge' \(grader=\), 'words'\."
+    with pytest.raises(FrameError, match=asked):
         sc.from_frame(table, **names)
+    with pytest.raises(FrameError, match=asked):
+        sc.from_frame(table, **names, keep="all")
+    with pytest.warns(
+        FrameWarning, match=r"as repeats in their order up to 2. Within them differ 'words'"
+    ):
+        sc.from_frame(table.drop(columns="judge"), **names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sc.from_frame(table, **names, grader="judge")
@@ -720,7 +750,9 @@ def test_a_text_in_the_column_of_errors_is_a_crash_unless_a_status_says_otherwis
     assert made.outcomes["passed"].isna().sum() == 4
     late = quiet(own.assign(how="timeout"), repeat="repeat", error="message", status="how")
     assert late.attempts["status"].eq("timeout").all()
-    with pytest.raises(FrameError, match=r"'failed' .*allowed: ok, error, refused, .* first\.$"):
+    with pytest.raises(
+        FrameError, match=r"'failed' .*allowed: ok, error, refused, .* or missing\. .*says"
+    ):
         quiet(own.assign(how="failed"), repeat="repeat", status="how")
 
 

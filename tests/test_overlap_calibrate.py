@@ -508,7 +508,7 @@ def written_corpus(n_sources: int, n_each: dict[str, int], seed: int) -> sc.fram
                 text = np.where(new, own, words[start : start + 60])
                 rows.append({"text": " ".join(text), "source": " ".join(words), "label": label})
     with pytest.warns(sc.frames.FrameWarning, match="'cut' as near_copy"):
-        return sc.from_passages(pd.DataFrame(rows))
+        return sc.from_frame(pd.DataFrame(rows))
 
 
 def test_few_sources_limit_a_corpus_of_many_texts() -> None:

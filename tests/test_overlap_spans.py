@@ -213,7 +213,7 @@ def test_copies_in_another_script_are_found_and_calibrated(script: str) -> None:
         rows.append([blank.join([*words(15), *run, *words(15)]), number, copies])
     table = pd.DataFrame(rows, columns=["text", "document", "label"]).assign(source="s")
     with pytest.warns(sc.frames.FrameWarning, match="label"):
-        own = sc.from_passages(table, document="document", sources={"s": blank.join(source)})
+        own = sc.from_frame(table, document="document", skills={"s": blank.join(source)})
     how: dict[str, Any] = {"passages": own.passages, "skills": own.skills, "n_resamples": 10}
     cut = sc.overlap.calibrate(**how, tokenizer="unicode")
     chosen = cut.query("chosen").iloc[0]

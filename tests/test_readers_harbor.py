@@ -46,7 +46,9 @@ def a_tree(root: Path, *, start: float | None = 1.0, **facts: Any) -> Path:
 
 
 def test_the_folder_of_the_job_names_the_arm_of_a_whole_tree(tmp_path: Path) -> None:
-    made = results(a_tree(tmp_path), conditions=JOBS, **KNOWN)
+    made = results(
+        a_tree(tmp_path), words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN
+    )
     delta = sc.deltas.paired(made.outcomes).iloc[0]
     assert (delta["n_clusters"], delta["estimate"]) == (2, 0.5)
     assert problems(made, "grader_model=") == ""  # tests have no model
@@ -56,7 +58,12 @@ def test_the_folder_of_the_job_names_the_arm_of_a_whole_tree(tmp_path: Path) -> 
 
 
 def test_a_trial_that_never_started_is_missing_and_reported(tmp_path: Path) -> None:
-    made = results(a_tree(tmp_path, start=None), conditions=JOBS, **KNOWN)
+    made = results(
+        a_tree(tmp_path, start=None),
+        words={"condition": JOBS},
+        columns={"job": "condition"},
+        **KNOWN,
+    )
     assert made.attempts.set_index("case_id")["status"]["ebb"].eq("error").all()
     assert "never started" in problems(made, "rewards")
     assert sc.deltas.paired(made.outcomes)["n_clusters"].iloc[0] == 1
@@ -64,15 +71,27 @@ def test_a_trial_that_never_started_is_missing_and_reported(tmp_path: Path) -> N
 
 def test_a_time_limit_is_a_result_and_a_reward_in_between_is_no_pass(tmp_path: Path) -> None:
     late = {"exception_info": {"exception_type": "AgentTimeoutError"}}
-    made = results(a_tree(tmp_path, **late), conditions=JOBS, **KNOWN)
+    made = results(
+        a_tree(tmp_path, **late), words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN
+    )
     assert made.attempts["status"].eq("timeout").all() and made.outcomes["passed"].notna().all()
-    made = results(a_tree(tmp_path, start=0.4), conditions=JOBS, **KNOWN)
+    made = results(
+        a_tree(tmp_path, start=0.4),
+        words={"condition": JOBS},
+        columns={"job": "condition"},
+        **KNOWN,
+    )
     assert made.verdicts.set_index("case_id").loc["ebb", "passed"].isna().all()
     assert "without a pass mark" in problems(made, "reward 'reward'")
 
 
 def test_costs_that_disagree_are_unknown(tmp_path: Path) -> None:
     spent = {"cost_usd": 0.3535, "model_usage": [{"cost_usd": 0.2976}]}
-    made = results(a_tree(tmp_path, agent_result=spent), conditions=JOBS, **KNOWN)
+    made = results(
+        a_tree(tmp_path, agent_result=spent),
+        words={"condition": JOBS},
+        columns={"job": "condition"},
+        **KNOWN,
+    )
     assert made.attempts["cost_usd"].isna().all()
     assert "cost_usd 0.3535, model_usage 0.2976" in problems(made, "agent_result")

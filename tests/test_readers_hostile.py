@@ -123,7 +123,9 @@ def test_a_broken_file_in_a_tree_is_a_missing_attempt_that_is_reported(tmp_path:
     file.parent.mkdir(parents=True)
     file.write_text('{"task_name": "flow"')
     (file.parent / "x").symlink_to("/etc")
-    made = results(tmp_path / "jobs", conditions=jobs, **KNOWN)
+    made = results(
+        tmp_path / "jobs", words={"condition": jobs}, columns={"job": "condition"}, **KNOWN
+    )
     assert "its attempt is missing" in problems(made, "skilled/b/c/result.json")
     assert made.outcomes["passed"].tolist() == [False, True]
 
@@ -151,7 +153,9 @@ def test_impossible_numbers_are_missing_verdicts(tmp_path):
 
 def test_a_query_of_another_type_is_named(tmp_path: Path) -> None:
     put(tmp_path / "t.json", {"results": [triggers(query=["a"]), triggers()]})
-    with pytest.raises(FrameError, match=r"t.json(.|\n)*'case' \(case=\): missing in 3 rows"):
+    with pytest.raises(
+        FrameError, match=r"t.json(.|\n)*'case' \('case' in columns=\): missing in 3 rows"
+    ):
         results(tmp_path / "t.json", **KNOWN)
 
 

@@ -81,7 +81,11 @@ def test_files_of_one_arm_only_are_a_confound(logs: dict[str, Path], tmp_path: P
 
 
 def test_the_arm_is_a_field_that_conditions_name(logs: dict[str, Path]) -> None:
-    made = results(logs["baseline"], conditions={"plain": "baseline"}, **KNOWN)
+    named = {
+        "words": {"condition": {"plain": "baseline"}},
+        "columns": {"metadata.arm": "condition"},
+    }
+    made = results(logs["baseline"], **named, **KNOWN)
     assert made.attempts["condition"].unique().tolist() == ["baseline"]
     with pytest.raises(FrameError, match="does not say which answers had the skill"):
         results(logs["baseline"], **KNOWN)

@@ -13,7 +13,7 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 
 ARMS = {"plain": "baseline", "skilled": "skill"}
-KNOWN = {"conditions": ARMS, "skill": "sea", "agent_model": "m", "grader_model": "j"}
+KNOWN = {"words": {"condition": ARMS}, "skill": "sea", "agent_model": "m", "grader_model": "j"}
 
 
 def row(index: int, prompt: str, tide: str, *passed: bool, **facts: Any) -> dict[str, Any]:
@@ -47,14 +47,13 @@ def test_the_message_on_unknown_arms_lists_the_prompts_and_no_variable(tmp_path:
     rows = [row(at, arm, tide, True) for at, tide in enumerate("ab") for arm in ARMS]
     for at, other in enumerate(rows):
         other["provider"] = {"id": f"openai:{at // 2}", "label": ""}
-    text = r"conditions=\{'plain': 'baseline', 'skilled': 'skill'\}.*words: prompt_label: plain, sk"
-    with pytest.raises(FrameError, match=text) as caught:
-        sc.read_results(written(tmp_path, rows))
-    assert "vars.tide" not in str(caught.value)
-    text = r"conditions=\{'plain': 'baseline', 'x': 'skill'\}"
-    file = written(tmp_path, [row(0, arm, "a", True) for arm in ("plain", "x")])
+    text = r"Name the field of the arms, columns=\{'FIELD': 'condition'\}.*prompt_label: plain, sk"
     with pytest.raises(FrameError, match=text):
-        sc.read_results(file, conditions={"plain": "baseline"})
+        sc.read_results(written(tmp_path, rows))
+    file = written(tmp_path, [row(0, arm, "a", True) for arm in ("plain", "x")])
+    with pytest.warns(sc.frames.FrameWarning):
+        made = sc.read_results(file, words={"condition": {"plain": "baseline"}})
+    assert made.attempts["condition"].tolist() == ["baseline", "x"]
     with pytest.raises(FrameError, match="promptfoo: there are no results in it"):
         results(written(tmp_path, []), **KNOWN)
 
@@ -66,14 +65,15 @@ def test_a_variable_may_be_the_arm_and_another_the_case(tmp_path: Path) -> None:
         rows.append(row(at, "p", tide, bool(text)) | {"vars": {"tide": tide, "skill": text}})
     file = written(tmp_path, rows)
     arms = {"": "baseline", "# Tides\nRead.": "skill"}
-    with pytest.raises(FrameError, match=r"conditions=\{'': 'baseline', '# Tides"):
+    with pytest.raises(FrameError, match=r"Fields: vars.skill: '', # Tides Read."):
         sc.read_results(file)
-    made = results(file, **KNOWN | {"conditions": arms})
+    named = KNOWN | {"words": {"condition": arms}, "columns": {"vars.skill": "condition"}}
+    made = results(file, **named)
     assert "case= names a field that the arms share" in problems(made, "case=")
-    made = results(file, case="vars.tide", **KNOWN | {"conditions": arms})
+    made = results(file, case="vars.tide", **named)
     assert sc.deltas.paired(made.outcomes)[["estimate", "n"]].to_numpy().tolist() == [[1, 3]]
     with pytest.raises(FrameError, match=r"no field 'tide'; there: .*vars.tide"):
-        results(file, case="tide", **KNOWN | {"conditions": arms})
+        results(file, case="tide", **named)
 
 
 def test_a_repeat_is_no_case(tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ def test_a_repeat_is_no_case(tmp_path: Path) -> None:
     assert "repeats of one case" in problems(made, "testIdx")
 
 
-def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
+def test_the_caller_names_the_field_that_is_the_arm(tmp_path: Path) -> None:
     rows = []
     for provider in ("p1", "p2"):
         for prompt in ARMS:
             rows.append(row(0, prompt, "neap", True, provider={"id": provider}))
     with pytest.raises(sc.errors.FrameError, match=r"does not say which.*provider: p1, p2"):
         results(written(tmp_path, rows), skill="sea")
-    made = results(written(tmp_path, rows), **KNOWN)
+    made = results(written(tmp_path, rows), **KNOWN, columns={"prompt_label": "condition"})
     assert made.attempts["agent"].nunique() == 2
     assert made.attempts["condition"].nunique() == 2
     labels = [row(0, "p", "neap", True, provider={"id": "x", "label": arm}) for arm in ARMS]

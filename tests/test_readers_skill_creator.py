@@ -52,9 +52,8 @@ def test_runs_are_attempts_of_one_case_and_an_unknown_arm_needs_a_word(workspace
     assert made.attempts["input_tokens"].isna().all()
     place = workspace / "iteration-1" / "eval-one" / "with_mcp" / "grading.json"
     put(place, grading(True, True))
-    with pytest.raises(FrameError, match=r"with_mcp.*conditions=\{'with_mcp'"):
-        results(workspace, **KNOWN)
-    made = results(workspace, conditions={"with_mcp": "mcp"}, **KNOWN)
+    assert "with_mcp" in set(results(workspace, **KNOWN).attempts["condition"])
+    made = results(workspace, words={"condition": {"with_mcp": "mcp"}}, **KNOWN)
     assert set(made.attempts["condition"]) == {"baseline", "skill", "mcp"}
 
 
@@ -138,7 +137,7 @@ def test_flat_folders_with_other_keys_and_old_versions(tmp_path: Path) -> None:
         put(place, grading(passed, key="assertion_results"))
     made = results(tmp_path, skill="tea", **KNOWN)
     assert sorted(made.attempts["condition"]) == ["previous", "skill"]
-    assert "none is 'baseline'" in problems(made, "conditions=")
+    assert "none is 'baseline'" in problems(made, "condition")
     delta = sc.deltas.paired(made.outcomes, reference="previous")
     assert delta["estimate"].tolist() == [1]
 
@@ -154,7 +153,7 @@ def test_comparisons_are_pairs_of_attempts(workspace: Path) -> None:
     put(folder / "comparison-2.json", comparison("TIE"))
     unnamed = results(workspace, **KNOWN)
     assert unnamed.pairwise.empty and "'A': 'skill'" in problems(unnamed, "comparison")
-    made = results(workspace, conditions={"A": "skill", "B": "baseline"}, **KNOWN)
+    made = results(workspace, words={"condition": {"A": "skill", "B": "baseline"}}, **KNOWN)
     assert made.pairwise["winner"].tolist() == ["sea/one/skill/claude/1", "tie"]
     assert made.pairwise["first"].isin(made.attempts["attempt_id"]).all()
     assert "one order only" in problems(made, "comparison")
@@ -165,14 +164,14 @@ def test_a_comparison_alone_needs_its_case_and_arms(tmp_path: Path) -> None:
     file = put(tmp_path / "c.json", comparison(expectation_results=sides))
     with pytest.raises(FrameError, match="does not name the case; case= names it"):
         results(file, skill="sea")
-    with pytest.raises(FrameError, match=r"called A, B.*conditions=\{'A': 'baseline'"):
-        results(file, skill="sea", case="one")
+    made = results(file, skill="sea", case="one")
+    assert "none is 'baseline'; there: A, B" in problems(made, "condition")
     arms = {"A": "skill", "B": "baseline"}
-    made = results(file, skill="sea", case="one", conditions=arms, **KNOWN)
+    made = results(file, skill="sea", case="one", words={"condition": arms}, **KNOWN)
     assert made.outcomes["passed"].tolist() == [True, False]
     assert made.pairwise["winner"].tolist() == ["sea/one/skill/claude/1"]
     plain = put(tmp_path / "plain.json", comparison("B"))
-    bare = results(plain, skill="sea", case="one", conditions=arms, **KNOWN)
+    bare = results(plain, skill="sea", case="one", words={"condition": arms}, **KNOWN)
     assert bare.outcomes["passed"].isna().all() and len(bare.pairwise) == 1
 
 

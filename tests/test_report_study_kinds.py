@@ -51,7 +51,7 @@ def paired(first_bias: float, n: int = 120, **columns: Any) -> sc.frames.Frames:
             rows.append((case, order, f"x{case}", f"y{case}", winner, right))
     names = ["case", "order", "output_1", "output_2", "winner", "label"]
     table = pd.DataFrame(rows, columns=names).assign(judge="eager", **columns)
-    return sc.from_pairs(table, gold="label", winner_names="answer")
+    return sc.from_frame(table, gold="label", winner_names="answer")
 
 
 def copied(share: float, n_sources: int = 70) -> sc.frames.Frames:
@@ -66,7 +66,7 @@ def copied(share: float, n_sources: int = 70) -> sc.frames.Frames:
         text = [*own[0], *(source[9:21] if draw.random() < share else [])]
         rows += [(" ".join(text), f"s{k}", "copied"), (" ".join(own[1]), f"s{k}", "fresh")]
     table = pd.DataFrame(rows, columns=["text", "source", "label"])
-    return sc.from_passages(table, sources=sources)
+    return sc.from_frame(table, skills=sources)
 
 
 PAIRS = pd.DataFrame({
@@ -189,11 +189,11 @@ def test_without_a_length_to_choose_the_screen_has_the_reason_and_no_table() -> 
         text="Θερμό νερό, πράσινα φύλλα.", source="Θερμό νερό, πράσινα φύλλα και υπομονή."
     )
     with pytest.warns(sc.frames.FrameWarning, match="not ASCII"):
-        lines = answer(sc.from_passages(table)).lines()
+        lines = answer(sc.from_frame(table)).lines()
     assert lines[0].startswith("No length of shared n-grams can be chosen: ")
     assert lines[0].endswith("; tokenizer='unicode' reads every script.")
     assert lines[1:3] == ["", "What this study cannot say"]
-    read = answer(sc.from_passages(table), tokenizer="unicode").frames["calibration"]
+    read = answer(sc.from_frame(table), tokenizer="unicode").frames["calibration"]
     assert read["tokenizer"].str.endswith("unicode").all() and read["estimate"].notna().any()
 
 
@@ -218,7 +218,7 @@ ARENA = pd.DataFrame({
 def test_pairs_of_systems_have_win_rates_and_a_judge_without_verdicts_no_headline() -> None:
     silent = ARENA.assign(judge="absent", winner=None)
     with pytest.warns(sc.frames.FrameWarning):
-        result = answer(sc.from_pairs(pd.concat([ARENA, silent])))
+        result = answer(sc.from_frame(pd.concat([ARENA, silent])))
     screen = result.screens[0]
     assert screen.headline.startswith("g prefers the answer shown first in 62 % ")
     (wins,) = screen.texts["wins"]

@@ -134,7 +134,7 @@ def test_bounds_that_do_not_fit_are_refused(how: dict, message: str) -> None:
 
 def test_the_page_of_a_study_of_scores_has_no_points_and_no_passes(tmp_path: Path) -> None:
     made = frames_of(marks(n=40, gain=2.0))
-    with pytest.raises(StudyError, match=r"read these by value='score'"):
+    with pytest.raises(StudyError, match=r"value='score' and bounds=, the lowest"):
         sc.report.answer(made)
     answer = sc.report.answer(made, margin=0.4, **HOW)
     row = answer.frames["decided"].set_index("skill").loc["tea"]

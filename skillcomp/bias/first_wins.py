@@ -37,7 +37,7 @@ def first_win_rows(
     require_frame(pairwise, "pairwise")
     if lacking := [name for name in ("case_id", "first", "second") if name not in pairwise.columns]:
         raise FrameError(
-            f"{what}: the judgements have no {' and no '.join(lacking)}; sc.from_pairs(table)"
+            f"{what}: the judgements have no {' and no '.join(lacking)}; sc.from_frame(table)"
             ".pairwise reads a table of any layout."
         )
     judged = prepared(pairwise, "pairwise", by, what, copies=False)
@@ -106,7 +106,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
         raise FrameError(
             f"{WHAT}: {int(unknown.sum())} of {len(judged)} rows name a winner that is not known: "
             f"{quoted}; allowed: the id of the first or the second answer, first, second, tie, or "
-            "missing. sc.from_pairs(table).pairwise reads other words."
+            "missing. sc.from_frame(table).pairwise reads other words."
         )
     contradicts = by_name.notna() & placed & by_name.ne(by_place)
     if contradicts.any():

@@ -42,7 +42,7 @@ def position(
     pairwise : pandas.DataFrame
         A pairwise frame with case_id, first, second, and winner or winner_position, and with both
         orders of each pair, or with one random order. A tie is a verdict; a missing winner is not.
-        :func:`skillcomp.from_pairs` reads tables of other layouts, such as winners A and B with a
+        :func:`skillcomp.from_frame` reads tables of other layouts, such as winners A and B with a
         column for the order.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``. Without it, judgements of several graders are

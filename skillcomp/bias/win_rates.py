@@ -36,7 +36,7 @@ def win_rates(
     Parameters
     ----------
     pairwise : pandas.DataFrame
-        A pairwise frame, such as ``made.pairwise`` of :func:`skillcomp.from_pairs`.
+        A pairwise frame, such as ``made.pairwise`` of :func:`skillcomp.from_frame`.
     attempts : pandas.DataFrame
         The attempts that were compared.
     by : str or sequence of str, default ()
@@ -94,7 +94,7 @@ def win_rates(
     >>> import skillcomp as sc
     >>> table = pd.DataFrame({"case": range(8), "model_a": "x", "model_b": "y",
     ...     "winner": ["x"] * 5 + ["tie"] * 2 + ["y"]})
-    >>> made = sc.from_pairs(table)
+    >>> made = sc.from_frame(table)
     >>> win_rates(made.pairwise, made.attempts)[["side", "opponent", "estimate", "n_ties"]]
       side opponent  estimate  n_ties
     0    x        y      0.75       2

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from shlex import quote
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
 from skillcomp.cli.study_commands import warnings_as_notes
-from skillcomp.cli.terminal import COLUMNS, say
-from skillcomp.errors import FrameError, StudyError, require_known
+from skillcomp.cli.terminal import say
+from skillcomp.errors import UNKNOWN, StudyError, arguments_as, require_known
 from skillcomp.io.journal import is_store
-
-if TYPE_CHECKING:
-    from skillcomp.frames import Frames
 
 _BASELINE = "baseline"
 
@@ -33,13 +32,27 @@ def answer(
         ),
     ],
     out: Annotated[Path, Option(help="Folder of the page.")] = Path("page"),
-    condition: Annotated[
+    words: Annotated[
         list[str] | None,
-        Option(metavar="WORD=NAME", help="What a word for an arm means, such as plain=baseline."),
+        Option(metavar="ROLE:WORD=MEANING", help="What a word means: transfer:close=near."),
     ] = None,
     column: Annotated[
         list[str] | None,
         Option(metavar="NAME=ROLE", help="What a column of a table holds, such as task=case."),
+    ] = None,
+    missing: Annotated[list[str] | None, Option(help="A value that means no value.")] = None,
+    keep: Annotated[
+        Literal["all", "last"] | None, Option(help="What several rows on one thing are.")
+    ] = None,
+    asked: Annotated[Path | None, Option(help="A table of the planned attempts.")] = None,
+    gold: Annotated[Path | None, Option(help="A table of reference labels.")] = None,
+    gold_drawn: Annotated[
+        Literal["random", "chosen", "verdict"] | None, Option(help="How the labels were drawn.")
+    ] = None,
+    drawn_by: Annotated[str | None, Option(help="The grader whose verdicts drew them.")] = None,
+    skills: Annotated[list[Path] | None, Option(help="A SKILL.md of the table.")] = None,
+    winner_names: Annotated[
+        Literal["answer", "position"] | None, Option(help="Whether A is an answer or a place.")
     ] = None,
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
     skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
@@ -57,21 +70,24 @@ def answer(
     checks: Annotated[
         Literal["all", "shared"] | None, Option(help="Checks that only some arms have.")
     ] = None,
+    value: Annotated[
+        Literal["passed", "share_passed", "score"], Option(help="What is compared.")
+    ] = "passed",
+    bounds: Annotated[
+        tuple[float, float] | None, Option(help="Lowest and highest possible score.")
+    ] = None,
+    assume_missing: Annotated[
+        Literal["at random"] | None, Option(help="Why attempts are missing.")
+    ] = None,
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
 ) -> None:
     """Print what a table, a study or another tool's results show, and write a page about it."""
     import skillcomp as sc
+    from skillcomp.readers.read_results import OPTIONS, table_at
     from skillcomp.report.page import write_answer
 
-    facts: dict[str, Any] = {
-        "skill": skill,
-        "case": case,
-        "agent": agent,
-        "checks": checks,
-        "agent_model": agent_model,
-        "grader_model": grader_model,
-        "shared_cases": shared_cases,
-    }
+    given = dict(locals())
+    facts = {name: given[name] for name in _FACTS}
     source: Path | dict[str, str] = Path(path[0])
     if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
         # each argument is the name of an arm with its path
@@ -81,69 +97,79 @@ def answer(
                 f"answer: {' '.join(path)}: give one path, or one per arm: baseline=FILE "
                 "skill=FILE."
             )
-    with warnings_as_notes(None):
+    with warnings_as_notes(None), arguments_as(as_option):
         # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        if column:
-            facts["columns"] = _meanings(column, "--column", "NAME=ROLE, as task=case")
-        frames = _frames_at(source, _meanings(condition or []), facts)
+        facts |= {name: given[name] for name in OPTIONS if given[name] is not None}
+        facts |= {name: table_at(given[name]) for name in ("asked", "gold") if given[name]}
+        frames = sc.read_results(source, **_meanings(words or [], column or []), **facts)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
-            reference = _chosen_baseline(names, [f"--reference '{n}'" for n in names])
-        how = checks or "all"
+            reference = _chosen_baseline(names)
+        which = checks or "all"
         is_study = isinstance(source, Path) and is_store(source)
         study = sc.RunStore(path[0]) if is_study else frames
-        result = sc.report.answer(study, margin=margin, reference=reference, checks=how)
+        how = {name: given[name] for name in ("margin", "value", "bounds", "assume_missing")}
+        result = sc.report.answer(study, reference=reference, checks=which, **how)
         for line in result.lines():
             say(line)
-        page = write_answer(result, study, out, reference, how)
+        page = write_answer(result, study, out, reference, which)
     say(f"page: {page}")
 
 
-def _frames_at(
-    path: Path | dict[str, str], conditions: dict[str, str], facts: dict[str, Any]
-) -> Frames:
-    """Read results; if the names of two arms are unknown, ask which arm is the baseline."""
-    import skillcomp as sc
-    from skillcomp.readers.result_table import UnknownArmsError
+# options with facts that the files lack
+_FACTS = ("skill", "case", "agent", "checks", "agent_model", "grader_model", "shared_cases")
 
-    try:
-        return sc.read_results(path, conditions=conditions or None, **facts)
-    except UnknownArmsError as error:
-        if len(error.words) != 2:
-            pairs = " ".join(f"--condition '{w}={name}'" for w, name in error.example.items())
-            raise StudyError(f"{error} On the command line: {pairs}") from error
-        first, second = error.words
-        options = [
-            f"--condition '{a}={_BASELINE}' --condition '{b}=skill'"
-            for a, b in ((first, second), (second, first))
+
+def _meanings(words: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    """Return ``words=`` and ``columns=`` of `read_results`, parsed from settings."""
+    read: dict[str, Any] = {"words": {}, "columns": {}}
+    for setting in columns:
+        name, _, role = setting.rpartition("=")
+        if not name or not role:
+            raise StudyError(f"answer: --column '{setting}'; expected NAME=ROLE, as task=case.")
+        read["columns"][name] = role
+    for setting in words:
+        word, _, meaning = setting.rpartition("=")
+        role, _, word = word.partition(":")
+        if not word or not meaning:
+            form = "ROLE:WORD=MEANING, as condition:plain=baseline"
+            raise StudyError(f"answer: --words '{setting}'; expected {form}.")
+        read["words"].setdefault(role, {})[word] = meaning
+    return {name: value for name, value in read.items() if value}
+
+
+def as_option(name: str, value: object) -> str:
+    """Name an argument as an option of ``skillcomp answer``."""
+    from skillcomp.frames.from_frame import ROLES
+
+    option = f"--{name.removeprefix('fact ').replace('_', '-')}"
+    if name in ROLES:
+        column = "NAME" if value is UNKNOWN else value
+        return f"--column {quote(f'{column}={name}')}"
+    if name == "shared_cases":
+        return option if value else "--own-cases"
+    if value is UNKNOWN:
+        return option
+    if isinstance(value, Mapping):
+        texts = [
+            f"{role}:{word}={'...' if meaning is UNKNOWN else meaning}"
+            for role, own in value.items()
+            for word, meaning in own.items()
         ]
-        baseline = _chosen_baseline([first, second], options)
-        other = second if baseline == first else first
-        return sc.read_results(path, conditions={baseline: _BASELINE, other: "skill"}, **facts)
-    except FrameError as error:
-        if COLUMNS not in str(error):
-            raise
-        raise StudyError(f"{error} Name a column by --column, as --column task=case.") from error
+    else:
+        texts = list(map(str, value if isinstance(value, list | tuple) else [value]))
+    if name == "bounds":
+        return f"{option} {' '.join(texts)}"
+    return " ".join(f"{option} {quote(text)}" for text in texts)
 
 
-def _meanings(
-    settings: list[str], option: str = "--condition", form: str = "WORD=NAME, as a=baseline"
-) -> dict[str, str]:
-    """Return a dict from words to names, parsed from settings of the form WORD=NAME."""
-    meanings = {}
-    for setting in settings:
-        word, _, name = setting.rpartition("=")
-        if not word or not name:
-            raise StudyError(f"answer: {option} '{setting}'; expected {form}.")
-        meanings[word] = name
-    return meanings
-
-
-def _chosen_baseline(words: list[str], options: list[str]) -> str:
+def _chosen_baseline(words: list[str]) -> str:
     """In a terminal, ask which word is the baseline; elsewhere, raise an error with the options."""
     question = f"Which of these is the baseline: {', '.join(words)}?"
     if not in_terminal():
+        meanings = {"condition": dict.fromkeys(words, UNKNOWN)}
+        options = [*(as_option("reference", word) for word in words), as_option("words", meanings)]
         listed = "".join(f"\n- {option}" for option in options)
         raise StudyError(f"answer: {question} The data do not say. Give one of:{listed}")
     word: str = typer.prompt(question)

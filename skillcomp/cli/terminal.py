@@ -32,16 +32,16 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def say(text: object, *, err: bool = False, lines: bool = False) -> None:
-    r"""Print a text without secrets, with control characters replaced.
+    """Print a text without secrets, with control characters replaced.
 
-    With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, line
-    feeds are printed as ``\n``, because a CI reads some lines of its log as commands, and a name
+    With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, a line
+    feed is printed as a blank, because a CI reads some lines of its log as commands, and a name
     with a line feed could add such a line. Line feeds before a list entry (``- ``) and before
     ``Columns:`` are kept.
     """
     shown = redact(str(text))
     plain = without_control(screenful(shown) if err else shown)
-    typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
+    typer.echo(plain if lines else _LINE_FEED.sub(" ", plain), err=err)
 
 
 def sarif(findings: pd.DataFrame) -> str:

@@ -17,14 +17,8 @@ estimates: functions that all analyses use
     ``clusters_of``: the cluster of each row, its case and the cases linked to it.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
-from_frame: a researcher's own table (with table_reader and words)
-    ``from_frame``: a table with one row per verdict becomes checked frames.
-
-from_passages: a table of labelled texts
-    ``from_passages``: the texts, and the sources that they may copy.
-
-from_pairs: a table of pairwise verdicts
-    ``from_pairs``: a table with one row per shown pair becomes comparisons, verdicts and gold.
+from_frame: a researcher's own table (with table_reader, table_pairs, table_passages and words)
+    ``from_frame``: a table of answers, pairs or passages becomes checked frames.
 
 from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
@@ -50,7 +44,7 @@ from skillcomp.removed_names import attach_stub
 
 __getattr__, _, _names = attach_stub(__name__, __file__)
 # leave out the functions that the top level of skillcomp already lists
-__all__ = [name for name in _names if name not in {"from_frame", "from_pairs", "from_passages"}]
+__all__ = [name for name in _names if name != "from_frame"]
 
 
 def __dir__() -> list[str]:

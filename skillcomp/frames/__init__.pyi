@@ -7,8 +7,6 @@ from .estimates import groups as groups
 from .estimates import prepared as prepared
 from .estimates import row as row
 from .from_frame import from_frame as from_frame
-from .from_pairs import from_pairs as from_pairs
-from .from_passages import from_passages as from_passages
 from .from_store import attempts as attempts
 from .from_store import cases as cases
 from .from_store import checks as checks

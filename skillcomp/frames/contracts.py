@@ -60,6 +60,8 @@ LINKED_BY = "linked_by"
 # A column of cases and outcomes: True if the table names the repeats (`repeat=` of from_frame), so
 # that attempts of one repeat may share something.
 NAMED_REPEATS = "named_repeats"
+# column of cases with a text that the note of every outcome has, such as how rows were replaced
+CAUTION = "caution"
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)
 # dtypes of the columns that are not text; a column has the same dtype in every frame

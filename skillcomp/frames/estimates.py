@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead, plural, require_known, suggest
+from skillcomp.errors import FrameError, argument, instead, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, Cluster, key_by_word
 from skillcomp.io.files import whole_content
@@ -53,11 +53,6 @@ _POOLED = {
 SOME_STOPPED = 0.05
 # start of the note of an outcome if the conditions of its case have different checks
 DIFFERENT_CHECKS = "conditions were asked different checks"
-_SHARED_REMEDY = (
-    "Compare only the checks that every condition was asked: checks='shared' in "
-    "sc.frames.outcomes(verdicts, cases, checks='shared'), sc.from_frame, sc.report.answer, "
-    "sc.report.build or sc.correction; --checks shared in commands."
-)
 # Repeats are taken for ids of attempts if they have at least ten different values, and fewer than a
 # tenth of these values occur in two or more cases. Only skills with at least three cases under a
 # condition are examined.
@@ -243,9 +238,9 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
         return ""
     same = sums.index[(sums == first.iloc[0]).all(axis=1)]
     return (
-        f"The skills {same[0]!r} and {same[1]!r} have identical rows. If one is a copy, leave it "
-        "out. If both were really tested: shared_cases=True if they share the tasks, "
-        "shared_cases=False if the tasks only have the same names."
+        f"The skills {same[0]!r} and {same[1]!r} have identical rows. If both were really tested: "
+        f"{argument('shared_cases', True)} if they share the tasks, "
+        f"{argument('shared_cases', False)} if the tasks only have the same names."
     )
 
 
@@ -348,7 +343,8 @@ def reference_choices(conditions: Sequence[str]) -> str:
     for name in conditions[:3]:
         others = " or ".join(f"'{other}'" for other in conditions if other != name)
         choices.append(
-            f"with reference='{name}' a positive difference means that {others} is above '{name}'"
+            f"with {argument('reference', name)} a positive difference means that {others} is "
+            f"above '{name}'"
         )
     return f"Choose one: {'; '.join(choices)}"
 
@@ -571,9 +567,9 @@ def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
         first, second = grouped(twins, names)["skill"].unique().iloc[0][:2]
         raise FrameError(
             f"skills {first!r} and {second!r} both have a case {twins['case_id'].iloc[0]!r}, and "
-            "neither prompts nor tasks say whether it is the same task. State it: "
-            "shared_cases=True (the same tasks) or False (different ones) in from_frame or "
-            "read_results, --shared-cases or --own-cases in commands, or a column 'task' of the "
+            "neither prompts nor tasks say whether it is the same task. State it when the table is "
+            f"read: {argument('shared_cases', True)} (the same tasks) or "
+            f"{argument('shared_cases', False)} (different ones); or in a column 'task' of the "
             "cases, which analyses of verdicts read from cases=. Or add 'skill' to by=."
         )
 
@@ -774,7 +770,10 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
         if len(reasons) > _MOST_NOTES:
             reasons[_MOST_NOTES:] = [f"{len(reasons) - _MOST_NOTES} more notes in the outcomes"]
         reason = "; ".join(reasons) or f"{DIFFERENT_CHECKS} in {cases}"
-        raise FrameError(f"{what}: {reason}. {_SHARED_REMEDY}")
+        shared = argument("checks", "shared")
+        raise FrameError(
+            f"{what}: {reason}. {shared} compares only the checks that every condition was asked."
+        )
     if value == "share_passed":
         stopped = (outcomes["passed"].eq(False) & outcomes["n_missing"].gt(0)).fillna(False)
         if stopped.mean() > SOME_STOPPED:
@@ -800,7 +799,8 @@ def refuse_ids_as_repeats(attempts: pd.DataFrame, by: Sequence[str] = ("agent",)
         raise FrameError(
             f"repeat: {len(shared)} values, nearly all of a single case, such as "
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
-            "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
+            f"ids of attempts: name their column by {argument('attempt')}, not by "
+            f"{argument('repeat')}."
         )
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, argument, literal, plural, require_known
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, NAMED_REPEATS, PLANNED
+from skillcomp.frames.contracts import (
+    CASE,
+    CAUTION,
+    CONTRACTS,
+    LINKED_BY,
+    NAMED_REPEATS,
+    PLANNED,
+)
 from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
@@ -22,6 +31,8 @@ from skillcomp.frames.missing_attempts import (
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw
 from skillcomp.frames.save_frames import Frames
+from skillcomp.frames.table_pairs import WinnerNames, frames_of_pairs
+from skillcomp.frames.table_passages import frames_of_passages
 from skillcomp.frames.table_reader import (
     TRY,
     WHAT,
@@ -31,8 +42,13 @@ from skillcomp.frames.table_reader import (
     made_ids,
     row_tuples,
 )
-from skillcomp.frames.words import ARGUMENTS, ColumnName
-from skillcomp.records import dimension_family
+from skillcomp.frames.words import ARGUMENTS, ColumnName, kind_of_table, usual_columns
+from skillcomp.io.skills import read_skill
+from skillcomp.records import Skill, dimension_family
+
+Documents = (
+    Mapping[str, Skill | str | PathLike[str]] | str | PathLike[str] | Sequence[str | PathLike[str]]
+)
 
 _OF_TABLE = [name for kind in ("row", "case", "answer", "verdict") for name in ARGUMENTS[kind]]
 _CHECK = [*CASE, "check_id"]
@@ -42,11 +58,28 @@ CARRIED = {
     "attempts": [n for n in _OF_ATTEMPTS if n not in {*_OF_TABLE, *TRY, "attempt_id", "n_words"}],
     "verdicts": ["rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at"],
 }
-ROLES = [*_OF_TABLE, "gold", *ARGUMENTS["label"], "cluster"]  # every argument that names a column
+_DEFAULTS = {name: name for name in ("skill", "case", "condition", "passed")}
+_ROLES_OF = {
+    "pairs": ["case", *ARGUMENTS["pair"], "gold", "grader"],
+    "passages": ARGUMENTS["passage"],
+}
+# every argument that names a column
+ROLES = list(
+    dict.fromkeys(
+        [
+            *_OF_TABLE,
+            *_ROLES_OF["pairs"],
+            *ARGUMENTS["label"],
+            *_ROLES_OF["passages"],
+            "cluster",
+            "facts",
+        ]
+    )
+)
 
 
 def from_frame(
-    frame: pd.DataFrame,
+    frame: Any,
     *,
     skill: ColumnName = "skill",
     case: Hashable = "case",
@@ -72,6 +105,7 @@ def from_frame(
     criticality: ColumnName = None,
     bloom: ColumnName = None,
     cluster: Hashable | Sequence[Hashable] | None = None,
+    facts: Hashable | Sequence[Hashable] | None = None,
     should_trigger: ColumnName = None,
     prompt: ColumnName = None,
     answer: ColumnName = None,
@@ -88,23 +122,39 @@ def from_frame(
     labeller_family: ColumnName = None,
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
-    conditions: Mapping[Any, str] | None = None,
+    winner: ColumnName = None,
+    first: ColumnName = None,
+    second: ColumnName = None,
+    order: ColumnName = None,
+    winner_names: WinnerNames | None = None,
+    text: ColumnName = None,
+    source: ColumnName = None,
+    level: ColumnName = None,
+    document: ColumnName = None,
+    question: ColumnName = None,
+    skills: Documents | None = None,
+    words: Mapping[str, Mapping[Any, Any]] | None = None,
     missing: Any = (),
-    keep: Literal["last"] | None = None,
+    keep: Literal["all", "last"] | None = None,
     name: str | None = None,
     shared_cases: bool | None = None,
     checks: Checks = "all",
 ) -> Frames:
-    """Convert a researcher's own table, one row per verdict or per answer, to checked frames.
+    """Convert a researcher's own table of answers, pairs or passages to checked frames.
 
     Each argument names a column of the table; other columns are ignored. Analyses take the
     resulting frames: ``outcomes`` for deltas, skill verdicts and transfer, ``verdicts`` and
-    ``gold`` for drift, bias and correction, all of them for the report.
+    ``gold`` for drift, bias and correction, all of them for the report. A table with a column
+    ``winner`` has pairwise verdicts, a table with the columns ``text``, ``source`` and ``level``
+    (or ``label``) has passages; neither may have a column ``passed``, unless an argument names
+    the winner or the level. In a table of pairs, columns with usual names, such as question_id,
+    model_a, model_b, winner and judge, are recognised.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        One row per answer, or per answer, check and grader. Any dtypes.
+    frame : pandas.DataFrame or polars.DataFrame
+        One row per answer, or per answer, check and grader; one row per pair as it was shown to a
+        grader (a pair in both orders has two rows); or one row per passage. Any dtypes.
     skill, case, condition, passed : hashable
         Columns of the table. With ``skill=None`` the table is about one skill, called "the skill".
         A case is identified by its skill and its name. Common words for the conditions baseline,
@@ -116,9 +166,10 @@ def from_frame(
         be None if ``score`` is given.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Three or more
-        named repeats are tested for what their attempts share. Without
-        ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
-        repeats, numbered in the order of the rows.
+        named repeats are tested for what their attempts share. Without ``repeat``, a single column
+        called repeat, trial, run, seed, sample or the like has the repeats if there are any.
+        Without one, and without ``check``, rows with the same case, condition, agent and grader
+        are repeats in the order of the rows, if every such group has the same number of rows.
     check, check_kind, check_weight : hashable, optional
         Columns with the id of the check, its kind (``positive`` or ``negative``) and its weight
         (at least 0; one value in all rows of a check). Without ``check`` a row is the verdict on a
@@ -145,6 +196,9 @@ def from_frame(
         Columns that link cases, such as a video, a repository or a user, with one value in all rows
         of a case. Cases with an equal value are one cluster in every analysis. The columns keep
         their names in ``cases``, ``attempts`` and ``outcomes``; ``linked_by`` there names them.
+    facts : hashable or sequence of hashable, optional
+        Further columns about the case that analyses may group by, such as its language, with one
+        value in all rows of a case. They keep their names, as those of ``cluster`` do.
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
@@ -172,18 +226,53 @@ def from_frame(
         How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
         ``"random"``, ``"chosen"`` or ``"verdict"``. For ``"verdict"``, ``drawn_by`` is the grader
         of the verdicts that decided the draw.
-    conditions : mapping, optional
-        Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
-        precedence over the built-in words and gives no warning.
+    winner : hashable, optional
+        Column with the better answer of a pair: a value of the columns ``first`` and ``second``,
+        the name of one of them, or a word: A and B, 1 and 2, model_a and model_b, ``A>B``,
+        ``A=B``, ``[[A]]``, first and second, tie. A missing value is no verdict. ``gold`` has the
+        same words, where A and B always mean the columns; a value in one row of a pair is enough.
+    first, second : hashable, optional
+        Columns with the two answers: names of systems (model_a, system_1) or texts (output_1,
+        response_a). Columns with other names hold texts if a value has a line break or more than
+        100 characters, or if no value occurs in two cases. Without ``order``, the answer in
+        ``first`` was shown first; with it, both may be left out: the answers are A and B.
+    order : hashable, optional
+        Column with the order of presentation: AB and BA, 1 and 2, original and swapped, or truth
+        values in a column called swap or swapped. In order 2 the answer in ``second`` was shown
+        first.
+    winner_names : {"answer", "position"}, optional
+        Needed with ``order`` if winners are words such as A or 1. ``"answer"``: A is the answer in
+        ``first``, in both orders. ``"position"``: A is the answer shown first.
+    text, source, level : hashable, optional
+        Columns with a passage, with its source (its text, or its name), and with the degree of
+        copying: a level (verbatim, near_copy, light_revision, heavy_revision, fresh), a word of
+        Clough and Stevenson (cut, light, heavy, non), copied or fresh, yes or no. Rows without a
+        text or a level are left out and counted. Rows with the level "source" or "original" are
+        the texts of the sources.
+    document, question : hashable, optional
+        Columns with the topic or writer of a passage (passages about one source with the same
+        value are related; default: all of a source) and with the question that it answers, whose
+        words do not count as copied.
+    skills : mapping, path or sequence of paths, optional
+        The texts of the skills, or of the sources of passages: texts, Skills or paths of SKILL.md
+        by name, or the paths alone. The chapter on copying needs them.
+    words : mapping of str to mapping, optional
+        Meaning of the table's words, by argument, such as ``{"condition": {"v2": "skill"},
+        "transfer": {"close": "near"}, "passed": {"gut": True}}``; None means no value. It takes
+        precedence over the words that :doc:`the documentation </howto/my-table>` lists, and gives
+        no warning. The arguments are skill, condition, passed, gold, transfer, status,
+        should_trigger, check_kind, winner, order and level. A truth value in a column with a name
+        such as "no_skill" or "failed" needs it.
     missing : sequence, optional
         Literal values of passed, gold and score that mean no value, such as ``[-1]`` if a judge
         that failed writes -1. They are removed before words are read, and counted in ``problems``.
         A number also matches its text, so -1 matches "-1". Without ``missing``, such a code in
         ``passed`` or ``gold`` is refused.
-    keep : {"last"}, optional
-        With "last", only the last of several rows with the same keys counts, as after a retry. By
-        default, rows with the same keys are repeats; if ``repeat``, ``attempt`` or ``check`` is
-        given, they are refused.
+    keep : {"all", "last"}, optional
+        What several rows with the same keys are. "all": repeats in the order of the rows. "last":
+        a later row replaces an earlier one, as after a retry; if this hides clearly more fails of
+        one condition, every result says so. By default, they are refused, unless they are repeats
+        (see ``repeat``). Rows of different agents are never repeats.
     name : str, optional
         Name of the table in messages, such as the name of its file.
     shared_cases : bool, optional
@@ -197,14 +286,21 @@ def from_frame(
     Returns
     -------
     Frames
-        cases, attempts, verdicts, outcomes and gold, each checked against its contract.
+        cases, attempts, verdicts, outcomes and gold, each checked against its contract. For pairs,
+        also ``pairwise``, one row per row of the table: ``first`` and ``second`` are the attempts
+        in the order shown, ``winner`` and ``gold_winner`` an attempt, ``"tie"`` or missing, and
+        ``order`` is 1 in the first order of a pair and 2 in the other. ``verdicts`` then has two
+        rows per pair, one for each answer: ``passed`` is True if the answer won, and False for
+        both answers of a tie; ``outcomes`` is empty. For passages, ``passages`` has passage_id,
+        skill (name of the source), document, level (``copied``: to an unknown degree) and text.
 
     Raises
     ------
     FrameError
         With one sentence per problem: a missing column (with the most similar name), a missing key,
         an unknown word, a value that differs between the rows of a case or an answer, or two
-        verdicts of a grader on the same check of an answer. If a role is unclear, the
+        verdicts of a grader on the same check of an answer or on a pair in one order, a gold winner
+        that differs within a pair, a source without a text. If a role is unclear, the
         message ends with all columns and the argument that the name of each stands for.
 
     Warns
@@ -216,6 +312,19 @@ def from_frame(
     See Also
     --------
     skillcomp.frames.check : Checks a frame that already has the columns of a contract.
+    skillcomp.read_results : Reads a file of such a table, or the results of another tool.
+    skillcomp.bias.position : Estimates the position bias of pairs.
+    skillcomp.overlap.calibrate : Estimates the length from which a shared n-gram means copying.
+
+    Notes
+    -----
+    In ``reliability.agreement(made.verdicts, made.gold)`` of pairs, an item is an answer in a
+    comparison: count cases, not items. Without ties the agreement is the accuracy; a tie against a
+    gold winner counts one half.
+
+    References
+    ----------
+    Degrees of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
 
     Examples
     --------
@@ -230,21 +339,98 @@ def from_frame(
     1     the skill/1/skill/1     skill    True
     2  the skill/2/baseline/1  baseline    True
     3     the skill/2/skill/1     skill    True
+
+    >>> pairs = pd.DataFrame({
+    ...     "question_id": [1, 1, 2], "model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"],
+    ...     "winner": ["model_a", "model_b", "tie"], "judge": "g"})
+    >>> from_frame(pairs).pairwise[["case_id", "order", "first", "second", "winner"]]
+      case_id  order first second winner
+    0       1      1   1/x    1/y    1/x
+    1       1      2   1/y    1/x    1/x
+    2       2      1   2/x    2/y    tie
     """
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
+    if hasattr(frame, "to_pandas"):
+        frame = frame.to_pandas()  # a frame of polars
+    require_frame(frame, place)
+    documents = _documents(skills, place)
+    how = {"place": place, "words": words, "missing": missing}
+    given = [
+        role
+        for role in ROLES
+        if arguments[role] is not None and arguments[role] is not _DEFAULTS.get(role)
+    ]
+    kind = kind_of_table(frame, given, frame.columns)
+    if kind != "answers":
+        names = _names_in(arguments, given, kind, place)
+        reader = TableReader(frame, names, **how)
+        if kind == "pairs":
+            return frames_of_pairs(reader, winner_names, keep)
+        return frames_of_passages(reader, documents)
     names = {role: arguments[role] for role in _OF_TABLE}
     labellers = {role: arguments[role] for role in ARGUMENTS["label"]}
     for role, column in labellers.items():
         if column is not None and gold is None:
-            raise FrameError(f"{place}: {role}= names who gave the labels, and there is no gold=.")
+            who = f"{argument(role)} names who gave the labels"
+            raise FrameError(f"{place}: {who}, and there is no {argument('gold')}.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
         names |= {"gold": gold, **labellers}
     names |= {f"cluster {name}": name for name in as_list(cluster)}
-    reader = TableReader(frame, names, place=place, conditions=conditions, missing=missing)
+    names |= {f"facts {name}": name for name in as_list(facts)}
     options = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
-    how = {name: arguments[name] for name in options}
-    return frames_of_columns(reader, labellers=labellers, **how)
+    options_of_table = {name: arguments[name] for name in options}
+    reader = TableReader(frame, names, **how)
+    made = frames_of_columns(reader, labellers=labellers, **options_of_table)
+    return replace(made, skills=_texts_of_skills(documents, made.cases["skill"].unique(), place))
+
+
+def _names_in(
+    arguments: Mapping[str, Any], given: Sequence[str], kind: str, place: str
+) -> dict[str, Any]:
+    """Return the columns of a table of pairs or passages; refuse columns of other roles."""
+    roles = _ROLES_OF[kind]
+    for role in given:
+        if role not in roles:
+            raise FrameError(f"{place}: a table of {kind} has no {argument(role)}.")
+    names = {role: arguments[role] if role in given else None for role in roles}
+    if kind == "passages":
+        for role in [role for role in ("text", "source", "level") if names[role] is None]:
+            labels = usual_columns(role, arguments["frame"], ())
+            names[role] = labels[0] if role in labels or len(labels) == 1 else role
+    return names
+
+
+def _documents(skills: Documents | None, place: str) -> dict[str, str]:
+    """Return the texts of skills by name."""
+    if isinstance(skills, Mapping):
+        named = dict(skills)
+    else:
+        read = [read_skill(path) for path in as_list(skills)]
+        named = {skill.slug: skill for skill in read}
+    texts: dict[str, str] = {}
+    for name, given in named.items():
+        document = given
+        if isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".md")):
+            document = read_skill(given)
+        text = document.text if isinstance(document, Skill) else document
+        if not isinstance(text, str):
+            found = f"{argument('skills')}: found {literal(text)} for {literal(name)}"
+            raise FrameError(f"{place}: {found}; expected a text, a Skill or a path.")
+        texts[str(name)] = text
+    return texts
+
+
+def _texts_of_skills(documents: dict[str, str], names: Iterable[str], place: str) -> dict[str, str]:
+    """Return the texts of the skills of a table; refuse a text of no skill."""
+    names = list(names)
+    if len(names) == len(documents) == 1:
+        return dict(zip(names, documents.values(), strict=True))
+    for name in documents:
+        require_known(
+            f"{place}: {argument('skills')}: no skill is called", name, names, label="there"
+        )
+    return documents
 
 
 def frames_of_columns(
@@ -266,30 +452,34 @@ def frames_of_columns(
     names in attempts and verdicts. The other arguments are those of `from_frame`.
     """
     needed = ("case",) if "score" in reader.names else ("case", "passed")
-    columns = reader.columns(required=needed, keep=keep)
+    columns = reader.columns(required=needed)
     columns |= {name: reader.frame[name] for name in carried if name in reader.frame}
+    keep = "all" if reader.with_counts(columns) else keep
     if shared_cases is None and "skill" in reader.names:
         attempt = reader.names.get("attempt")
         copied = copied_skills(reader.frame, reader.names["skill"], [attempt])
         reader.problems += filter(None, [copied])
     rows = reader.keys(columns)
-    rows["repeat"] = reader.repeats(columns, rows)
-    rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = (
         reader.as_verdicts(columns["passed"], "passed")
         if "passed" in columns
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
     rows["status"] = reader.as_statuses(columns)
+    columns, rows = reader.kept(columns, rows, keep)
+    rows["repeat"] = reader.repeats(columns, rows, keep)
+    rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = _without_crashes(rows, reader)
     if "score" in columns:
         reader.note_codes(columns["score"])
-        columns["score"] = columns["score"].mask(rows["status"].isin(UNANSWERED))
+        columns["score"] = reader.as_numbers(columns["score"], "score").mask(
+            rows["status"].isin(UNANSWERED)
+        )
         rows["passed"] = _with_failed_ends(rows, columns)
     facts = {
         name: reader.case_column(columns[name], name)
         for name in columns
-        if name in ARGUMENTS["case"] or name.startswith("cluster ")
+        if name in ARGUMENTS["case"] or " " in name
     }
     amounts = {name: columns[name] for name in CARRIED["attempts"] if name in columns}
     for name in [name for name in ARGUMENTS["answer"] if name in columns]:
@@ -320,6 +510,8 @@ def frames_of_columns(
     made["cases"] = with_cases(made["cases"], made["attempts"])
     if "repeat" in reader.names:
         made["cases"][NAMED_REPEATS] = True
+    if reader.caution:
+        made["cases"][CAUTION] = reader.caution
     if asked is not None:
         # a store keeps columns of cases
         made["cases"][PLANNED] = True
@@ -360,17 +552,17 @@ def _cases_frame(
 ) -> pd.DataFrame:
     cases = _one_each(rows[CASE].assign(**facts), CASE, facts, reader, "case")
     cases = cases.assign(task=tasks_of(cases.reindex(columns=[*CASE, "prompt"]), shared_cases))
-    clusters = {
-        role: str(name) for role, name in reader.names.items() if role.startswith("cluster ")
-    }
+    kept = {role: str(name) for role, name in reader.names.items() if " " in role}
+    clusters = {role: name for role, name in kept.items() if role.startswith("cluster")}
     taken = {n for kind in ("cases", "attempts", "outcomes") for n in CONTRACTS[kind].columns}
-    for role, name in clusters.items():
+    for role, name in kept.items():
         if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")
+    for role in clusters:
         n_values, done = plural(cases[role].nunique(), "value"), "linked cases are one cluster"
         change = Change(reader.column_label(role), n_values, done, int(cases[role].notna().sum()))
         reader.declared.append(change)
-    cases = cases.rename(columns=clusters)
+    cases = cases.rename(columns=kept)
     if clusters:
         cases[LINKED_BY] = "\n".join(clusters.values())
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
@@ -402,11 +594,11 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     of_verdicts = (*ARGUMENTS["verdict"], *CARRIED["verdicts"])
     facts = {name: columns[name] for name in of_verdicts if name in columns}
     rows = rows.assign(round=1).assign(**facts)
-    reader.refuse_equal_rows(rows[place])
+    if not reader.problems:
+        reader.ask_about_equal_rows(rows, place)
     if "check_kind" in columns:
-        words = {word: word for word in ("positive", "negative")}
         allowed = "'positive', 'negative' or missing"
-        rows["check_kind"] = reader.mapped(rows["check_kind"], "check_kind", words, allowed)
+        rows["check_kind"] = reader.mapped(rows["check_kind"], "check_kind", allowed)
     if "check_weight" in columns:
         rows["check_weight"] = reader.as_numbers(rows["check_weight"], "check_weight")
         _one_each(rows[[*_CHECK, "check_weight"]], _CHECK, ["check_weight"], reader, "check")
@@ -453,8 +645,8 @@ def labels_beside(
         keys = ("attempt",)
     elif reader.numbered:
         reader.problems.append(
-            "gold: several repeats could have this label; name repeat= or "
-            "attempt=, a column of both."
+            f"gold: several repeats could have this label; name {argument('repeat')} or "
+            f"{argument('attempt')}, a column of both."
         )
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}

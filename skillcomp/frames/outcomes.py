@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, require_known
+from skillcomp.errors import FrameError, argument, require_known
 from skillcomp.frames.check import as_list, check, converted, empty, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS, PLANNED
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CAUTION, CONTRACTS, GRADER_KEYS, PLANNED
 from skillcomp.frames.estimates import dense_codes, group_codes, require_rows
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
@@ -149,7 +149,8 @@ def outcomes(
     )
     if not sets.n_checks.any():
         raise FrameError(
-            "outcomes: checks='shared': no case has a check that all its conditions share."
+            f"outcomes: {argument('checks', 'shared')}: no case has a check that all its "
+            "conditions share."
         )
     decided = decided & sets.counted
     n_rows, n_seen, n_passed = (
@@ -179,9 +180,41 @@ def outcomes(
         if PLANNED in attempts.columns:
             planned = attempts.loc[attempts[PLANNED].eq(True).fillna(False), "attempt_id"]
             table[PLANNED] = table["attempt_id"].isin(planned)
+        table["note"] += _different_models(table, "agent", attempts)
+    table["note"] += _different_models(table, "grader", rows)
+    if CAUTION in table.columns:
+        table["note"] += _notes(table[CAUTION])
+    table["note"] = table["note"].str.removeprefix("; ")
     if grader is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
+
+
+def _notes(texts: pd.Series) -> pd.Series:
+    """Return texts as ends of notes; a missing text gives an empty end."""
+    return ("; " + texts.astype("str")).fillna("")
+
+
+def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series:
+    """Return, for each outcome, a note if the model of its agent or grader depends on the arm."""
+    name = f"{who}_model"
+    if not rows[name].notna().any():
+        return pd.Series("", index=table.index)
+    keys = ["skill", who]
+    named = rows[[*keys, "condition", name]].dropna(subset=name).drop_duplicates().sort_values(name)
+    each = named.groupby([*keys, "condition"], dropna=False)[name].agg(" and ".join).reset_index()
+    notes = []
+    for key, arms in each.groupby(keys, dropna=False):
+        if arms[name].nunique() > 1:
+            listed = ", ".join(
+                f"{arm} {models}" for arm, models in arms[["condition", name]].values
+            )
+            notes.append([*key, f"{DIFFERENT_MODELS} of the {who}: {listed}"])
+    found = table[keys].merge(pd.DataFrame(notes, columns=[*keys, name]), on=keys, how="left")
+    return _notes(found[name].set_axis(table.index))
+
+
+DIFFERENT_MODELS = "the conditions have different models"  # starts a note
 
 
 def _weighted_shares(

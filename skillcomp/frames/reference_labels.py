@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, require_known, suggest
+from skillcomp.errors import FrameError, argument, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -259,8 +259,8 @@ def check_draw(gold_drawn: str, drawn_by: str | None, graders: pd.Series, what: 
         return
     if gold_drawn != "verdict":
         raise FrameError(
-            f"{what}: drawn_by= names the grader by whose verdict gold was drawn, but gold_drawn= "
-            f"is '{gold_drawn}'. Add gold_drawn='verdict'."
+            f"{what}: {argument('drawn_by')} names the grader by whose verdict gold was drawn, but "
+            f"{argument('gold_drawn', gold_drawn)}. That needs {argument('gold_drawn', 'verdict')}."
         )
     if not graders.eq(drawn_by).any():
         names = sorted(map(str, graders.dropna().unique()))
@@ -408,9 +408,10 @@ def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) 
     row = refuted.iloc[0]
     of = f" of '{row['grader']}'" if "grader" in refuted.columns else ""
     return (
-        f"drawn_by='{drawn_by}' does not hold: among the answers with '{row['stratum']}', gold is "
-        f"on {100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the "
-        f"fails{of}. Name the grader that drew, or leave out drawn_by= for the verdicts of all"
+        f"{argument('drawn_by', drawn_by)} does not hold: among the answers with "
+        f"'{row['stratum']}', gold is on {100 * row['passes']:.0f} % of the passes and "
+        f"{100 * row['fails']:.0f} % of the fails{of}. Name the grader that drew, or none for the "
+        "verdicts of all"
     )
 
 
@@ -430,5 +431,5 @@ def unequal_shares(shares: Mapping[str, Any]) -> str:
         return ""
     return (
         f"gold on {', '.join(unequal)}: such shares are no random draw. If it was drawn by the "
-        "verdicts, state gold_drawn='verdict'"
+        f"verdicts, state {argument('gold_drawn', 'verdict')}"
     )

@@ -53,7 +53,7 @@ class Frames:
     columns : mapping of str to str
         For each argument of :func:`skillcomp.from_frame`, the name of its column in the table.
     skills : mapping of str to str
-        The texts of the sources by name; empty unless :func:`skillcomp.from_passages` read them.
+        The texts of the skills, or of the sources of passages, by name.
     """
 
     cases: pd.DataFrame

@@ -5,12 +5,23 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import combinations, takewhile
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
+from scipy.stats import fisher_exact
 
-from skillcomp.errors import FrameError, literal, plural, problem_list, suggest
+from skillcomp.errors import (
+    UNKNOWN,
+    FrameError,
+    argument,
+    literal,
+    plural,
+    problem_list,
+    require_known,
+    suggest,
+)
 from skillcomp.frames.check import (
     ConversionError,
     as_list,
@@ -27,9 +38,14 @@ from skillcomp.frames.words import (
     ARGUMENTS,
     COLUMN_OF,
     DISTANCES,
+    KINDS,
+    LEVELS,
     NO_ERROR,
+    NO_VALUE,
+    ORDERS,
     STATUSES,
     TRUTHS,
+    WINNERS,
     ColumnName,
     as_literal,
     as_name,
@@ -38,12 +54,14 @@ from skillcomp.frames.words import (
     condition_names,
     differing_columns,
     distinct_words,
-    is_code,
     is_flag,
     is_negated,
     literal_key,
+    plain_value,
     plain_word,
     pooled_words,
+    truth_words,
+    usual_columns,
 )
 from skillcomp.io.files import whole_content
 from skillcomp.io.study_overview import change_lines
@@ -58,9 +76,30 @@ _DEFAULTS = {
     "check": "passed",
     "grader": "unnamed grader",
 }
-# a column with more values than this is not suggested as the column of graders or repeats
-_FEW_VALUES = 12
+_APART = ("agent", "grader", "check")  # rows that differ in a column of these are never repeats
+_UNEQUAL = 0.2  # a caution names shares of replaced failures that differ by at least this much
+_COUNTS = re.compile(r"\s*(\d{1,4}) ?/ ?(\d{1,4})\s*")
+# forms of texts that are numbers; "1,000" can be one or a thousand
+_FORMS = {
+    "decimal commas": r"[+-]?(?!\d{1,3}(?:,\d{3})+$)\d+,\d+",
+    "per cent": r"[+-]?\d+(?:[.,]\d+)? ?%",
+    "amounts of money": r"[+-]?(?:[$€£] ?\d+(?:\.\d+)?|\d+(?:\.\d+)? ?(?:[$€£]|USD|EUR))",
+}
 TRY = [*CELL, "repeat"]
+# words that are known in a column; `words=` gives the meaning of others, or another meaning
+_WORDS: dict[str, Mapping[Any, Any]] = {
+    "skill": {},
+    "condition": {},
+    "passed": TRUTHS,
+    "gold": TRUTHS,
+    "transfer": DISTANCES,
+    "status": STATUSES,
+    "should_trigger": TRUTHS,
+    "check_kind": KINDS,
+    "winner": WINNERS,
+    "order": ORDERS,
+    "level": LEVELS,
+}
 _KINDS = ("cases", "attempts", "verdicts", "outcomes", "gold")  # frames that every table gives
 Columns = dict[str, pd.Series]
 
@@ -93,7 +132,7 @@ class TableReader:
         names: Mapping[str, ColumnName],
         *,
         place: str = WHAT,
-        conditions: Mapping[Any, str] | None = None,
+        words: Mapping[str, Mapping[Any, Any]] | None = None,
         missing: Any = (),
     ) -> None:
         require_frame(frame, place)
@@ -101,8 +140,8 @@ class TableReader:
         for role, value in names.items():
             if not isinstance(value, Hashable):
                 raise FrameError(
-                    f"{place}: {role}=: found a {type(value).__name__}; expected the name of a "
-                    "column. If these are the values, assign them to a column first: "
+                    f"{place}: {argument(role)}: found a {type(value).__name__}; expected the name "
+                    "of a column. If these are the values, assign them to a column first: "
                     f"table.assign({role}=...)."
                 )
         self.roles = tuple(names)
@@ -110,13 +149,13 @@ class TableReader:
         self.ambiguous: set[str] = set()  # arguments that several columns fit
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
-        self.conditions = self.mapping("conditions", conditions)
+        self.words = self._own_words(words)
         self.missing = {}
         for value in as_list(missing):
             if not pd.api.types.is_scalar(value):
                 raise FrameError(
-                    f"{place}: missing=: found {value!r}; allowed: single values, such as "
-                    "missing=[-1, 'n/a']."
+                    f"{place}: {argument('missing')}: found {value!r}; allowed: single values, "
+                    f"such as {argument('missing', [-1, 'n/a'])}."
                 )
             self.missing[literal_key(value)] = value
         self.unused = dict(self.missing)  # values of `missing` not found in a column so far
@@ -127,21 +166,63 @@ class TableReader:
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
+        self.caution = ""  # a note that every result of the table carries
 
     def beside(self, frame: pd.DataFrame, names: Mapping[str, ColumnName]) -> TableReader:
         """Return a reader of a second table, which has the same words and numbers of repeats."""
-        meanings = {**self.meanings, **self.conditions}
-        other = TableReader(frame, names, conditions=meanings, missing=list(self.missing.values()))
+        words = {**self.words, "condition": self.meanings | self.own_words("condition")}
+        other = TableReader(frame, names, words=words, missing=list(self.missing.values()))
         other.from_zero = self.from_zero
         other.tries = self.tries
         return other
 
-    def mapping(self, argument: str, value: Any) -> Mapping[Any, Any]:
-        """Return the mapping that an argument gives, {} for None; refuse other values."""
-        if not isinstance(value, Mapping | None):
-            found = f"{argument}=: found {literal(value)}; expected a mapping."
+    def _own_words(self, words: Any) -> dict[str, dict[Any, Any]]:
+        """Return the meanings by column; raise FrameError for an unknown column or meaning."""
+        example = argument("words", {"transfer": {"close": "near"}})
+        if not isinstance(words, Mapping | None) or not all(
+            isinstance(own, Mapping) for own in (words or {}).values()
+        ):
+            found = f"{argument('words')}: found {literal(words)}; expected such as {example}."
             raise FrameError(f"{self.place}: {found}")
-        return value or {}
+        place = f"{self.place}: {argument('words')}: found"
+        read: dict[str, dict[Any, Any]] = {}
+        for role, own in (words or {}).items():
+            require_known(place, role, _WORDS, label="columns with words")
+            known = _WORDS[role]
+            meanings = list(dict.fromkeys(known.values()))
+            for word, meaning in own.items():
+                named = known.get(meaning if meaning in meanings else plain_word(meaning), meaning)
+                if (named not in meanings) if known else (not as_name(named)):
+                    allowed = ", ".join(map(str, meanings)) or "a text"
+                    said = f"{place} {literal(meaning)} for {as_literal(word)} of '{role}'"
+                    raise FrameError(f"{said}; allowed: {allowed}.")
+                read.setdefault(role, {})[word] = named
+        return read
+
+    def own_words(self, role: str) -> dict[Any, Any]:
+        """Return the meanings that the caller gave; gold has the words of the verdicts, too."""
+        more = self.words.get("passed" if role == "gold" else "", {})
+        return {**more, **self.words.get(role, {})}
+
+    def require_direction(self, role: str, values: pd.Series, meanings: tuple[Any, Any]) -> bool:
+        """Ask what True means if the name of the column may turn it, such as no_skill or failed.
+
+        ``meanings`` are those of True and False if the name did not turn them. Return whether the
+        question was asked.
+        """
+        own = set(map(plain_word, self.own_words(role)))
+        kind = "passed" if role == "gold" else role
+        truths = truth_words(self.names.get(role, role), kind, distinct_words(values))
+        truths = {word: truth for word, truth in truths.items() if plain_word(word) not in own}
+        if not truths:
+            return False
+        readings = [
+            argument("words", {role: {plain_value(w): pair[not t] for w, t in truths.items()}})
+            for pair in (meanings, meanings[::-1])
+        ]
+        found = f"found {' and '.join(map(as_literal, truths))}, and the name leaves open what "
+        self.add_problem(role, f"{found}they mean: {' or '.join(readings)}?")
+        return True
 
     def raise_problems(self) -> None:
         """Raise one error that lists the problems so far."""
@@ -155,6 +236,12 @@ class TableReader:
         """Return the columns and the changes for `Frames`; also list changes in a warning."""
         for value in self.unused.values():
             self.changes.append(Change("missing=", as_literal(value), "in no column", 0))
+        for role, own in self.words.items():
+            name = self.names.get(role)
+            values = self.frame[name] if name in self.frame else pd.Series(dtype="str")
+            there = set(map(plain_word, distinct_words(values)))
+            for word in [word for word in own if plain_word(word) not in there]:
+                self.changes.append(Change(f"words= of {role}", as_literal(word), "in no row", 0))
         changes = changes_frame(self.changes)
         if len(changes):
             lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
@@ -165,7 +252,8 @@ class TableReader:
 
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""
-        return f"column '{self.names.get(role, role)}' ({role.partition(' ')[0]}=)"
+        name = self.names.get(role, role)
+        return f"column '{name}' ({argument(role.partition(' ')[0])})"
 
     def add_problem(self, role: str, problem: str) -> None:
         """Record a problem with the column that the argument ``role`` names."""
@@ -175,19 +263,13 @@ class TableReader:
         """Record a change to values of the column that the argument ``role`` names."""
         self.changes.append(Change(self.column_label(role), found, done, int(n)))
 
-    def columns(self, *, required: Iterable[str] = (), keep: str | None = None) -> Columns:
-        """Return a dict from each argument to the column it names; report missing columns.
-
-        With ``keep="last"``, a later row replaces an earlier row with equal keys.
-        """
-        if keep not in (None, "last"):
-            found = f"keep=: found {literal(keep)}; allowed: 'last' or None."
-            raise FrameError(f"{self.place}: {found}")
+    def columns(self, *, required: Iterable[str] = ()) -> Columns:
+        """Return a dict from each argument to the column it names; report missing columns."""
         frame = self.frame
         self._refuse_flags()
         for role in required:
             if role not in self.names and role not in self.ambiguous:
-                self.problems.append(f"{role}= is needed: name the column of the table.")
+                self.problems.append(f"{argument(role)} is needed: name the column of the table.")
                 self.asks_roles = True
         words = [str(label) for label in frame.columns]
         there = f"; there: {', '.join(words) or 'none'}"
@@ -211,7 +293,7 @@ class TableReader:
         if self.missing:
             for role in [role for role in ARGUMENTS["missing="] if role in columns]:
                 columns[role] = self._without_missing(columns[role], role)
-        return columns if keep is None else self._last_rows(columns)
+        return columns
 
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
         """Remove from a column the values that `missing` lists; add a change for each of them."""
@@ -232,18 +314,25 @@ class TableReader:
         for code in map(int, codes.dropna().unique()):
             outside = len(others) and (code < 0 <= others.min() or code > 2 * others.max())
             if outside and literal_key(code) not in self.missing:
-                done = f"counted as a score; missing=[{code}] if it means that there is none"
+                missing = argument("missing", [code])
+                done = f"counted as a score; {missing} if it means that there is none"
                 self.add_change("score", str(code), done, codes.eq(code).sum())
 
     def _refuse_flags(self) -> None:
         """Add a problem if the skill column says whether a skill was loaded, and not which one."""
         name = self.names.get("skill")
         words = distinct_words(self.frame[name]) if name in self.frame.columns else []
-        if not is_flag(words):
+        own = self.own_words("skill")
+        if not is_flag(words) or own.keys() >= set(words):
             return
         both = " and ".join(sorted(map(as_literal, words)))
         why = f"found {both}, which tell the conditions apart and name no skill"
-        self.add_problem("skill", f"{why}; use skill=None, condition={as_literal(name)}.")
+        as_skill = argument("words", {"skill": {plain_value(word): str(word) for word in words}})
+        self.add_problem(
+            "skill",
+            f"{why}. Is it the column {argument('condition', plain_value(name))} of one skill, or "
+            f"are these names of skills, {as_skill}?",
+        )
         if self.names.get("condition") not in self.frame.columns:
             self.names.pop("condition", None)
 
@@ -276,12 +365,10 @@ class TableReader:
                 role, f"missing in {n}, the first is row {first}; every row needs one."
             )
 
-    def mapped(
-        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str, **own: Any
-    ) -> pd.Series:
+    def mapped(self, values: pd.Series, role: str, allowed: str) -> pd.Series:
         """Map words to meanings; record unknown words as problems and mapped words as changes."""
-        meanings = self.meanings_of(values, role, words, allowed, **own)
-        given = set(map(plain_word, own.get("own", ())))
+        meanings = self.meanings_of(values, role, _WORDS[role], allowed)
+        given = set(map(plain_word, self.own_words(role)))
         listed = {word: m for word, m in meanings.items() if plain_word(word) not in given}
         if any(as_literal(word) != as_literal(meaning) for word, meaning in listed.items()):
             self.add_mapping(values, role, listed)
@@ -294,17 +381,15 @@ class TableReader:
         words: Mapping[Any, Any],
         allowed: str,
         *,
-        own: Mapping[Any, Any] | None = None,
-        argument: str = "",
         plain: Callable[[Any], str] = plain_word,
     ) -> dict[Any, Any]:
         """Return the meaning of each distinct word; record unknown words as problems.
 
-        The user gave the meanings `own`, which take precedence, by an argument of that name. If a
-        word is unknown, the result is empty. ``plain`` returns the form in which `words` has a
-        word.
+        The words of the caller take precedence. If a word is unknown, the result is empty.
+        ``plain`` returns the form in which `words` has a word.
         """
-        words = {**words, **{plain(word): meaning for word, meaning in (own or {}).items()}}
+        own = {plain(word): meaning for word, meaning in self.own_words(role).items()}
+        words = {**words, **own}
         texts = {word: plain(word) for word in distinct_words(values)}
         meanings = {word: words.get(text) for word, text in texts.items()}
         unknown = dict.fromkeys(word for word, text in texts.items() if text not in words)
@@ -316,22 +401,18 @@ class TableReader:
         near = [] if no_hint else [str(word) for word in words if word]
         odd = words_with_counts(values[[value in unknown for value in values]])
         problem = f"found {odd}; allowed: {allowed}.{suggest(first, near)}"
-        if argument:
-            example = f"{{{as_literal(next(iter(unknown)))}: ...}}"
-            problem += f" {argument}= gives the meaning of other words, as {example} (None: none)."
         if are_scores:
+            scores = argument("score", plain_value(self.names.get(role)))
+            value = f"{argument('value', 'score')} and {argument('bounds')}"
             problem += (
-                " They look like scores: name the column by score= with passed=None, and read "
-                "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
+                f" Scores are named by {scores} and compared by {value}; counts of passes are "
+                "texts such as '3/5'."
             )
-        codes = [word for word in unknown if is_code(word) and role in ARGUMENTS["missing="]]
-        if are_scores:  # among scores, 9 and 99 may be scores, too: keep only negative codes
-            codes = [word for word in codes if (code_number(word) or 0) < 0]
-        if codes:
-            # explain how to read missing values such as -1 or "n.a."
-            problem += f" If no value is meant: missing=[{', '.join(map(as_literal, codes))}]."
-            if False in words.values() and False not in meanings.values():
-                problem += " If a fail is meant, put False in its place first."
+        else:
+            open_ = {plain_value(word): UNKNOWN for word in list(unknown)[:_MOST_WORDS]}
+            says = "says what they mean" if len(open_) > 1 else "says what it means"
+            none = "; None: no value" if None in words.values() else ""
+            problem += f" {argument('words', {role: open_})} {says}{none}."
         self.add_problem(role, problem)
         return {}
 
@@ -363,15 +444,13 @@ class TableReader:
 
     def as_verdicts(self, values: pd.Series, role: str) -> pd.Series:
         """Convert verdicts to nullable truth values."""
-        if values.dtype.kind == "b" or str(values.dtype) == "boolean":
+        if role != "should_trigger" and self.require_direction(role, values, (True, False)):
+            return pd.Series(pd.NA, index=values.index, dtype="boolean")
+        is_plain = values.dtype.kind == "b" or str(values.dtype) == "boolean"
+        if is_plain and not self.own_words(role):
             return values.astype("boolean")
-        is_listed = role in ARGUMENTS["missing="]
-        way = "list in missing= what means" if is_listed else "put None where there is"
-        allowed = (
-            "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first, "
-            f"and {way} no verdict"
-        )
-        return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
+        allowed = "True, False, 1, 0, words such as 'yes' and 'fail', or missing"
+        return self.mapped(values.astype("object"), role, allowed).astype("boolean")
 
     def keys(self, columns: Columns) -> pd.DataFrame:
         """Return the key columns of the table as text.
@@ -387,14 +466,47 @@ class TableReader:
                 rows[column] = self.as_conditions(columns[role])
             else:
                 rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
+        if "skill" in columns:
+            own = {str(word): name for word, name in self.own_words("skill").items()}
+            self._ask_similar_skills(rows["skill"], {*own, *own.values()})
+            rows["skill"] = rows["skill"].map(lambda name: own.get(name, name), na_action="ignore")
+        self._note_similar_cases(rows)
         return rows
+
+    def _ask_similar_skills(self, names: pd.Series, own: set[str]) -> None:
+        """Add a problem if the names of two skills differ by case or blanks only."""
+        for alike in _alike(names.dropna().unique()):
+            if not own >= set(alike):
+                first, *others = alike
+                one = argument("words", {"skill": dict.fromkeys(others, first)})
+                apart = argument("words", {"skill": {name: name for name in alike}})
+                both = " and ".join(map(literal, alike))
+                self.add_problem("skill", f"{both}: are they one skill ({one}) or not ({apart})?")
+
+    def _note_similar_cases(self, rows: pd.DataFrame) -> None:
+        """Add a change for cases of different arms with ids that differ by case, blanks or zeros.
+
+        Such cases may be one case that is spelled differently in two files.
+        """
+        cases = rows[["skill", "case_id", "condition"]].dropna().drop_duplicates()
+        of_case = cases.groupby("case_id")["condition"].agg(set)
+        pairs = [
+            alike
+            for alike in _alike(of_case.index)
+            if not set.intersection(*(of_case[name] for name in alike))
+        ]
+        if pairs:
+            examples = "; ".join(" and ".join(map(literal, alike)) for alike in pairs[:2])
+            found = f"ids of different arms that differ by case, blanks or zeros only: {examples}"
+            n = int(rows["case_id"].isin([name for alike in pairs for name in alike]).sum())
+            self.add_change("case", found, "different cases", n)
 
     def as_statuses(self, columns: Columns) -> pd.Series:
         """Return the status of each row's answer; NA if no column has a status or an error."""
         ends = pd.Series(pd.NA, self.frame.index, dtype="str")
         if "status" in columns:
-            allowed = ", ".join(get_args(AttemptStatus)) + ", or missing; replace other words first"
-            ends = self.mapped(columns["status"], "status", STATUSES, allowed).astype("str")
+            allowed = ", ".join(get_args(AttemptStatus)) + ", or missing"
+            ends = self.mapped(columns["status"], "status", allowed).astype("str")
         if "error" in columns:
             words = columns["error"].map(plain_word, na_action="ignore")
             crashed = words.notna() & ~words.isin(NO_ERROR)
@@ -423,13 +535,17 @@ class TableReader:
     def as_conditions(self, values: pd.Series) -> pd.Series:
         """Convert conditions to text; replace known words by the name of the condition."""
         words = distinct_words(values)
-        names = condition_names(word for word in words if word not in self.conditions)
+        known = {plain_word(word): name for word, name in self.own_words("condition").items()}
+        own = {word: known[plain_word(word)] for word in words if plain_word(word) in known}
+        names = condition_names(word for word in words if word not in own)
         if odd_words := [word for word, name in names.items() if name is None]:
             odd = values[[word in odd_words for word in values]]
             self.add_problem("condition", f"found {show(odd)}; expected text.")
             return values.map(as_literal).astype("str")
-        meanings = {word: str(self.conditions.get(word, names.get(word))) for word in words}
-        for problem in pooled_words(meanings, self.conditions):
+        if self.require_direction("condition", values, ("skill", "baseline")):
+            return values.map(as_literal, na_action="ignore").astype("str")
+        meanings = {word: str(own.get(word, names.get(word))) for word in words}
+        for problem in pooled_words(meanings, own):
             self.add_problem("condition", problem)
         self.meanings = meanings
         if values.isna().any():
@@ -440,74 +556,149 @@ class TableReader:
             present = list(dict.fromkeys(meanings.values()))
             none = f"none is 'baseline'; there: {', '.join(present)}"
             choices = reference_choices(present)
-            self.changes.append(Change("conditions=", none, choices, len(values)))
+            self.changes.append(Change("condition", none, choices, len(values)))
         return values.map(meanings, na_action="ignore").astype("str")
 
-    def _last_rows(self, columns: Columns) -> Columns:
-        """Return the columns without the rows that a later row replaces.
+    def with_counts(self, columns: Columns) -> bool:
+        """Replace counts such as "3/5" in ``passed`` by rows; return whether there are any.
 
-        A later row replaces an earlier one if both have the same skill, case, condition, agent,
-        check, grader, grader version, repeat, attempt and round (as far as there are columns).
+        The frame and the columns then have one row per attempt; which of them passed is unknown.
         """
-        place = [role for role in ARGUMENTS["keep="] if role in columns]
-        earlier = pd.DataFrame({role: columns[role] for role in place}).duplicated(keep="last")
-        if earlier.any():
-            alike = f"rows with equal {', '.join(place)}"
-            change = Change("keep=", alike, "only the last row kept", int(earlier.sum()))
-            self.changes.append(change)
-        self.frame = self.frame[~earlier].reset_index(drop=True)
-        return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
+        values = columns.get("passed", pd.Series(dtype="str"))
+        present = values.dropna()
+        counts = (_COUNTS.fullmatch(v) if isinstance(v, str) else None for v in present)
+        matches = list(takewhile(bool, counts))
+        if present.empty or len(matches) < len(present):
+            return False
+        parts = pd.DataFrame([m.groups() for m in matches if m], present.index).astype("int64")
+        if parts[0].gt(parts[1]).any():
+            self.add_problem("passed", f"found {show(present[parts[0].gt(parts[1])])}: too many.")
+            return False
+        done = "attempts, of which so many passed"
+        self.add_change("passed", "counts such as '3/5'", done, len(present))
+        sizes = parts[1].reindex(values.index).fillna(1).astype("int64")
+        at = values.index.repeat(sizes)
+        passed = pd.Series(at).groupby(at).cumcount().lt(parts[0].reindex(at).to_numpy())
+        self.frame = self.frame.loc[at].reset_index(drop=True)
+        columns |= {name: part.loc[at].reset_index(drop=True) for name, part in columns.items()}
+        columns["passed"] = passed.astype("boolean")
+        return True
 
-    def refuse_equal_rows(self, rows: pd.DataFrame) -> None:
-        """Add a problem if rows have equal keys, and name what could distinguish them."""
-        twice = rows.duplicated(keep=False)
-        if twice.any():
-            n, first = plural(int(twice.sum()), "row"), rows[twice].iloc[0].dropna().to_dict()
-            remedy = self._differences(rows, self._unnamed_columns())
-            self.asks_roles = bool(remedy)
-            remedy = remedy or (
-                "No column tells them apart; keep='last' means that a later row replaces them."
+    def kept(
+        self, columns: Columns, rows: pd.DataFrame, keep: str | None
+    ) -> tuple[Columns, pd.DataFrame]:
+        """Return the columns and rows without the rows that a later row replaces.
+
+        With ``keep="last"``, a later row replaces an earlier one if both have the same skill, case,
+        condition, agent, check, grader, grader version, repeat, attempt and round (as far as there
+        are columns). If one arm lost clearly more failed rows than another, `caution` says so.
+        """
+        require_known(
+            f"{self.place}: {argument('keep')}: found", str(keep), ("None", "all", "last")
+        )
+        place = [COLUMN_OF.get(r, r) for r in ARGUMENTS["keep="] if COLUMN_OF.get(r, r) in rows]
+        more = [r for r in ARGUMENTS["keep="] if r in columns and COLUMN_OF.get(r, r) not in rows]
+        keys = rows[place].assign(**{role: columns[role] for role in more})
+        earlier = keys.duplicated(keep="last")
+        if keep != "last" or not earlier.any():
+            return columns, rows
+        arms, failed = rows["condition"], earlier & rows["passed"].eq(False).fillna(False)
+        counts = pd.DataFrame({"rows": earlier, "failed": failed}).groupby(arms).sum()
+        lines = [f"{arm} {n.rows} ({n.failed} failed)" for arm, n in counts.iterrows()]
+        found = "rows that a later row replaced"
+        self.changes.append(Change("keep=", found, ", ".join(lines), int(earlier.sum())))
+        retried = failed.groupby(keys.groupby(list(keys), dropna=False).ngroup()).transform("any")
+        if _unequal(arms[~earlier], retried[~earlier]):
+            self.caution = f"failed rows were replaced more often in one arm: {', '.join(lines)}"
+        left = ~earlier
+        self.frame = self.frame[left].reset_index(drop=True)
+        columns = {role: values[left].reset_index(drop=True) for role, values in columns.items()}
+        return columns, rows[left].reset_index(drop=True)
+
+    def ask_about_equal_rows(self, rows: pd.DataFrame, place: list[str]) -> None:
+        """Add a problem if rows are verdicts on the same thing, with the effect of each remedy."""
+        twice = rows.duplicated(place, keep=False)
+        if not twice.any():
+            return
+        n, first = (
+            plural(int(twice.sum()), "row"),
+            rows.loc[twice, place].iloc[0].dropna().to_dict(),
+        )
+        earlier = rows.duplicated(place, keep="last")
+        self.asks_roles = True
+        differ = self._differences(rows[place], self._unnamed_columns())
+        differ = differ or "No other column differs within them."
+        last = f"with {argument('keep', 'last')}, a later row replaces an earlier one"
+        if rows["passed"].isna().all() or "attempt" in self.names:
+            text = f"{differ} {last[0].upper()}{last[1:]}, which drops {int(earlier.sum())}."
+        else:
+            rates = [f"{argument('keep', 'all')}: {_pass_rates(rows)}"]
+            rates += [f"{argument('keep', 'last')}: {_pass_rates(rows[~earlier])}"]
+            text = (
+                f"{differ} Repeats in this order are {argument('keep', 'all')}; {last}, which "
+                f"drops {_pass_rates(rows[earlier])}. Passes with {'; with '.join(rates)}."
             )
-            self.problems.append(
-                f"{n} are verdicts on the same thing; the first: {first}. {remedy}"
-            )
+        self.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {text}")
 
     def _unnamed_columns(self) -> pd.DataFrame:
         """Return the columns of the table that no argument names."""
         return self.frame.drop(columns=list(self.names.values()))
 
     def _differences(self, rows: pd.DataFrame, columns: pd.DataFrame) -> str:
-        """Name those of the columns that differ between rows with equal keys, and arguments."""
-        listed = differing_columns(columns, rows.groupby(list(rows), dropna=False).ngroup())
-        if not listed:
-            return ""
-        *roles, last = (f"{role}=" for role in ARGUMENTS["apart"] if role in self.roles)
-        return f"They differ in {listed}: {', '.join(roles)} or {last}?"
+        """Name those of the columns that differ between rows with equal keys, and their roles."""
+        labels = differing_columns(columns, rows.groupby(list(rows), dropna=False).ngroup())
+        roles = {
+            label: f" ({argument(role)})"
+            for role in ARGUMENTS["apart"]
+            for label in usual_columns(role, columns, ())
+        }
+        listed = [literal(label) + roles.get(label, "") for label in labels]
+        return f"Within them differ {', '.join(listed)}." if listed else ""
 
-    def repeats(self, columns: Columns, rows: pd.DataFrame) -> pd.Series:
+    def repeats(self, columns: Columns, rows: pd.DataFrame, keep: str | None) -> pd.Series:
         """Return each row's repeat, numbered from 1 within its case, condition and agent."""
-        if "repeat" in columns:
-            return self.as_tries(columns["repeat"])
-        if "attempt" in columns:
+        if "attempt" in columns and "repeat" not in columns:
             ids = self.as_texts(columns["attempt"], "attempt")
             first = ~ids.duplicated()
             numbers = rows[first].groupby(CELL, dropna=False).cumcount() + 1
             return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
-        if "check" in columns:
-            return pd.Series(1, index=rows.index, dtype="Int64")
-        keys = [*CELL, "grader", "grader_version"]
+        keys = [*CELL, "check_id", "grader", "grader_version"]
         if "round" in columns:  # rows of different rounds are not repeats
             keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
-        numbers = rows.groupby(keys, dropna=False).cumcount() + 1
-        if numbers.gt(1).any():
-            self.numbered = True
-            done = f"numbered as repeats in their order up to {int(numbers.max())}"
-            words = self._unnamed_columns().select_dtypes(["str", "category"])
-            hint = self._differences(rows[CELL], words.loc[:, words.nunique().le(_FEW_VALUES)])
-            done += "; name repeat= where a column says which." + (hint and f" {hint}")
-            alike = "rows that share skill, case, condition and agent"
-            self.changes.append(Change("repeat=", alike, done, int(numbers.gt(1).sum())))
-        return numbers.astype("Int64")
+        if "repeat" not in columns and rows.duplicated(keys).any():
+            self._take_usual_repeats(columns)
+        tries = pd.Series(1, index=rows.index, dtype="Int64")
+        if "repeat" in columns:
+            tries = self.as_tries(columns["repeat"])
+        rows = rows.assign(repeat=tries)
+        place = [*keys, "repeat"]
+        again = rows.groupby(place, dropna=False).cumcount() + 1
+        if again.eq(1).all():
+            return tries
+        others = self._unnamed_columns()
+        apart = [label for role in _APART for label in usual_columns(role, others, ())]
+        alike = not self._differences(rows[place], others[apart])
+        cells = rows.groupby(keys, dropna=False)[place[0]].transform("size")
+        alone = "repeat" not in columns and "check" not in columns
+        if not alike or not (keep == "all" or (alone and cells.nunique() == 1)):
+            self.ask_about_equal_rows(rows, place)
+            return tries
+        self.numbered = True
+        done = f"numbered as repeats in their order up to {int(cells.max())}"
+        done += f". {hint[:-1]}" if (hint := self._differences(rows[place], others)) else ""
+        found = "rows that share " + ", ".join(dict.fromkeys([*CELL, *place[3:]]))
+        change = Change("keep=" if keep else "repeat=", found, done, int(again.gt(1).sum()))
+        (self.declared if keep else self.changes).append(change)
+        return (rows.groupby(keys, dropna=False).cumcount() + 1).astype("Int64")
+
+    def _take_usual_repeats(self, columns: Columns) -> None:
+        """Read the repeats from the only column with a usual name for them, if there is one."""
+        labels = usual_columns("repeat", self._unnamed_columns(), ())
+        if len(labels) == 1 and self.frame[labels[0]].notna().all():
+            self.names["repeat"] = labels[0]
+            columns["repeat"] = plain_values(self.frame[labels[0]])
+            n = columns["repeat"].nunique()
+            self.add_change("repeat", plural(n, "value"), "read as the repeats", len(self.frame))
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
@@ -547,7 +738,22 @@ class TableReader:
         return ids
 
     def as_numbers(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column to floats; report values that are not numbers."""
+        """Convert a column to floats; report values that are not numbers.
+
+        If all texts have one form, such as "0,5", "60 %", "$0.06" or, for seconds, "1m 30s", they
+        are read, and a change says so.
+        """
+        read = None
+        if not pd.api.types.is_numeric_dtype(values):
+            words = values.map(plain_word, na_action="ignore")
+            values = values.astype("object").mask(words.isin(NO_VALUE), None)
+            texts = values.dropna()
+            if len(texts) and all(isinstance(text, str) for text in texts):
+                read = _numbers_in(texts.str.strip(), role)
+        if read is not None:
+            values = read[0].reindex(values.index)
+            found = f"{read[1]}, such as {literal(texts.iloc[0])}"
+            self.add_change(role, found, "read as numbers", len(texts))
         try:
             numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:
@@ -561,7 +767,7 @@ class TableReader:
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
         """Convert a column about cases; its argument ``role`` decides which values are allowed."""
         if role == "transfer":
-            return self.mapped(values, role, DISTANCES, "'near', 'far' or missing").astype("str")
+            return self.mapped(values, role, "'near', 'far' or missing").astype("str")
         if role == "should_trigger":
             return self.as_verdicts(values, role)
         texts = self.as_texts(values, role, needed=False)
@@ -601,6 +807,47 @@ def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the columns ``names`` as one tuple per row, with None for a missing value."""
     columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
     return list(zip(*columns, strict=True))
+
+
+def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:
+    """Return the numbers in texts of one form, and the form; None for another form."""
+    for form, pattern in _FORMS.items():
+        if texts.str.fullmatch(pattern).all():
+            digits = texts.str.replace(r"[^\d.,+-]", "", regex=True).str.replace(",", ".")
+            numbers: pd.Series = pd.to_numeric(digits)
+            return (numbers / 100 if form == "per cent" else numbers), form
+    if role == "seconds" and texts.str.contains("[a-z:]").all():
+        spans = pd.to_timedelta(texts, errors="coerce")
+        if spans.notna().all():
+            return spans.dt.total_seconds(), "durations in seconds"
+    return None
+
+
+def _pass_rates(rows: pd.DataFrame) -> str:
+    """Return the passes and the number of rows by condition in one text."""
+    verdicts = rows.assign(passed=rows["passed"].astype("float64"))
+    by_arm = verdicts.groupby("condition", sort=False)["passed"].agg(["sum", "size"])
+    return ", ".join(f"{arm} {int(k)} of {int(n)}" for arm, k, n in by_arm.itertuples())
+
+
+def _unequal(arms: pd.Series, marked: pd.Series) -> bool:
+    """Return whether the shares of marked rows differ clearly between two arms."""
+    table = pd.crosstab(arms, marked).reindex(columns=[False, True], fill_value=0)
+    shares = table[True] / table.sum(axis=1)
+    pairs = combinations(table.to_numpy(), 2)
+    return bool(
+        shares.max() - shares.min() >= _UNEQUAL
+        or any(fisher_exact(np.array(pair))[1] < 0.05 for pair in pairs)
+    )
+
+
+def _alike(names: Iterable[str]) -> list[list[str]]:
+    """Return groups of names that differ by case, blanks or leading zeros only."""
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        key = re.sub(r"(?<!\d)0+(?=\d)", "", "".join(name.casefold().split()))
+        groups.setdefault(key, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _are_scores(values: Iterable[Any]) -> bool:

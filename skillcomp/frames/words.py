@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillcomp.errors import argument
 from skillcomp.frames.contracts import key_by_word
 from skillcomp.io.files import whole_text
 from skillcomp.io.store import SOURCE
@@ -77,6 +78,7 @@ PLAIN_WINNERS: dict[str, str | None] = key_by_word(_WINNERS, "|") | {
     f"{noun} {side}": name for noun in _NOUNS for side, name in zip("a1b2", "AABB", strict=True)
 }
 WINNERS = {**PLAIN_WINNERS, **key_by_word(_TIES_TOO, "|"), **dict.fromkeys(NO_VALUE)}
+KINDS = {word: word for word in ("positive", "negative")}
 # words for an order of presentation, and the order that a truth value in a column "swapped" means
 _ORDERS = {
     1: "ab|1|1.0|original|swap=false|not swapped",
@@ -127,8 +129,42 @@ def pooled_words(meanings: Mapping[Any, str], own: Collection[Any]) -> Iterator[
         other = first.setdefault(name, word)
         if plain_word(other) != plain_word(word) and not {word, other} <= set(own):
             both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
-            apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
-            yield f"{both}; {apart}, or name what each means."
+            apart = argument("words", {"condition": {plain_value(word): str(word)}})
+            yield f"{both}; {apart} keeps them apart, or name what each means."
+
+
+_TOKENS = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Words in the name of a column that may turn the meaning of True: no skill, a bad verdict, no copy.
+_TURNING = {
+    "condition": "no|not|non|without|wo|dis.*|off|control|base.*|vanilla|plain|bare|un(?!i).+"
+    "|absen.*|remov.*|ablat.*|exclu.*|skip.*|default|none|no.*skill.*|lack.*|minus|missing|drop.*"
+    "|omit.*",
+    "passed": "no|not|non|un(?!i).+|in(?:correct|valid|complete|accurate|consistent)|fail.*|wrong.*"
+    "|err.*|hallucinat.*|violat.*|broke.*|break.*|bugs?|toxic.*|harm.*|refus.*|leak.*|cheat.*|bad"
+    "|miss.*|reject.*|flag.*|attack.*|jailb.*|infring.*|plagiar.*|contradict.*|bias.*|crash.*"
+    "|time.*|defect.*|danger.*|risk.*|spam|mistake.*|false|los[ets].*|negative.*|fabricat.*"
+    "|regress.*|abuse.*|offens.*|vulnerab.*|exploit.*",
+    "level": "fresh|original.*|clean|own|non|no|not|different|human|independent.*|un.+|new",
+}
+_PLAIN_TRUTHS = {
+    **key_by_word({True: "true|t|yes|y|1|1.0", False: "false|f|no|n|0|0.0"}, "|"),
+    **key_by_word({True: "on", False: "off"}, "|"),
+}
+
+
+def truth_words(column: Hashable, role: str, words: Iterable[Any]) -> dict[Any, bool]:
+    """Return the truth values among the words if the name of the column may turn their meaning.
+
+    Examples
+    --------
+    >>> truth_words("no_skill", "condition", [True, False]), truth_words("ok", "passed", [1])
+    ({True: True, False: False}, {})
+    """
+    tokens = [token.casefold() for token in _TOKENS.findall(str(column))]
+    if not any(re.fullmatch(_TURNING[role], token) for token in tokens):
+        return {}
+    truths = {word: _PLAIN_TRUTHS.get(plain_word(word)) for word in words}
+    return {word: truth for word, truth in truths.items() if truth is not None}
 
 
 def _things_in(texts: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
@@ -227,9 +263,14 @@ def literal_key(value: Any) -> str:
     return as_name(value) or f"\0{as_literal(value)}"
 
 
+def plain_value(value: Any) -> Any:
+    """Return a value of numpy as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def as_literal(value: Any) -> str:
     """Return a value as Python code."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    return repr(plain_value(value))
 
 
 ColumnName = Hashable | None  # an argument that names a column; None if there is no such column
@@ -242,8 +283,8 @@ _ARGUMENTS = {
     "amount": "seconds cost_usd input_tokens output_tokens",
     "verdict": "check_kind check_weight grader_model grader_family round score",
     "label": "labeller labeller_kind labeller_family",
-    "pair": "case first second winner order gold grader",
-    "passage": "text source label document question",
+    "pair": "first second winner order",
+    "passage": "text source level document question",
     "key": "skill case condition agent check grader grader_version",
     "plan": "skill case condition agent repeat",
     "apart": "repeat check grader agent attempt order",  # they can distinguish rows of equal keys
@@ -251,7 +292,7 @@ _ARGUMENTS = {
     " grader grader_kind grader_model grader_family grader_version",
     "keep=": "skill case condition agent check grader grader_version"
     " repeat attempt round first second order",
-    "missing=": "passed gold score winner label",
+    "missing=": "passed gold score winner level",
 }
 ARGUMENTS = {kind: names.split() for kind, names in _ARGUMENTS.items()}
 # columns of the frames whose names differ from those of the arguments
@@ -263,14 +304,14 @@ _COLUMN_NAMES = {
     " instance_id example example_id id",
     "condition": "arm variant setup group config configuration treatment mode setting",
     "passed": "pass ok solved success correct result resolved outcome verdict is_correct",
-    "repeat": "trial run seed sample try rep replicate iteration epoch attempt_number",
+    "repeat": "trial run seed sample try rep replicate epoch attempt_number",
     "attempt": "attempt_id answer_id trial_id response_id run_id",
     "grader": "judge judge_name judge_model rater evaluator scorer annotator",
     "check": "check_id assertion criterion rubric expectation",
-    "agent": "model system assistant",
+    "agent": "model system assistant model_name",
     "text": "passage answer submission content response",
     "source": "source_text original reference task source_id",
-    "label": "level category copied plagiarised class",
+    "level": "label category copied plagiarised class",
     "gold": "gold_winner",
     "winner": "preference preferred verdict judgement judgment choice prediction vote label",
     "order": "swap swapped is_swapped presentation_order",
@@ -298,6 +339,22 @@ def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[
         if columns:
             return columns
     return []
+
+
+def kind_of_table(frame: pd.DataFrame, given: Collection[str], known: Collection[Any]) -> str:
+    """Return ``pairs``, ``passages`` or ``answers``, by the names of columns.
+
+    ``given`` are the arguments that name columns, ``known`` the roles of columns by their names.
+    """
+    if "winner" in given or "level" in given:
+        return "pairs" if "winner" in given else "passages"
+    roles = {*given, *known}
+    if not roles & {"passed", "score"}:
+        if "winner" in roles:
+            return "pairs"
+        if roles >= {"text", "source"} and "condition" not in roles:
+            return "passages" if usual_columns("level", frame, ()) else "answers"
+    return "answers"
 
 
 def plain_label(label: Hashable) -> str:
@@ -328,7 +385,7 @@ def columns_with_roles(
     --------
     >>> frame = pd.DataFrame(columns=["task", "setup", "latency"])
     >>> columns_with_roles(frame, {"case": "task"}, ["case", "condition", "repeat"])
-    'Columns: case=task, condition=setup; no role: latency.'
+    "Columns: case='task', condition='setup'; no role: latency."
     """
     found = {role: name for role, name in names.items() if name in frame.columns}
     known = set(map(str, frame.columns))
@@ -336,14 +393,15 @@ def columns_with_roles(
         if role not in found:
             found |= dict(zip([role], usual_columns(role, frame, found.values()), strict=False))
     rest = [str(name) for name in frame.columns if name not in found.values()]
-    pairs = [f"{role}={name}" for role, name in found.items()]
-    return f"Columns: {', '.join(pairs) or 'none'}; no role: {', '.join(rest) or 'none'}."
+    pairs = [argument(role.partition(" ")[0], plain_value(name)) for role, name in found.items()]
+    listed = ", ".join(pairs).replace("}, columns={", ", ") or "none"
+    return f"Columns: {listed}; no role: {', '.join(rest) or 'none'}."
 
 
-def differing_columns(frame: pd.DataFrame, place: pd.Series) -> str:
-    """List the columns of which the values differ between rows of one place."""
-    return ", ".join(
-        f"'{name}'"
+def differing_columns(frame: pd.DataFrame, place: pd.Series) -> list[Hashable]:
+    """Return the columns of which the values differ between rows of one place."""
+    return [
+        name
         for name, values in frame.astype("str").items()
         if values.groupby(place).nunique().gt(1).any()
-    )
+    ]

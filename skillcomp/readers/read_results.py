@@ -16,15 +16,24 @@ from typing import Any, Literal
 import orjson
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, problem_list, require_known, shortened, suggest
+from skillcomp.errors import (
+    UNKNOWN,
+    FrameError,
+    argument,
+    arguments_as,
+    in_python,
+    literal,
+    problem_list,
+    require_known,
+    shortened,
+    suggest,
+)
 from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import ROLES, from_frame
-from skillcomp.frames.from_pairs import from_pairs
-from skillcomp.frames.from_passages import from_passages
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
-from skillcomp.frames.words import ARGUMENTS, COLUMN_OF
+from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table
 from skillcomp.io.files import as_path, decode, open_file, read_own, shown, strict_json
 from skillcomp.io.journal import is_store
 from skillcomp.io.parquet_tables import read_parquet
@@ -77,11 +86,25 @@ _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried
 _DEPTH = 4  # Number of levels of folders in which results are looked for.
 
 
+# arguments of `from_frame` that apply to tables
+OPTIONS = ["missing", "keep", "asked", "gold", "gold_drawn", "drawn_by", "skills", "winner_names"]
+
+
+def as_columns(name: str, value: object) -> str:
+    """Name an argument as `read_results` takes it: a role in ``columns=``."""
+    if name not in ROLES:
+        return in_python(name, value)
+    if value is UNKNOWN:
+        return f"'{name}' in columns="
+    return f"columns={{{literal(value)}: {name!r}}}"
+
+
+@arguments_as(as_columns)
 def read_results(
     path: str | PathLike[str] | Mapping[str, str | PathLike[str]],
     *,
     format: str | None = None,
-    conditions: Mapping[Any, str] | None = None,
+    words: Mapping[str, Mapping[Any, Any]] | None = None,
     columns: Mapping[str, str] | None = None,
     skill: str | None = None,
     case: str | None = None,
@@ -92,13 +115,14 @@ def read_results(
     shared_cases: bool | None = None,
     checks: Literal["all", "shared"] | None = None,
     strict: bool = False,
+    **options: Any,
 ) -> Frames:
     """Read the results of another tool as checked frames.
 
     The format is recognised by its content. The path may also be a store of skillcomp, or a table
     (csv, parquet, or JSON objects). The columns of a table are named like the arguments of
-    :func:`skillcomp.from_frame` or :func:`skillcomp.from_passages`, or have the usual names for
-    pairs (see :func:`skillcomp.from_pairs`).
+    :func:`skillcomp.from_frame` or, for pairs, have usual names. In a csv file, ids and words are
+    text as they stand there, and an empty cell is a missing value.
 
     Parameters
     ----------
@@ -106,16 +130,14 @@ def read_results(
         A file or folder of results. If each file holds one arm, a mapping of condition to path.
     format : str, optional
         Name of the format. Default: recognised by the content.
-    conditions : mapping, optional
-        Maps each word that the tool uses for an arm to a condition (baseline, skill, placebo,
-        previous or a name of your own). The words that
-        :func:`skillcomp.from_frame` knows, such as with_skill and control, need no entry.
-        If the format has no fixed field for the arm, the arms are in the field that contains all
-        these words.
+    words : mapping of str to mapping, optional
+        Meaning of words, as in :func:`skillcomp.from_frame`, such as
+        ``{"condition": {"plain": "baseline", "tuned": "skill"}}``; for results of a tool, of the
+        words for its arms.
     columns : mapping of str to str, optional
-        For a table: maps the name of a column to its role, if they differ, such as
-        ``{"task": "case"}``. A role is an argument of :func:`skillcomp.from_frame`,
-        :func:`skillcomp.from_pairs` or :func:`skillcomp.from_passages`. If the table also has a
+        Maps the name of a column of a table, or of a field of a tool's results, to its role, if
+        they differ, such as ``{"task": "case"}`` or ``{"provider": "condition"}``. A role is an
+        argument of :func:`skillcomp.from_frame` that names a column. If the table also has a
         column that is called ``case``, that column is left out, unless it is given a role, too.
     skill, agent, agent_model, grader_model : str, optional
         Facts that the files do not contain; each value applies to all rows. ``skill`` also selects
@@ -133,6 +155,9 @@ def read_results(
         error; ``"shared"`` leaves the check out, ``"all"`` keeps it.
     strict : bool, default False
         Raise one error that lists every problem.
+    **options
+        For a table: the other arguments of :func:`skillcomp.from_frame`, such as ``keep``,
+        ``missing``, ``asked``, ``gold`` and ``skills``.
 
     Returns
     -------
@@ -184,14 +209,18 @@ def read_results(
     arguments = dict(locals())
     if checks is not None:
         require_known("read_results: checks=:", checks, ("all", "shared"))
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise TypeError(f"read_results: no argument '{unknown[0]}'.{suggest(unknown[0], OPTIONS)}")
     problems = Problems()
     facts = {name: arguments[name] for name in ("skill", "agent", "agent_model", "grader_model")}
     paths = _paths_by_condition(path)
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
-            named = [*facts, "conditions", "case", "format", "columns", "shared_cases"]
-            if listed := ", ".join(f"{name}=" for name in named if arguments[name] is not None):
+            named = [*facts, "words", "case", "format", "columns", "shared_cases"]
+            given = [n for n in named if arguments[n] is not None] + list(options)
+            if listed := ", ".join(argument(f"fact {name}") for name in given):
                 raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
@@ -204,14 +233,16 @@ def read_results(
                 own,
                 {**facts, "case": case},
                 columns,
-                conditions=conditions,
+                words=words,
                 shared_cases=shared_cases,
                 checks=checks or "all",
                 name=shown(paths[None]),
+                **options,
             )
             return _reported(made, problems, place, strict)
-        if columns:
-            raise FrameError(f"{place}: columns= names the columns of a table, and this is none.")
+        if options:
+            listed = ", ".join(map(argument, options))
+            raise FrameError(f"{place}: only a table has {listed}, and this is none.")
         tables, pairs = [], []
         for condition, file in paths.items():
             reader, file = _reader_and_file(file, readers, format)
@@ -222,10 +253,12 @@ def read_results(
         if table.empty:
             raise FrameError(f"{place}: {reader.name}: there are no results in it.")
         table = one_iteration(table, iteration, problems, place)
+        table = _with_fields(table, columns, place)
         table = with_arguments(with_case(table, case, place), facts, problems)
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
-        table, meanings = with_conditions(table, conditions, place, sides)
+        arms = (words or {}).get("condition", {})
+        table, meanings = with_conditions(table, arms, place, sides)
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
         table = table.assign(grader=table.get("grader", reader.name))
@@ -239,6 +272,18 @@ def read_results(
         return _reported(made, problems, place, strict)
     finally:
         forget_files()
+
+
+def _with_fields(table: pd.DataFrame, columns: Mapping[str, str], place: str) -> pd.DataFrame:
+    """Give fields of a tool's results the roles that the caller names."""
+    for name, role in columns.items():
+        require_known(f"{place}: columns: {name!r}: found no role", role, ROLES)
+        known = list(map(str, table.columns))
+        require_known(f"{place}: columns: found no field", name, known, label="there")
+        table = table.assign(**{role: table[name]})
+        if name == "agent":
+            table = table.assign(agent=None)  # it is only another name of the role
+    return table
 
 
 def _paths_by_condition(path: Any) -> dict[str | None, Path]:
@@ -363,9 +408,6 @@ def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Fra
     return replace(made, problems=every)
 
 
-_NEEDED_PASSAGES = {"text", "source", "label"}
-
-
 def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)
@@ -401,7 +443,9 @@ def table_at(path: Path) -> pd.DataFrame | None:
     data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
     text = decode(data, path, FrameError)
     with _table_errors(path):
-        table = pd.read_csv(StringIO(text), sep=separator)
+        table = pd.read_csv(
+            StringIO(text), sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+        )
     if not isinstance(table.index, pd.RangeIndex):
         raise FrameError(
             f"{path}: rows have more values than the header has columns; name every column in the "
@@ -424,12 +468,14 @@ def _table_errors(path: Path) -> Iterator[None]:
 
 def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the column of each role: as ``columns`` says, otherwise the column of that name."""
-    known = dict.fromkeys([*ROLES, *ARGUMENTS["passage"], *ARGUMENTS["pair"]])
     labels = {str(name): name for name in table.columns}
     named: dict[str, Any] = {}
     for name, role in columns.items():
-        require_known(f"columns: {name!r}: found no role", role, known)
+        require_known(f"columns: {name!r}: found no role", role, ROLES)
         require_known("columns: found no column", name, labels, label="there")
+        if role in ("cluster", "facts"):
+            named[role] = [*named.get(role, []), labels[name]]
+            continue
         if role in named:
             both = f"'{named[role]}' and {name!r}"
             raise FrameError(f"columns: {both} are both {role!r}; give one column per role.")
@@ -460,7 +506,8 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
     names = {columns.get(str(name), str(name)) for name in table.columns}
     has_case = names & {"case", "case_id", "question_id", "id"}
     has_verdict = names & {"winner", "passed", "score"}
-    if not (names >= _NEEDED_PASSAGES or (has_case and has_verdict)):
+    of_text = kind_of_table(table, list(columns.values()), names) == "passages"
+    if not (of_text or (has_case and has_verdict)):
         return None
     for number, line in enumerate(lines, start=1):
         try:
@@ -476,18 +523,14 @@ def frames_of_table(
     """Convert a table to frames.
 
     Its columns are named like the arguments of from_frame or have usual names; ``columns`` gives
-    the role of each column with another name. A table of texts with sources and labels is read by
-    from_passages, a table of winners by from_pairs.
+    the role of each column with another name.
     """
     names = columns_by_role(table, columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
-        if names.keys() >= _NEEDED_PASSAGES and "condition" not in names:
-            of_passages = {role: names[role] for role in ARGUMENTS["passage"] if role in names}
-            return from_passages(table, **of_passages, name=how["name"])
-        if "winner" in names and not names.keys() & {"passed", "score"}:
-            of_pairs = {r: names[r] for r in columns.values() if r in ARGUMENTS["pair"]}
-            return from_pairs(table, **of_pairs)
+        given = list(dict.fromkeys(columns.values()))
+        if kind_of_table(table, given, names) != "answers":
+            return from_frame(table, **{role: names[role] for role in given}, **how)
         for role, value in values.items():
             if value is not None and value not in table.columns:
                 table = table.assign(**{role: value})
@@ -496,5 +539,6 @@ def frames_of_table(
         without: dict[str, Any] = {"skill": None}
         without |= {"condition": None} if "gold" in names else {}
         without |= {"passed": None} if "score" in names else {}
-        roles = {role: names[role] for role in ROLES if role in names}
+        other = {*ARGUMENTS["pair"], *ARGUMENTS["passage"]}
+        roles = {role: names[role] for role in ROLES if role in names and role not in other}
         return from_frame(table, **without | roles, **how)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural, shortened
+from skillcomp.errors import FrameError, argument, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import columns_of, is_among
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
-from skillcomp.frames.from_pairs import with_winners
 from skillcomp.frames.save_frames import Frames
+from skillcomp.frames.table_pairs import with_winners
 from skillcomp.frames.table_reader import WHAT, FrameWarning, TableReader
 from skillcomp.frames.words import (
     ARGUMENTS,
-    CONDITIONS,
     condition_names,
     distinct_words,
     pooled_words,
@@ -51,8 +50,8 @@ def one_iteration(
     chosen = numbers[-1] if iteration == "last" and numbers else iteration
     if chosen not in numbers:
         raise FrameError(
-            f"{place}: iteration=: found {literal(iteration)}; there: {listed or 'none'}; "
-            "allowed: one of them or 'last'."
+            f"{place}: {argument('fact iteration')}: found {literal(iteration)}; "
+            f"there: {listed or 'none'}; allowed: one of them or 'last'."
         )
     is_chosen = table["iteration"].eq(chosen)
     if len(numbers) > 1:
@@ -70,7 +69,8 @@ def with_arguments(
         words = distinct_words(column)
         if value is None:
             if not words and not (role == "grader_model" and _is_mechanical(table)):
-                done = f"unknown; {role}= names it" if role != "skill" else "called 'the skill'"
+                named = argument(f"fact {role}")
+                done = f"unknown; {named} names it" if role != "skill" else "called 'the skill'"
                 problems.add(f"{role}=", "not in the file", done, len(table))
                 table = table.assign(skill="the skill") if role == "skill" else table
             continue
@@ -99,13 +99,17 @@ def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame
     if case is None and "case" in table.columns:
         return table
     if case is None:
-        raise FrameError(f"{place}: the file does not name the case; case= names it.")
+        raise FrameError(
+            f"{place}: the file does not name the case; {argument('fact case')} names it."
+        )
     if case in table.columns:
         return table.assign(case=table[case])
     if "case" not in table.columns:
         return table.assign(case=case)
     words = ", ".join(str(name) for name in table.columns if name not in ARGUMENTS["check"])
-    raise FrameError(f"{place}: case=: there is no field {literal(case)}; there: {words}.")
+    raise FrameError(
+        f"{place}: {argument('fact case')}: there is no field {literal(case)}; there: {words}."
+    )
 
 
 def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
@@ -113,7 +117,7 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
     if table["condition"].nunique() < 2:
         return
     if table.groupby(CASE, dropna=False)["condition"].nunique().max() < 2:
-        done = "there is no delta; case= names a field that the arms share"
+        done = f"there is no delta; {argument('fact case')} names a field that the arms share"
         problems.add("case=", "no case has answers of two arms", done, 0)
 
 
@@ -184,8 +188,8 @@ def _on_shared_checks(
     if lines and checks is None:
         raise FrameError(
             f"{place}: {plural(len(lines), 'check')} that not every arm has: "
-            f"{shortened(lines, _SHOWN, '; ')}. checks='shared' compares on the others; "
-            "checks='all' keeps them, for rates."
+            f"{shortened(lines, _SHOWN, '; ')}. {argument('checks', 'shared')} compares on the "
+            f"others; {argument('checks', 'all')} keeps them, for rates."
         )
     for line in lines[:_SHOWN]:
         problems.add("checks=", line, "left out")
@@ -260,7 +264,7 @@ def frames_of(
         table,
         {role: role for role in ROLES if role in table.columns},
         place=f"{place} ({WHAT})",
-        conditions={name: name for name in table["condition"].unique()},
+        words={"condition": {name: name for name in table["condition"].unique()}},
     )
     carried = (*chain(*CARRIED.values()), "verdict_status")
     with warnings.catch_warnings():
@@ -294,8 +298,8 @@ def pairwise_of(
         pairs[side] = [ids.get(cell) for cell in cells]
         for _, case, condition, _ in (cell for cell in cells if cell not in ids):
             what = f"case '{case}': no answer under '{condition}'"
-            done = "left out; conditions={'A': 'skill', 'B': 'baseline'} names the arm of each side"
-            problems.add("comparison", what, done)
+            arms = argument("words", {"condition": {"A": "skill", "B": "baseline"}})
+            problems.add("comparison", what, f"left out; such as {arms} names the arm of each side")
         pairs = pairs[pairs[side].notna()]
     if pairs.empty:
         return empty("pairwise")
@@ -306,104 +310,48 @@ def pairwise_of(
     return checked_frame(pairs[columns_of(pairs, *CONTRACTS["pairwise"].columns)], "pairwise")
 
 
-_MEANINGS = "baseline, skill, placebo, previous or a name of your own"
-_FEW = 12  # a column with more distinct words than this is not suggested as the column of the arms
-
-
-class UnknownArmsError(FrameError):
-    """Raised if the meaning of a file's words for the arms is unknown.
-
-    Attributes
-    ----------
-    words : list of str
-        The words of the arms.
-    example : dict of str to str
-        A condition for each word.
-    """
-
-    def __init__(self, message: str, words: list[str], example: dict[str, str]) -> None:
-        super().__init__(message)
-        self.words, self.example = words, example
-
-
 def with_conditions(
-    table: pd.DataFrame,
-    conditions: Mapping[Any, str] | None,
-    place: str,
-    sides: Collection[str] = (),
+    table: pd.DataFrame, own: Mapping[Any, str], place: str, sides: Collection[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table with a condition in each row, and the condition that each word means.
 
-    Without a column ``condition``, the column that holds all keys of `conditions` names the arms.
-    `sides` are the words for the arms in comparisons; `conditions` may contain them, too.
+    The caller gave the meanings `own`. `sides` are the words for the arms in comparisons.
     """
-    meanings = {str(word): str(name) for word, name in (conditions or {}).items()}
     if "condition" not in table.columns:
-        table = table.assign(condition=table[_column_of_arms(table, meanings, place)])
-        if "agent" in table.columns and table["agent"].nunique() > 1:
-            pairs = table[["condition", "agent"]].drop_duplicates()
-            if pairs["agent"].is_unique and pairs["condition"].is_unique:
-                # each arm has one agent of its own, so `agent` is only another name of the arm
-                table = table.assign(agent=None)
+        raise FrameError(_arms_unknown(table, place))
+    own = {str(word): str(name) for word, name in own.items()}
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")
-    strange = [word for word in meanings if word not in {*words, *sides}]
+    strange = [word for word in own if word not in {*words, *sides}]
     if strange:
-        raise FrameError(
-            f"{place}: conditions=: there is no arm {literal(strange[0])}; there: "
-            f"{', '.join(words)}."
-        )
-    names = condition_names(word for word in [*words, *sides] if word not in meanings)
-    known = {word: str(name) for word, name in names.items() if name in CONDITIONS} | meanings
-    unknown = [word for word in words if word not in known]
-    if unknown:
-        example = _example_meanings(words, known)
-        raise UnknownArmsError(
-            f"{place}: the arms are called {', '.join(words)}; the meaning of "
-            f"{' and '.join(map(literal, unknown))} is not in the file. "
-            f"Name it: conditions={example} ({_MEANINGS}).",
-            words,
-            example,
-        )
-    for problem in pooled_words({word: known[word] for word in words}, meanings):
+        what = f"{place}: {argument('words')}: there is no arm {literal(strange[0])}"
+        raise FrameError(f"{what}; there: {', '.join(words)}.")
+    names = condition_names(word for word in [*words, *sides] if word not in own)
+    known = {word: str(name) for word, name in names.items()} | own
+    for problem in pooled_words({word: known[word] for word in words}, own):
         raise FrameError(f"{place}: {problem}")
     return table.assign(condition=table["condition"].astype("str").map(known)), known
 
 
-def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str) -> str:
-    """Return the column that contains all keys of `conditions`; raise if there is none."""
+def _arms_unknown(table: pd.DataFrame, place: str) -> str:
+    """Return the message on a file that does not say which answers had the skill."""
     words = {name: [str(word) for word in distinct_words(table[name])] for name in table.columns}
-    for name, present in words.items():
-        if meanings and set(meanings) <= set(present):
-            return str(name)
-    several = {n: w for n, w in words.items() if 2 <= len(w) <= _FEW and n not in _NO_ARMS}
-    if table.get("case", pd.Series()).nunique() > 1:
-        of_case = table.groupby("case")[list(several)].nunique().max()
-        several = {n: w for n, w in several.items() if of_case[n] > 1} or several
-    names = sorted(several, key=lambda name: (name in _OF_AGENT, len(several[name])))
-    start = f"{place}: the file does not say which answers had the skill."
-    files = "one file per arm: {'baseline': path, 'skill': path}."
-    if not names:
-        raise FrameError(f"{start} No field has several words; give {files}")
-    listed = {n: (literal(w) if not w.strip() else f"{w:.60}" for w in several[n]) for n in names}
-    listing = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in listed.items())
-    example = _example_meanings(several[names[0]], {})
-    raise FrameError(
-        f"{start} Name the words of the arms: conditions={example}, or give {files} "
-        f"Fields with several words: {listing}."
+    words = {name: found for name, found in words.items() if found and name not in _NO_ARMS}
+    several = {name: found for name, found in words.items() if len(found) > 1} or words
+    lines = []
+    for name, found in several.items():
+        texts = [" ".join(word.split()) or "''" for word in found]
+        lines.append(f"{name}: {shortened([f'{text:.60}' for text in texts], _FEW)}")
+    listed = "; ".join(lines)
+    return (
+        f"{place}: the file does not say which answers had the skill. Name the field of the arms, "
+        f"{argument('condition', 'FIELD')}, or give one file per arm: {{'baseline': path, "
+        f"'skill': path}}. Fields: {listed or 'none'}."
     )
 
 
+_FEW = 12  # a message lists at most this many words of a field
 # columns that never name the arms
 _NO_ARMS = {*ROLES, *chain(*CARRIED.values()), "verdict_status"}
 _NO_ARMS -= {"skill", "loaded_skill", "agent", "agent_model", "agent_family"}
-# columns of the agent, which an error message lists last because they rarely name the arms
-_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")
-
-
-def _example_meanings(words: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return a condition for each word; a word that is not known gets an example condition."""
-    given = {known.get(word) for word in words}
-    examples = chain((n for n in ("baseline", "skill") if n not in given), repeat("..."))
-    return {word: known.get(word) or next(examples) for word in words}

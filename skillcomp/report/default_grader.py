@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from skillcomp import frames, reliability
-from skillcomp.errors import FrameError, SkillcompError, StudyError, instead
+from skillcomp.errors import FrameError, SkillcompError, StudyError, argument, instead
 from skillcomp.frames.estimates import (
     group_codes,
     ordered,
@@ -21,8 +21,8 @@ _NO_USABLE_VERDICT = (
 )
 
 _ONLY_SCORES = (
-    "report: none of {} verdicts says pass or fail, but they have scores. sc.report.answer and "
-    "build read these by value='score' and bounds=(lowest, highest possible score)."
+    "report: none of {} verdicts says pass or fail, but they have scores. {} and {}, the lowest "
+    "and the highest possible score, compare these."
 )
 
 
@@ -155,7 +155,9 @@ def default_reference(
         raise StudyError(_NO_VERDICTS)
     if "passed" in answers.columns and answers["passed"].isna().all():
         if "score" in answers.columns and answers["score"].notna().any():
-            raise StudyError(_ONLY_SCORES.format(len(answers)))
+            raise StudyError(
+                _ONLY_SCORES.format(len(answers), argument("value", "score"), argument("bounds"))
+            )
         raise StudyError(_NO_USABLE_VERDICT.format(len(answers)))
     if len(present) == 1 and not alone:
         raise StudyError(f"all answers are under {present[0]}. {reference_choices(present)}.")

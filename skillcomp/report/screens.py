@@ -308,7 +308,7 @@ def _can_judge_pairs(data: StudyData) -> bool:
 def _pairwise_screen(
     data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Describe position bias and, for a study from `from_pairs`, win rates and agreement."""
+    """Describe position bias and, for a table of pairs, win rates and agreement."""
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
@@ -453,7 +453,7 @@ STUDY_KINDS = (
     StudyKind(
         "pairwise study",
         "Does the judge choose the better answer, wherever it is shown?",
-        "preferences between two answers (from_pairs)",
+        "preferences between two answers",
         frozenset({"06"}),
         _can_judge_pairs,
         _pairwise_screen,
@@ -461,8 +461,7 @@ STUDY_KINDS = (
     StudyKind(
         "calibration study",
         "From which length on does a shared n-gram mean copying?",
-        "passages that are labelled as copies or as original texts, with their sources "
-        "(from_passages)",
+        "passages that are labelled as copies or as original texts, with their sources",
         frozenset({"01"}),
         _can_calibrate,
         _calibration_screen,

@@ -66,7 +66,7 @@ class StudyData:
 
     @property
     def is_of_pairs(self) -> bool:
-        """Whether the verdicts come from comparisons (:func:`skillcomp.from_pairs`)."""
+        """Whether the verdicts come from comparisons, as in a table of pairs."""
         checks = self.verdicts["check_id"]
         return len(self.pairwise) > 0 and bool(checks.str.startswith("better than ").all())
 

@@ -24,7 +24,7 @@ own = sc.from_frame(
     passed="solved",
     agent="model",
     repeat="run",
-    conditions={"plain": "baseline", "v2": "skill"},
+    words={"condition": {"plain": "baseline", "v2": "skill"}},
 )
 delta = sc.deltas.paired(own.outcomes, by=["agent"])
 rates = table.groupby(["model", "setup"])["solved"].mean().unstack()

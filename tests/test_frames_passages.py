@@ -18,16 +18,16 @@ NAMED = pd.DataFrame(
         "degree": ["cut", "non", "light", "heavy"],
     }
 )
-HOW: dict[str, Any] = {"text": "words", "source": "id", "label": "degree"}
+HOW: dict[str, Any] = {"text": "words", "source": "id", "level": "degree"}
 
 
 def read(table: pd.DataFrame, **how: Any) -> sc.frames.Frames:
     with pytest.warns(sc.frames.FrameWarning):
-        return sc.from_passages(table, **how)
+        return sc.from_frame(table, **how)
 
 
 def test_named_sources_and_the_words_of_clough_and_stevenson() -> None:
-    own = read(NAMED, **HOW, sources=SOURCES)
+    own = read(NAMED, **HOW, skills=SOURCES)
     levels = ["near_copy", "fresh", "light_revision", "heavy_revision"]
     assert own.passages["level"].tolist() == levels
     assert own.passages["passage_id"].tolist() == ["a/1", "a/2", "b/3", "b/4"]
@@ -46,7 +46,7 @@ def test_sources_may_be_texts_or_rows_of_the_table() -> None:
     own = read(pd.concat([NAMED, rows]), **HOW)
     assert own.skills == SOURCES and len(own.passages) == 4
     with pytest.raises(FrameError, match="several rows are the text of source 'a'"):
-        sc.from_passages(pd.concat([NAMED, rows, rows]), **HOW)
+        sc.from_frame(pd.concat([NAMED, rows, rows]), **HOW)
 
 
 @pytest.mark.parametrize(
@@ -63,55 +63,59 @@ def test_sources_may_be_texts_or_rows_of_the_table() -> None:
 def test_usual_words_are_read(words: list[Any], levels: list[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        own = sc.from_passages(NAMED.assign(degree=words), **HOW, sources=SOURCES)
+        own = sc.from_frame(NAMED.assign(degree=words), **HOW, skills=SOURCES)
     assert own.passages["level"].tolist() == levels * 2
 
 
 def test_your_words_need_a_meaning_that_only_you_know() -> None:
     table = NAMED.assign(degree=["borrowed", "own", "borrowed", "own"])
     with pytest.raises(FrameError) as error:
-        sc.from_passages(table, **HOW, sources=SOURCES)
+        sc.from_frame(table, **HOW, skills=SOURCES)
     assert "found 'borrowed' (2 rows), 'own' (2 rows); allowed: copied or fresh" in str(error.value)
-    assert "label_names= gives the meaning of other words" in str(error.value)
+    assert "words={'level': {'borrowed': ..., 'own': ...}} says what they mean" in str(error.value)
     names = {"borrowed": "copied", "own": "fresh"}
-    own = sc.from_passages(table, **HOW, sources=SOURCES, label_names=names)  # without a warning
+    own = sc.from_frame(table, **HOW, skills=SOURCES, words={"level": names})  # without a warning
     assert own.passages["level"].tolist() == ["copied", "fresh"] * 2
-    own = read(table, **HOW, sources=SOURCES, label_names=names | {"own": None})
+    own = read(table, **HOW, skills=SOURCES, words={"level": names | {"own": None}})
     assert len(own.passages) == 2
     none = NAMED.assign(degree=["cut", "none", "light", "none"])  # no copy, or no label?
-    with pytest.raises(FrameError, match=r"found 'none'.*label_names= gives the meaning"):
-        sc.from_passages(none, **HOW, sources=SOURCES)
+    with pytest.raises(FrameError, match=r"found 'none'.*words=.* says what it means"):
+        sc.from_frame(none, **HOW, skills=SOURCES)
 
 
 def test_truth_values_are_not_read_against_the_name_of_their_column() -> None:
     table = NAMED.assign(is_original=[1, 0, 1, 0])
-    with pytest.raises(FrameError, match=r"found 1 and 0 in a column called 'is_original'"):
-        sc.from_passages(table, **HOW | {"label": "is_original"}, sources=SOURCES)
+    with pytest.raises(
+        FrameError,
+        match=r"'is_original' \(level=\): found 1 and 0, and the name leaves open what they mean: "
+        r"words={'level': {1: 'copied', 0: 'fresh'}} or words={'level': {1: 'fresh'",
+    ):
+        sc.from_frame(table, **HOW | {"level": "is_original"}, skills=SOURCES)
 
 
 @pytest.mark.parametrize(
     ("table", "how", "message"),
     [
-        (NAMED, {"label": "degre"}, "there is no column 'degre' (label=).*'degree'?.*Columns: "),
-        (NAMED, {}, "found 2 names, such as 'a'; .*with sources={name: text}"),
-        (NAMED, {"sources": {"a": "x", "bb": "y"}}, "'b' (2 rows) has no text in sources=; there"),
-        (NAMED, {"sources": {"a": "x", "b": " "}}, "sources=: 'b' has no text"),
-        (NAMED, {"sources": ["a"]}, "sources=: found"),
+        (NAMED, {"level": "degre"}, "there is no column 'degre' (level=).*'degree'?.*Columns: "),
+        (NAMED, {}, "found 2 names, such as 'a'; .*with skills=, the texts by name"),
+        (NAMED, {"skills": {"a": "x", "bb": "y"}}, "'b' (2 rows) has no text in skills=; there"),
+        (NAMED, {"skills": {"a": "x", "b": " "}}, "skills=: 'b' has no text"),
+        (NAMED, {"skills": {"a": 1}}, "skills=: found 1 for 'a'"),
         (NAMED, {"text": ["a"]}, "text=: found a list; expected the name of a column"),
-        (NAMED.assign(id=None), {"sources": SOURCES}, "missing in 4 rows"),
-        (NAMED.assign(words=None), {"sources": SOURCES}, "no row has both a text and a label"),
-        (NAMED, {"sources": SOURCES, "label_names": {"cut": 1}}, "label_names=: found 1"),
+        (NAMED.assign(id=None), {"skills": SOURCES}, "missing in 4 rows"),
+        (NAMED.assign(words=None), {"skills": SOURCES}, "no row has both a text and a level"),
+        (NAMED, {"skills": SOURCES, "words": {"level": {"cut": "x"}}}, "words=: found 'x' for"),
     ],
 )  # fmt: skip
 def test_tables_that_cannot_be_read_are_named(table, how, message):
     pattern = "(?s)" + re.escape(message).replace(r"\.\*", ".*")
     with pytest.raises(FrameError, match=pattern):
-        sc.from_passages(table, **HOW | how)
+        sc.from_frame(table, **HOW | how)
 
 
 def test_rows_without_text_or_label_are_left_out_and_counted() -> None:
     table = NAMED.assign(words=["x", None, "", "z"], degree=["cut", "non", "light", None])
-    own = read(table, **HOW, sources=SOURCES)
+    own = read(table, **HOW, skills=SOURCES)
     assert own.passages["passage_id"].tolist() == ["a/1"]
     rows = own.problems[own.problems["done"].eq("row left out")]
     assert rows[["found", "n"]].values.tolist() == [["missing", 2], ["missing", 1]]
@@ -119,13 +123,13 @@ def test_rows_without_text_or_label_are_left_out_and_counted() -> None:
 
 def test_a_code_for_no_label_is_missing_if_the_argument_says_so() -> None:
     table = NAMED.assign(degree=["cut", "-9", "light", "heavy"])
-    with pytest.raises(FrameError, match=r"If no value is meant: missing=\['-9'\]"):
-        sc.from_passages(table, **HOW, sources=SOURCES)
-    assert len(read(table, **HOW, sources=SOURCES, missing=["-9"]).passages) == 3
+    with pytest.raises(FrameError, match=r"words=.*'-9': .* says what it means"):
+        sc.from_frame(table, **HOW, skills=SOURCES)
+    assert len(read(table, **HOW, skills=SOURCES, missing=["-9"]).passages) == 3
 
 
 def test_saved_passages_keep_their_sources(tmp_path: Path) -> None:
-    own = read(NAMED.assign(topic=[1, 2, 1, 2]), **HOW, sources=SOURCES, document="topic")
+    own = read(NAMED.assign(topic=[1, 2, 1, 2]), **HOW, skills=SOURCES, document="topic")
     assert own.passages["document"].tolist() == ["a/1", "a/2", "b/1", "b/2"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sc.frames.FrameWarning)

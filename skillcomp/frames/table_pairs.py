@@ -1,26 +1,24 @@
-"""Conversion of a plain table of pairwise verdicts to frames with comparisons and gold."""
+"""Conversion of a table of pairwise verdicts to frames with comparisons and gold."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import pandas as pd
 
-from skillcomp.errors import plural, require_known
-from skillcomp.frames.from_frame import labels_inside
+from skillcomp.errors import argument, plural, require_known
 from skillcomp.frames.from_store import n_words
+from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import Change, Columns, TableReader
 from skillcomp.frames.words import (
-    ARGUMENTS,
     ORDERS,
     PLAIN_WINNERS,
     SWAPS,
     SYSTEMS,
     TEXTS,
     WINNERS,
-    ColumnName,
     as_literal,
     columns_of_answers,
     distinct_words,
@@ -29,8 +27,7 @@ from skillcomp.frames.words import (
     winner_word,
 )
 
-WHAT = "from_pairs"
-_MEANINGS = ("A", "B", "first", "second", "tie")
+WinnerNames = Literal["answer", "position"]
 _ALLOWED = (
     "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
     "first and second, tie, or missing"
@@ -40,122 +37,19 @@ _KEY = ["case_id", "grader", "first", "second"]
 _SIDES = ("first", "second")
 
 
-def from_pairs(
-    table: pd.DataFrame,
-    *,
-    case: ColumnName = None,
-    first: ColumnName = None,
-    second: ColumnName = None,
-    winner: ColumnName = None,
-    winner_names: Literal["answer", "position"] | Mapping[Any, str | None] | None = None,
-    order: ColumnName = None,
-    gold: ColumnName = None,
-    grader: ColumnName = None,
-    missing: Any = (),
-    keep: Literal["last"] | None = None,
-) -> Frames:
-    """Convert a table of pairwise verdicts, one row per shown pair, to checked frames.
-
-    Each argument names a column of the table. Columns with usual names, such as question_id,
-    model_a, model_b, winner and judge, are recognised; other columns are ignored.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row per pair as it was shown to a grader: a judge or a person. A pair in both orders has
-        two rows.
-    case : hashable, optional
-        Column with the case (prompt, question) that both answers answer.
-    first, second : hashable, optional
-        Columns with the two answers: names of systems (model_a, model_1, system_a) or texts
-        (output_1, response_a). Columns with other names hold texts if a value has a line break or
-        more than 100 characters, or if no value occurs in two cases. Without ``order``, the answer
-        in ``first`` was shown first. With ``order``, both arguments may be left out: the answers
-        are then called A and B.
-    winner : hashable, optional
-        Column with the verdict: a value of the two columns, the name of a column, or a word: A and
-        B, 1 and 2, model_a and model_b, ``A>B``, ``A=B``, ``[[A]]``, first and second, tie. A
-        missing value or a word for it ("na", "error") is no verdict.
-    winner_names : {"answer", "position"} or mapping, optional
-        Needed with ``order`` if winners are words such as A or 1. ``"answer"``: A is the answer in
-        ``first``, in both orders. ``"position"``: A is the answer shown first. A mapping gives the
-        meaning of other words, such as ``{"left": "first", "same": "tie", "?": None}``. In it,
-        ``"first"`` and ``"second"`` are the answers shown first and second; ``"A"`` and ``"B"`` are
-        the answers in the columns ``first`` and ``second``.
-    order : hashable, optional
-        Column with the order of presentation: AB and BA, 1 and 2, original and swapped, or truth
-        values in a column called swap or swapped. In order 2 the answer in ``second`` was shown
-        first.
-    gold : hashable, optional
-        Column with the better answer of the pair, in the same words as ``winner``. A and B always
-        mean the columns ``first`` and ``second``. A value in one row of each pair is enough.
-    grader : hashable, optional
-        Column with the grader. The default grader is "unnamed grader".
-    missing, keep : optional
-        As in :func:`skillcomp.from_frame`: values of ``winner`` and ``gold`` that mean no value,
-        and "last" if a later row of the same pair, order and grader replaces an earlier one.
-
-    Returns
-    -------
-    Frames
-        - ``pairwise``: one row per row of the table; ``first`` and ``second`` are the attempts in
-          the order shown, ``winner`` and ``gold_winner`` an attempt, ``"tie"`` or missing.
-          ``order`` is 1 in the first order of a pair in the table and 2 in the other.
-        - ``attempts``: one row per case and answer. Names of systems are in ``agent``, texts in
-          ``answer``.
-        - ``verdicts``: two rows per row of the table, one for each answer. ``passed`` is True if
-          the answer won, and False for both answers of a tie. The check names the other answer and
-          the order.
-        - ``gold``: for each of these checks, whether the answer is the better one.
-        - ``cases``; ``outcomes`` is empty.
-
-    Raises
-    ------
-    FrameError
-        With one sentence per problem: a missing column, columns that cannot be distinguished, an
-        unknown word, a gold winner that differs between the rows of a pair, an answer compared with
-        itself, or two rows of a grader on one pair in one order. If a role is unclear, the
-        message ends with all columns and the argument that the name of each stands for.
-
-    Warns
-    -----
-    FrameWarning
-        One warning that lists rows without a verdict, words for ties other than tie, and how
-        columns of unknown names were read.
-
-    See Also
-    --------
-    from_frame : Converts a table with one row per verdict on one answer.
-    skillcomp.bias.position : Estimates the position bias.
-
-    Notes
-    -----
-    In ``reliability.agreement(made.verdicts, made.gold)`` an item is an answer in a comparison.
-    Without ties the agreement is the accuracy; a tie against a gold winner counts one half. False
-    passes are losers that the grader prefers, false fails are winners that it does not prefer. Each
-    comparison has two items, so count cases, not items.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({
-    ...     "question_id": [1, 1, 2], "model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"],
-    ...     "winner": ["model_a", "model_b", "tie"], "judge": "g"})
-    >>> from_pairs(table).pairwise[["case_id", "order", "first", "second", "winner"]]
-      case_id  order first second winner
-    0       1      1   1/x    1/y    1/x
-    1       1      2   1/y    1/x    1/x
-    2       2      1   2/x    2/y    tie
-    """
-    arguments = dict(locals())
-    names = {role: arguments[role] for role in ARGUMENTS["pair"]}
-    reader = TableReader(table, names, place=WHAT, missing=missing)
-    own_words = _own_meanings(winner_names)
+def frames_of_pairs(reader: TableReader, winner_names: str | None, keep: str | None) -> Frames:
+    """Return the frames of a table of pairwise verdicts, one row per shown pair."""
+    if winner_names is not None:
+        what = f"{reader.place}: {argument('winner_names')}: found"
+        require_known(what, winner_names, get_args(WinnerNames))
     _add_usual_columns(reader)
     has_answers = {*_SIDES} & set(reader.names) or "order" not in reader.names
     needed = ("case", *_SIDES, "winner") if has_answers else ("case", "winner")
-    columns = reader.columns(required=needed, keep=keep)
+    columns = reader.columns(required=needed)
     pairs = reader.keys({role: columns[role] for role in ("case", "grader") if role in columns})
+    columns, pairs = reader.kept(
+        columns, pairs.assign(passed=pd.array([None] * len(pairs), dtype="boolean")), keep
+    )
     pairs = pairs[["skill", "case_id", "condition", "grader"]]
     for side, name in zip(_SIDES, "AB", strict=True):
         texts = reader.as_texts(columns[side], side) if side in columns else name
@@ -164,9 +58,7 @@ def from_pairs(
     swapped = _second_shown_first(columns, reader)
     nothing = pd.Series(None, pairs.index, dtype="object")
     winners, gold_winners = (
-        _first_wins(
-            columns.get(role, nothing), role, pairs, swapped, winner_names, own_words, reader
-        )
+        _first_wins(columns.get(role, nothing), role, pairs, swapped, winner_names, reader)
         for role in ("winner", "gold")
     )
     n_missing = int(winners.isna().sum())
@@ -183,31 +75,18 @@ def from_pairs(
     pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
     pairs = with_winners(pairs, winners)
     pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
-    reader.refuse_equal_rows(pairs[_KEY])
+    reader.ask_about_equal_rows(pairs.assign(passed=None), _KEY)
     reader.raise_problems()
     rows = _rows_by_side(pairs)
+    gold = rows[ITEM].assign(passed=rows["gold"], labeller="own").dropna(subset="passed")
     made = {
         "cases": attempts[["skill", "case_id"]].drop_duplicates(),
         "attempts": attempts.drop(columns="value"),
         "verdicts": rows.drop(columns="gold"),
-        "gold": labels_inside({"gold": rows["gold"]}, rows, reader),
+        "gold": gold.drop_duplicates(),
         "pairwise": pairs.drop(columns="condition"),
     }
     return Frames(**reader.checked(made), **reader.facts())
-
-
-def _own_meanings(winner_names: Any) -> Mapping[Any, str | None]:
-    """Return the meanings of words in ``winner_names``; raise FrameError if one is not allowed."""
-    if not isinstance(winner_names, Mapping):
-        if winner_names is not None:
-            what = f"{WHAT}: winner_names=: no mapping of words to meanings, but"
-            require_known(what, winner_names, ("answer", "position"))
-        return {}
-    for word, meaning in winner_names.items():
-        if meaning is not None:
-            what = f"{WHAT}: winner_names=: {as_literal(word)} means"
-            require_known(what, meaning, _MEANINGS, label="allowed (or None)")
-    return winner_names
 
 
 def _add_usual_columns(reader: TableReader) -> None:
@@ -219,7 +98,9 @@ def _add_usual_columns(reader: TableReader) -> None:
         pairs = columns_of_answers(reader.frame, list(reader.names.values()))
         if len(pairs) > 1:
             listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
-            reader.problems.append(f"first= and second= may be {listed}; name them.")
+            reader.problems.append(
+                f"{argument('first')} and {argument('second')} may be {listed}; name them."
+            )
         if pairs:
             reader.names |= dict(zip(_SIDES, pairs[0], strict=True))
     for role in ("case", "winner", "gold", "grader", "order"):
@@ -230,7 +111,7 @@ def _add_usual_columns(reader: TableReader) -> None:
             labels = [label for label in labels if _are_orders(reader.frame[label], label)]
         if len(labels) > 1:
             both = " or ".join(map(as_literal, labels))
-            reader.problems.append(f"{role}= may be the column {both}; name it.")
+            reader.problems.append(f"{argument(role)} may be the column {both}; name it.")
             reader.ambiguous.add(role)
         reader.names |= dict(zip([role], labels, strict=False))
 
@@ -250,8 +131,8 @@ def _refuse_equal_answers(pairs: pd.DataFrame, reader: TableReader) -> None:
     if alike.any():
         first, second = (as_literal(reader.names.get(side, side)) for side in _SIDES)
         reader.problems.append(
-            f"{plural(int(alike.sum()), 'row')} compare an answer with itself, the first is row "
-            f"{alike.idxmax()}; leave them out: table[table[{first}] != table[{second}]]."
+            f"{plural(int(alike.sum()), 'row')} compare an answer with itself in {first} and "
+            f"{second}; the first is row {alike.idxmax()}."
         )
 
 
@@ -273,8 +154,7 @@ def _first_wins(
     role: str,
     pairs: pd.DataFrame,
     swapped: pd.Series,
-    winner_names: Any,
-    own_words: Mapping[Any, str | None],
+    winner_names: str | None,
     reader: TableReader,
 ) -> pd.Series:
     """Return 1 for each row in which the answer shown first won, 0 if it lost, and .5 for a tie.
@@ -294,8 +174,8 @@ def _first_wins(
     if "0" in plain_words and "2" not in plain_words:
         # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
         words.pop("1")
-    about: dict[str, Any] = {"own": own_words, "argument": "winner_names", "plain": winner_word}
-    meaning_of = reader.meanings_of(others, role, words, _ALLOWED, **about)
+    own_words = reader.own_words("winner")
+    meaning_of = reader.meanings_of(others, role, words, _ALLOWED, plain=winner_word)
     meanings = others.map(meaning_of.get, na_action="ignore").astype("object").fillna(answers)
     plain_ties = {*PLAIN_WINNERS, *map(winner_word, own_words)}
     ties = [word for word, meaning in meaning_of.items() if meaning == "tie"]
@@ -310,11 +190,12 @@ def _first_wins(
         unclear = is_letter & plain.isin({*WINNERS} - {*map(winner_word, own_words)})
         if unclear.any():
             word = as_literal(values[unclear].iloc[0])
+            answer, place = (argument("winner_names", name) for name in ("answer", "position"))
             reader.add_problem(
                 "winner",
-                f"with order=, the winner {word} may be an answer or a place. "
-                "winner_names='answer': the answer in first= or second=, in both orders; "
-                "winner_names='position': the answer shown first or second.",
+                f"with {argument('order')}, the winner {word} may be an answer or a place. "
+                f"{answer}: the answer in the first or second column, in both orders; "
+                f"{place}: the answer shown first or second.",
             )
     wins = meanings.isin(["A", "first"]) ^ (swapped & ~by_place)
     return wins.astype("float64").where(by_place | is_letter).mask(meanings.eq("tie"), 0.5)
@@ -384,7 +265,7 @@ def _with_orders_and_gold(
         reader.add_problem(
             "gold",
             f"differs between the rows of a pair (case '{pairs.loc[several, 'case_id'].iloc[0]}')."
-            " A and B are the columns first= and second= in both orders; for places as shown use "
+            " A and B are the first and the second column in both orders; for places as shown use "
             "the words first and second.",
         )
     return pairs.assign(gold_winner=of_pair["gold_winner"].transform("first"))
