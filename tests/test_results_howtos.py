@@ -132,6 +132,19 @@ def test_a_table_leads_to_delta_verdict_and_page(executed: Any) -> None:
     assert len(names["verdicts"]) == 1 and Path("page/index.html").is_file()
 
 
+def test_two_labellers_are_compared_with_the_judge_and_each_other(executed: Any) -> None:
+    items = range(40)
+    verdicts = pd.DataFrame({"item": items, "judge": "g", "passed": [i % 4 > 0 for i in items]})
+    verdicts.to_csv("verdicts.csv", index=False)
+    people = [(i, who, i % 2 == 0 or who == "ben") for i in items for who in ("ann", "ben")]
+    pd.DataFrame(people, columns=["item", "who", "passed"]).to_csv("labels.csv", index=False)
+    names = executed("howto/two-labellers")
+    raw = names["judge"].query("measure == 'raw_agreement'").set_index("labeller")["estimate"]
+    assert raw.to_dict() == {"ann": 0.25, "ben": 0.75}
+    between = names["between"].set_index("measure").loc["raw_agreement"]
+    assert (between["grader"], between["estimate"]) == ("ben", 0.5)
+
+
 def test_two_models_are_compared_by_deltas_and_by_rates(executed: Any) -> None:
     answers("without skill", "with skill", model=["a", "b"])
     names = executed("howto/two-models")

@@ -83,7 +83,7 @@ def answer(
 ) -> None:
     """Print what a table, a study or another tool's results show, and write a page about it."""
     import skillcomp as sc
-    from skillcomp.readers.read_results import OPTIONS, table_at
+    from skillcomp.readers.read_results import OPTIONS
     from skillcomp.report.page import write_answer
 
     given = dict(locals())
@@ -101,7 +101,6 @@ def answer(
         # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
         facts |= {name: given[name] for name in OPTIONS if given[name] is not None}
-        facts |= {name: table_at(given[name]) for name in ("asked", "gold") if given[name]}
         frames = sc.read_results(source, **_meanings(words or [], column or []), **facts)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:

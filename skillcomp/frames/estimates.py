@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, argument, instead, plural, require_known, suggest
+from skillcomp.errors import FrameError, argument, instead, literal, plural, suggest
 from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, Cluster, key_by_word
 from skillcomp.io.files import whole_content
@@ -133,7 +133,17 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
     """Raise FrameError if one of ``names`` is not a column of ``frame``."""
     require_frame(frame, what)
     for name in names:
-        require_known(f"{what}: there is no column", name, frame.columns, label="there")
+        if name not in frame.columns:
+            kept = (
+                ""
+                if "attempt_id" not in frame
+                else (
+                    f" A column of your table about the cases is kept by {argument('facts', name)} of "
+                    "from_frame."
+                )
+            )
+            there = instead(name, frame.columns)
+            raise FrameError(f"{what}: there is no column {literal(name)}{there}{kept}")
 
 
 def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.bool_]:

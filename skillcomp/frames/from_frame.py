@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from os import PathLike
 from typing import Any, Literal
 
@@ -46,6 +47,8 @@ from skillcomp.frames.words import ARGUMENTS, ColumnName, kind_of_table, usual_c
 from skillcomp.io.skills import read_skill
 from skillcomp.records import Skill, dimension_family
 
+# graders are compared up to this number; equal verdicts on fewer items may be a coincidence
+_MOST_GRADERS, _MANY_EQUAL = 10, 20
 Documents = (
     Mapping[str, Skill | str | PathLike[str]] | str | PathLike[str] | Sequence[str | PathLike[str]]
 )
@@ -459,6 +462,7 @@ def frames_of_columns(
         attempt = reader.names.get("attempt")
         copied = copied_skills(reader.frame, reader.names["skill"], [attempt])
         reader.problems += filter(None, [copied])
+    copies = _rows_of_labellers(columns, reader)
     rows = reader.keys(columns)
     rows["passed"] = (
         reader.as_verdicts(columns["passed"], "passed")
@@ -466,7 +470,8 @@ def frames_of_columns(
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
     rows["status"] = reader.as_statuses(columns)
-    columns, rows = reader.kept(columns, rows, keep)
+    columns, rows = reader.kept(columns, rows.assign(row=range(len(rows))), keep)
+    row = rows.pop("row")
     rows["repeat"] = reader.repeats(columns, rows, keep)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = _without_crashes(rows, reader)
@@ -500,10 +505,16 @@ def frames_of_columns(
     }
     if isinstance(gold, pd.DataFrame):
         made["gold"] = labels_beside(gold, labellers or {}, rows, reader)
+    elif copies is not None:
+        there = copies["row"].isin(row)
+        of_row = {n: copies[n][there].reset_index(drop=True) for n in copies if n != "row"}
+        labelled = rows.set_axis(row, axis=0).loc[copies["row"][there]].reset_index(drop=True)
+        made["gold"] = labels_inside(of_row, labelled, reader)
     else:
         made["gold"] = labels_inside(columns, rows, reader)
     reader.raise_problems()
     made = reader.checked(made)
+    _note_equal_graders(made["verdicts"], reader)
     if "repeat" in reader.names:
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
@@ -524,6 +535,41 @@ def frames_of_columns(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
     )
     return Frames(**made, **reader.facts(), gold_drawn=gold_drawn, drawn_by=drawn_by)
+
+
+def _rows_of_labellers(columns: Columns, reader: TableReader) -> Columns | None:
+    """Keep one row of a verdict that has a row for each labeller; return the rows of labels.
+
+    These have the columns of the labels and ``row``, the number of the row of the verdict. The
+    result is None if the table has no such rows.
+    """
+    if not {"gold", "labeller"} <= columns.keys():
+        return None
+    of_labels = ["gold", *ARGUMENTS["label"]]
+    verdict = pd.DataFrame({r: v for r, v in columns.items() if r not in of_labels})
+    code = verdict.groupby(list(verdict), dropna=False, sort=False).ngroup()
+    first = ~code.duplicated()
+    each = pd.DataFrame({"code": code, "who": columns["labeller"]})
+    if first.all() or each.duplicated().any():
+        return None
+    labels = {role: columns[role] for role in of_labels if role in columns} | {"row": code}
+    reader.frame = reader.frame[first].reset_index(drop=True)
+    columns |= {role: values[first].reset_index(drop=True) for role, values in columns.items()}
+    return labels
+
+
+def _note_equal_graders(verdicts: pd.DataFrame, reader: TableReader) -> None:
+    """Add a change if two graders or versions gave equal verdicts, with equal rationales."""
+    said = verdicts["passed"].astype("str") + verdicts["rationale"].fillna("")
+    said = said.where(verdicts["passed"].notna())
+    who = verdicts["grader"] + (" " + verdicts["grader_version"]).fillna("")
+    table = verdicts.assign(said=said, who=who).drop_duplicates([*ITEM, "who"])
+    wide = table.pivot(index=ITEM, columns="who", values="said")
+    for one, other in combinations(wide.columns[:_MOST_GRADERS], 2):
+        both = wide[[one, other]].dropna()
+        if len(both) >= _MANY_EQUAL and both[one].eq(both[other]).all() and both[one].nunique() > 1:
+            found = f"all {len(both)} verdicts of {one} and {other} are equal"
+            reader.add_change("grader", found, "kept: is one a copy?", len(both))
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, argument, require_known
 from skillcomp.frames.check import as_list, check, converted, empty, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CAUTION, CONTRACTS, GRADER_KEYS, PLANNED
+from skillcomp.frames.contracts import (
+    ATTEMPT_KEYS,
+    CASE,
+    CAUTION,
+    CONTRACTS,
+    DIFFERENT_MODELS,
+    GRADER_KEYS,
+    PLANNED,
+)
 from skillcomp.frames.estimates import dense_codes, group_codes, require_rows
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
@@ -210,11 +218,11 @@ def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.S
                 f"{arm} {models}" for arm, models in arms[["condition", name]].values
             )
             notes.append([*key, f"{DIFFERENT_MODELS} of the {who}: {listed}"])
-    found = table[keys].merge(pd.DataFrame(notes, columns=[*keys, name]), on=keys, how="left")
+    if not notes:
+        return pd.Series("", index=table.index)
+    texts = pd.DataFrame(notes, columns=[*keys, name]).astype("str")
+    found = table[keys].astype("str").merge(texts, on=keys, how="left")
     return _notes(found[name].set_axis(table.index))
-
-
-DIFFERENT_MODELS = "the conditions have different models"  # starts a note
 
 
 def _weighted_shares(

@@ -81,6 +81,7 @@ _UNEQUAL = 0.2  # a caution names shares of replaced failures that differ by at 
 _COUNTS = re.compile(r"\s*(\d{1,4}) ?/ ?(\d{1,4})\s*")
 # forms of texts that are numbers; "1,000" can be one or a thousand
 _FORMS = {
+    "": r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?",
     "decimal commas": r"[+-]?(?!\d{1,3}(?:,\d{3})+$)\d+,\d+",
     "per cent": r"[+-]?\d+(?:[.,]\d+)? ?%",
     "amounts of money": r"[+-]?(?:[$€£] ?\d+(?:\.\d+)?|\d+(?:\.\d+)? ?(?:[$€£]|USD|EUR))",
@@ -752,8 +753,9 @@ class TableReader:
                 read = _numbers_in(texts.str.strip(), role)
         if read is not None:
             values = read[0].reindex(values.index)
-            found = f"{read[1]}, such as {literal(texts.iloc[0])}"
-            self.add_change(role, found, "read as numbers", len(texts))
+            if read[1]:
+                found = f"{read[1]}, such as {literal(texts.iloc[0])}"
+                self.add_change(role, found, "read as numbers", len(texts))
         try:
             numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:
@@ -813,7 +815,7 @@ def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:
     """Return the numbers in texts of one form, and the form; None for another form."""
     for form, pattern in _FORMS.items():
         if texts.str.fullmatch(pattern).all():
-            digits = texts.str.replace(r"[^\d.,+-]", "", regex=True).str.replace(",", ".")
+            digits = texts.str.replace(r"[^\d.,e+-]", "", regex=True).str.replace(",", ".")
             numbers: pd.Series = pd.to_numeric(digits)
             return (numbers / 100 if form == "per cent" else numbers), form
     if role == "seconds" and texts.str.contains("[a-z:]").all():

@@ -403,5 +403,5 @@ def differing_columns(frame: pd.DataFrame, place: pd.Series) -> list[Hashable]:
     return [
         name
         for name, values in frame.astype("str").items()
-        if values.groupby(place).nunique().gt(1).any()
+        if values.groupby(place).nunique(dropna=False).gt(1).any()
     ]

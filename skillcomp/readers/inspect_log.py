@@ -36,8 +36,8 @@ _OF_VERDICT = {
 class InspectReader(Reader):
     """Reader of one log of Inspect.
 
-    If a log has several arms, a field of the log names the arm of each sample, and the keys of
-    ``conditions=`` select this field. If each log holds one arm, `read_results` needs a mapping of
+    If a log has several arms, a field of the log names the arm of each sample, and ``columns=``
+    names this field. If each log holds one arm, `read_results` needs a mapping of
     condition to path.
     """
 

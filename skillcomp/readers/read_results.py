@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from filecmp import cmp
 from importlib.metadata import entry_points
 from io import StringIO
+from itertools import combinations
 from os import PathLike
 from os.path import exists
 from pathlib import Path
@@ -157,7 +159,7 @@ def read_results(
         Raise one error that lists every problem.
     **options
         For a table: the other arguments of :func:`skillcomp.from_frame`, such as ``keep``,
-        ``missing``, ``asked``, ``gold`` and ``skills``.
+        ``missing``, ``asked``, ``gold`` and ``skills``. ``asked`` and ``gold`` may be files.
 
     Returns
     -------
@@ -212,6 +214,9 @@ def read_results(
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"read_results: no argument '{unknown[0]}'.{suggest(unknown[0], OPTIONS)}")
+    for name in ("asked", "gold"):
+        if isinstance(options.get(name), str | PathLike):
+            options[name] = _table_of(options[name])
     problems = Problems()
     facts = {name: arguments[name] for name in ("skill", "agent", "agent_model", "grader_model")}
     paths = _paths_by_condition(path)
@@ -219,7 +224,7 @@ def read_results(
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
             named = [*facts, "words", "case", "format", "columns", "shared_cases"]
-            given = [n for n in named if arguments[n] is not None] + list(options)
+            given = [n for n in named if arguments[n] not in (None, {})] + list(options)
             if listed := ", ".join(argument(f"fact {name}") for name in given):
                 raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
@@ -274,6 +279,14 @@ def read_results(
         forget_files()
 
 
+def _table_of(path: str | PathLike[str]) -> pd.DataFrame:
+    """Return the table in a csv or parquet file; raise FrameError if it is none."""
+    table = table_at(_paths_by_condition(path)[None])
+    if table is None:
+        raise FrameError(f"{path}: expected a csv or parquet file.")
+    return table
+
+
 def _with_fields(table: pd.DataFrame, columns: Mapping[str, str], place: str) -> pd.DataFrame:
     """Give fields of a tool's results the roles that the caller names."""
     for name, role in columns.items():
@@ -296,6 +309,9 @@ def _paths_by_condition(path: Any) -> dict[str | None, Path]:
             raise FrameError(f"{place}: there is no such file or folder.{near}")
     if not paths:
         raise FrameError("read_results: path: an empty mapping; expected condition: path.")
+    for one, other in combinations(paths, 2):
+        if paths[one].is_file() and paths[other].is_file() and cmp(paths[one], paths[other], False):
+            raise FrameError(f"{paths[one]}: {one} and {other} are the same file.")
     # a link that the user names is followed; links inside a folder may not lead out of the folder
     return {name: place.resolve() for name, place in paths.items()}
 

@@ -85,8 +85,8 @@ class Reader:
         pandas.DataFrame
             The columns are arguments of :func:`skillcomp.from_frame`; ``passed`` or ``score`` is
             required. ``condition`` holds the tool's words for the arms, which have the meanings
-            that they have in ``from_frame``. Without ``condition``, the keys of ``conditions=``
-            select the column that names the arms. Without ``case``, the argument ``case=`` names
+            that they have in ``from_frame``. Without ``condition``, the argument ``columns=``
+            names the column of the arms. Without ``case``, the argument ``case=`` names
             the column of the cases. An attempt without a verdict (an error, a crashed judge) is a
             row without ``check`` and ``passed``; it gets a missing verdict on each check of its
             case. A missing verdict has the status ``error``, or that in ``verdict_status``. If only

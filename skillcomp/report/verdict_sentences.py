@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 
+from skillcomp.frames.contracts import DIFFERENT_MODELS
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
@@ -68,6 +69,9 @@ def verdict_sentences(decided: pd.DataFrame) -> Sentences:
 
 def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     """Count the verdicts; ``unchecked`` means that the study has no gold."""
+    models = main["note"].str.extract(f"({DIFFERENT_MODELS}[^;]*)")[0].dropna()
+    for text in models.unique():
+        yield Sentence(f"{text[:1].upper()}{text[1:]}; a change may be that of the models.")
     n, rows = len(main), say.unit_of_rows(main)
     if n > len(main.drop_duplicates(columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
