@@ -205,7 +205,7 @@ def test_a_frame_of_polars_is_read() -> None:
 def test_a_further_column_of_the_cases_is_kept() -> None:
     table = answers(language=["en", "en", "de", "de"] * 10)
     made = read(table)
-    with pytest.raises(FrameError, match=r"'language'.*facts='language' of from_frame"):
+    with pytest.raises(FrameError, match=r"'language'.*facts='language' of from_frame keeps"):
         sc.deltas.paired(made.outcomes, by=["language"])
     made = read(table, facts="language")
     assert sc.deltas.paired(made.outcomes, by=["language"])["language"].tolist() == ["en", "de"]

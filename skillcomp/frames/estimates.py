@@ -134,16 +134,11 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
     require_frame(frame, what)
     for name in names:
         if name not in frame.columns:
-            kept = (
-                ""
-                if "attempt_id" not in frame
-                else (
-                    f" A column of your table about the cases is kept by {argument('facts', name)} of "
-                    "from_frame."
-                )
-            )
-            there = instead(name, frame.columns)
-            raise FrameError(f"{what}: there is no column {literal(name)}{there}{kept}")
+            message = f"{what}: there is no column {literal(name)}{instead(name, frame.columns)}"
+            if "attempt_id" in frame.columns:
+                facts = argument("facts", name)
+                message += f" {facts} of from_frame keeps a column of your table about the cases."
+            raise FrameError(message)
 
 
 def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> NDArray[np.bool_]:
