@@ -26,7 +26,7 @@ MESSY = {
     **{"skill": "plugin", "case": "task", "condition": "setup", "repeat": "run"},
     **{"grader": "judge", "passed": "solved", "status": "ended", "gold": "by hand"},
     **{"seconds": "secs", "cost_usd": "usd", "missing": ["error"], "shared_cases": False},
-    "conditions": {"other doc": "placebo", "Other Doc": "placebo"},
+    "words": {"condition": {"other doc": "placebo", "Other Doc": "placebo"}},
 }
 
 

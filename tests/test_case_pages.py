@@ -199,7 +199,9 @@ def test_5000_answers_are_in_parts_that_open_within_a_second(
 def test_the_page_of_an_answer_links_each_skill_to_its_cases(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "cases" / "notes.html").write_text("mine")
-    two = own_study(10, skill=lambda t: t["case"].isin(["c1", "c3"]).map({True: "A", False: "a"}))
+    two = own_study(
+        10, skill=lambda t: t["case"].isin(["c1", "c3"]).map({True: "A b", False: "a-b"})
+    )
     for study, texts in ((two, ["8 cases", "2 cases"]), (own_study(4), ["4 cases"])):
         page = build(study, tmp_path, progress=False).read_text("utf-8")
         links = dict(re.findall(r'<a class="cases" href="(.*?)">(.*?)</a>', page))

@@ -170,7 +170,7 @@ def test_answers_without_a_verdict_and_without_gold_are_left_out() -> None:
     ("how", "message"),
     [
         ({"gold_drawn": "verdicts"}, "gold_drawn: found 'verdicts'; .*Did you mean 'verdict'"),
-        ({"drawn_by": "g"}, "drawn_by= names the grader .* Add gold_drawn='verdict'"),
+        ({"drawn_by": "g"}, "drawn_by= names the grader .* That needs gold_drawn='verdict'"),
         ({"gold_drawn": "verdict", "drawn_by": "j"}, "there is no grader 'j'; there: g"),
     ],
 )

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.stats import fisher_exact
 
 from skillcomp.errors import (
     UNKNOWN,
@@ -834,6 +833,8 @@ def _pass_rates(rows: pd.DataFrame) -> str:
 
 def _unequal(arms: pd.Series, marked: pd.Series) -> bool:
     """Return whether the shares of marked rows differ clearly between two arms."""
+    from scipy.stats import fisher_exact
+
     table = pd.crosstab(arms, marked).reindex(columns=[False, True], fill_value=0)
     shares = table[True] / table.sum(axis=1)
     pairs = combinations(table.to_numpy(), 2)
