@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,7 +39,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
@@ -132,7 +131,7 @@ def gap(
     difference of rates; near a rate of 1, a gap on a log-odds scale may have another size or sign.
     """
     names = listed(by)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": listed(average)}
+    how: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
     how |= {"reference": reference, "facts": ["transfer", "comprehension_dimension"]}
     checked, units = compared_units(outcomes, names, "transfer", **how)
     measures = ["near_delta", "far_delta", "gap"]
@@ -157,7 +156,7 @@ def gap(
         rows += _gap_rows(within, "within_dimensions", contrast, few, measures)
         few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
         rows += _gap_rows(pooled, "pooled", contrast, few, measures)
-    noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
+    noted: Fields = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
 
 
@@ -181,7 +180,7 @@ def _dimensions(gap: Gap) -> list[str]:
 
 def _gap_rows(
     gap: Gap, scope: str, contrast: Contrast, few: str, measures: list[str]
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the rows of a scope; ``few`` is the note if there are too few cases."""
     near, far = gap.sizes
     dimensions, part = _dimensions(gap), gap.part
@@ -430,7 +429,7 @@ def hedging(
     units = Units.of(table, names, average=["wrong"], facts=["wrong"])
     # a case counts once for its right answers and once for its wrong ones
     units = replace(units, facts=units.facts | {"case": np.arange(len(units.facts["case"]))})
-    how: dict[str, Any] = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
+    how: Fields = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
     rows = []
     for contrast in contrasts_of_rates(units):
         gap = between(units, contrast, "wrong", (False, True), **how)

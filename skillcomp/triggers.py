@@ -35,7 +35,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.stats.bounded import RATES, Arm, Sample, bounded_means, mixed_of_case
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 __all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
@@ -180,7 +180,7 @@ def detection(
             note = join_notes(note, interval.note, edge)
         elif not note:
             note = _NOTHING.get(values["measure"], "nothing fired")
-        about: dict[str, Any] = values | {name: part[name].sum() for name in counts}
+        about: Fields = values | {name: part[name].sum() for name in counts}
         rows.append(row(interval=replace(interval, note=note), **about))
     return estimates(rows, by=[*names, "kind"], extra=counts)
 

@@ -23,7 +23,15 @@ from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope
-from skillcomp.stats.results import Interval, join_notes, undefined, within_range
+from skillcomp.stats.results import (
+    Fields,
+    Floats,
+    Indices,
+    Interval,
+    join_notes,
+    undefined,
+    within_range,
+)
 
 # words that express uncertainty; "may" must be in lower case, because "May" is a month
 _WORDS = (
@@ -177,8 +185,6 @@ def prose(answer: str) -> str:
     return "\n".join(part.text for part in parts(answer) if part.kind not in ("fixed", "blank"))
 
 
-Floats = NDArray[np.float64]
-
 POINTS = 100.0  # factor from rates to percentage points
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability"
@@ -268,7 +274,7 @@ def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
 
 
-def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
+def _centred_by_stratum(values: Floats, codes: Indices) -> Floats:
     """Subtract from each value the mean of its stratum; ``codes`` holds the strata."""
     codes = np.unique(codes, return_inverse=True)[1]
     size = np.bincount(codes)
@@ -332,7 +338,7 @@ def feature_effect(
 def _feature_slope(
     rows: pd.DataFrame,
     columns: Floats,
-    codes: NDArray[np.intp],
+    codes: Indices,
     ci_level: float,
     interval: IntervalRule,
 ) -> Interval:
@@ -341,7 +347,7 @@ def _feature_slope(
     The other columns are controls. ``codes`` holds the strata.
     """
     verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"ci_level": ci_level, "interval": interval}
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
     # If the t interval has limits, leave its note out, because the note is only about strata
@@ -371,7 +377,7 @@ def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls
 
 
 def _independent_features(
-    rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
+    rows: pd.DataFrame, controls: list[str], codes: Indices
 ) -> tuple[list[str], list[Floats]]:
     """Return names and centred columns of controls that are not collinear with earlier ones."""
     names: list[str] = []

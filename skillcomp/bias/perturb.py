@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     row,
 )
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 Kind = Literal["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 
@@ -315,7 +315,7 @@ def perturbed(
     graded = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
-    how: dict[str, Any] = {"graders": False, "copies": False, "agents": True}
+    how: Fields = {"graders": False, "copies": False, "agents": True}
     refuse_pooling(graded, names, what, **how)
     if graded.empty:
         return estimates([], by=[*names, "perturbation"], extra=list(EXTRA))
@@ -345,7 +345,7 @@ def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -
     return graded[is_copy].merge(original, on=keys, how="left")
 
 
-def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
+def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
     """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs.dropna(subset=["before", "after"])
     steps = decided["after"] - decided["before"]

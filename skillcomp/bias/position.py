@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 from scipy.stats import binomtest
@@ -15,7 +14,7 @@ from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Interval, join_notes, undefined
 
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
@@ -159,7 +158,7 @@ def position_intervals(
     if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
         return dict.fromkeys(_MEASURES, nothing) | once, counts
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [
         bounded_mean(outcome, decided["_cluster"], **how)
         for outcome in (outcomes[0], is_reversed, outcomes[3])
@@ -186,7 +185,7 @@ def _n_ties(pairs: pd.DataFrame) -> int:
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
     cases = pairs.groupby("_case", sort=False)
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    how: Fields = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
     return in_points(bounded_mean(cases["points"].mean(), cases["_cluster"].first(), **how))
 
 

@@ -43,6 +43,7 @@ from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import (
     NEEDED,
     OUTSIDE,
+    Fields,
     Interval,
     join_notes,
     needed_columns,
@@ -63,7 +64,7 @@ LOST_GOLD = 0.05
 # not show) were added to the variance.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-Parts = Iterable[tuple[dict[str, Any], Group]]  # type of the result of `labelled_groups`
+Parts = Iterable[tuple[Fields, Group]]  # type of the result of `labelled_groups`
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
@@ -360,7 +361,7 @@ def _estimated_rows(
         if reference is None or (condition != reference and reference in group.sides)
     ]
     places = [(group, *names) for _, group, names in compared]
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     found = estimates_by_name(places, ci_level, interval)
     for (values, group, names), intervals in zip(compared, found, strict=True):
         intervals = {
@@ -371,7 +372,7 @@ def _estimated_rows(
         chosen = choose(
             group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
         )
-        about: dict[str, Any] = {**values, "condition": names[0], "n_gold": n_gold}
+        about: Fields = {**values, "condition": names[0], "n_gold": n_gold}
         about |= {**error_columns(own), "youden": own.j, "gold_drawn": made.draw.words}
         sides = [group.sides[name] for name in names]
         if reference is None:
@@ -526,7 +527,7 @@ def rows_of(
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
     lost: str,
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Build one row per estimator, marking the recommended one.
 
     ``lost`` is a note for all estimators that use verdicts.
@@ -556,7 +557,7 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 def labelled_groups(
     made: Tables, ci_level: float, *, deltas: bool = False
-) -> Iterator[tuple[dict[str, Any], Group]]:
+) -> Iterator[tuple[Fields, Group]]:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
     # a group without gold has no strata

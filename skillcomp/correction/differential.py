@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
-from skillcomp.stats.results import Interval, join_notes
+from skillcomp.stats.results import Fields, Interval, join_notes
 
 _RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
@@ -97,7 +96,7 @@ def differential(
     check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
     require_reference(made.cases["condition"], reference)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, group in labelled_groups(made, ci_level):
         errors, units = group.errors, group.units
         for condition, own in errors.items():
@@ -120,7 +119,7 @@ def _difference_rows(
     reference: Errors,
     tests: DifferentialTests,
     changes: Mapping[float, Interval],
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     rows = []
     by_rate = [tests.sensitivity, tests.specificity]
     for truth, name, test in zip((1.0, 0.0), _RATES, by_rate, strict=True):
@@ -143,7 +142,7 @@ def _changes_by_gold(
     right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
     items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
     units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
-    how: dict[str, Any] = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
+    how: Fields = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
     changes = {}
     for group, about in enumerate(units.groups):
         gap = between(units, Contrast(about, group, {(): 1.0}), "condition", compared, **how)

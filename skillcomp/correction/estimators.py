@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -58,9 +57,14 @@ from skillcomp.stats.grader_errors import (
 )
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean
-from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    Fields,
+    Interval,
+    join_notes,
+    quantile,
+    undefined,
+    within_range,
+)
 
 _PLACE = [*CASE, "condition", "attempt_id"]
 
@@ -424,7 +428,7 @@ def _means_of_source(
             arms = arms_of(columns, is_share=is_share)
         samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
         notes.append(_note_on_pairs(sides, part, source) if is_delta else "")
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
+    how: Fields = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
     label, who = LABELS[source]
     nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
     return [

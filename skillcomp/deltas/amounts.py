@@ -34,7 +34,7 @@ from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
-from skillcomp.stats.results import Interval, is_number, join_notes
+from skillcomp.stats.results import Fields, Interval, is_number, join_notes
 
 DELTA_FACTS = ["reference", "rate", "reference_rate", "n_dropped"]
 NO_AMOUNTS = "no case has an amount in both conditions"
@@ -59,7 +59,7 @@ def amount_deltas(
     are for pass rates.
     """
     kind = "outcomes" if value == "score" else "attempts"
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
+    how: Fields = {"compared": ["condition"], "average": average, "agents": True}
     checked = prepared(attempts, kind, by, "deltas.paired", **how)
     require_reference(checked["condition"], reference)
     amount = checked[value].astype("float64")
@@ -118,7 +118,7 @@ def _rows_of_contrast(
     cluster: str,
     limit: float | None,
     ci_level: float,
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the rows of an amount: ratio of totals, mean difference, mean ratio.
 
     A score has only the difference. An undefined estimate is NaN, with a note. ``zeros`` has the
@@ -165,7 +165,7 @@ def _rows_of_contrast(
     return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
 
 
-def _attempts_without_cost(numbers: dict[str, Any]) -> tuple[list[int], list[int]]:
+def _attempts_without_cost(numbers: Fields) -> tuple[list[int], list[int]]:
     """Return per side the attempts with an amount of 0, and those with any amount."""
     free = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
     return free.tolist(), np.nansum(numbers["n"], axis=0).astype(int).tolist()

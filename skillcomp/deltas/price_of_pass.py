@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -35,7 +34,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
 from skillcomp.stats.ratios import ratio_of_means
-from skillcomp.stats.results import join_notes, undefined
+from skillcomp.stats.results import Fields, join_notes, undefined
 
 _WHAT = "deltas.price"
 _AMOUNTS = ("cost_usd", "tokens", "minutes")
@@ -248,7 +247,7 @@ def _reason_without_price(
 
 def _price_row(
     amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
-) -> dict[str, Any]:
+) -> Fields:
     """Return the row of a price; if there is no price, its estimate is NaN with a note."""
     part = cases[cases["value"].notna() & cases["passes"].notna()]
     is_paired = "rate_reference" in part

@@ -25,6 +25,7 @@ from skillcomp.report.default_grader import default_grader
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
+from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
@@ -201,10 +202,10 @@ class StudyExplorer(ui.Explorer):
         if name not in ("tab", "repeat"):
             self._row = self._case = None
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {"row": self._open_row, "case": self._open_case, "step": self._step_case}
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         for name, control in self.choices.items():
             several = len({*control.values} - {None}) > 1
             shown = several and (name != "repeat" or self._case is not None)
@@ -263,7 +264,7 @@ class StudyExplorer(ui.Explorer):
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
         verdicts = self.selected_rows(self._verdicts, "skill", "agent")
-        how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
+        how: Fields = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
@@ -277,7 +278,7 @@ class StudyExplorer(ui.Explorer):
                 "seconds=, input_tokens= and output_tokens= of sc.from_frame."
             )
         outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline_rows() else []
-        how: dict[str, Any] = {"by": by, "reference": self._reference_condition()}
+        how: Fields = {"by": by, "reference": self._reference_condition()}
         changes = deltas.paired(outcomes, attempts, value=recorded, **how)
         prices = deltas.price(outcomes, attempts, **how)
         rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)

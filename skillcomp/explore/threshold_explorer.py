@@ -29,6 +29,7 @@ from skillcomp.overlap.score import (
     source_files,
 )
 from skillcomp.report import escaped_text as html
+from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
@@ -210,7 +211,7 @@ class ThresholdExplorer(ui.Explorer):
             self._offer_cuts(self.choices["cut"].value)
         self._update_lists()
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {
             "keep": self._save_point,
             "error": lambda value: self._open_text("error", value, self.errors),
@@ -256,7 +257,7 @@ class ThresholdExplorer(ui.Explorer):
         how = "any shared" if point[1] is None else f"at least {100 * point[1]:.1f} % shared"
         return f"n = {point[0]}, {how}"
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         errors = f"{len(self.errors)} of these texts judged wrongly"
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
@@ -332,7 +333,7 @@ class ThresholdExplorer(ui.Explorer):
         more = f", the first {_MOST} of them" if len(rows) > _MOST else ""
         return table(first_rows), f"{words}: {len(rows)}{more}"
 
-    def _open_text_view(self) -> dict[str, Any] | None:
+    def _open_text_view(self) -> Fields | None:
         if self._open_row is None:
             return None
         what, at = self._open_row

@@ -21,6 +21,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_answers import Answers, grader_names
+from skillcomp.stats.results import Fields, Indices
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
@@ -172,18 +173,18 @@ class VerdictBrowser(ui.Explorer):
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
-    _items: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    _items: Indices = np.empty(0, dtype=np.intp)
 
     def _control_changed(self, name: str) -> None:
         self._apply_filters()
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {"step": self._step_check, "first": lambda _: self._step_check(0)}
 
     def _step_check(self, by: Any) -> None:
         self.at = ui.next_position(self.at, by, len(self._items)) if by else 0
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         n = len(self._items)
         status = "No verdict is left by these filters."
         if n:

@@ -47,7 +47,7 @@ from skillcomp.overlap.score import (
 )
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
-from skillcomp.stats.results import NAN, Interval, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Indices, Interval, join_notes, undefined
 
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
@@ -298,11 +298,11 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.
     return rows
 
 
-def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
+def _calibration_rows(sample: Sample, settings: Settings) -> list[Fields]:
     """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
     chooser = Chooser(sample, sample.nulls, settings)
     chosen = chooser.best()
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for candidate in _candidates_by_length(sample, chooser):
         rows += performance(sample, settings, candidate)
     rows += [_auc_row(sample, settings, *place) for place in enumerate(sample.lengths)]
@@ -315,7 +315,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
     return [*rows, answer | {"chosen": True}]
 
 
-def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
+def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[Fields]:
     """Return a row with the n chosen by estimates instead of upper limits, or no row."""
     candidate = chooser.best(by_estimate=True)
     if candidate < 0:
@@ -350,7 +350,7 @@ def _measure_row(
     limit: float = NAN,
     note: str = "",
     n_short: float = NAN,
-) -> dict[str, Any]:
+) -> Fields:
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
@@ -362,7 +362,7 @@ def _measure_row(
     return estimate | {"keeps_limit": keeps, "chosen": False} | about
 
 
-def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
+def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fields]:
     """Estimate the flag rates of one candidate among copies, nulls and other texts.
 
     Parameters
@@ -429,9 +429,7 @@ def _short_texts_note(n_short: int) -> str:
     return f"{plural(n_short, 'text')} too short for this n left out" if n_short else ""
 
 
-def _false_flags(
-    sample: Sample, settings: Settings, candidate: int, group: Group
-) -> list[dict[str, Any]]:
+def _false_flags(sample: Sample, settings: Settings, candidate: int, group: Group) -> list[Fields]:
     """Return a row with the rate of false flags in a null group.
 
     For passages and the rule ``any``, a second row extrapolates the rate to texts as long as the
@@ -441,7 +439,7 @@ def _false_flags(
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
     needed_note = _texts_needed_note(flagged, settings, group)
     note = join_notes(_short_texts_note(n_short), needed_note)
-    how: dict[str, Any] = {"limit": limit, "n_short": n_short}
+    how: Fields = {"limit": limit, "n_short": n_short}
     rows = [_measure_row(sample, candidate, measure, flagged, **how, note=note)]
     by_any = sample.candidates["rule"].iloc[candidate] == "any"
     if group.passages and by_any and sample.n_cases:
@@ -515,7 +513,7 @@ def _rate_at_answer_length(
     return Interval(estimate, low, high, flagged.ci_level, method, note, *counts)
 
 
-def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
+def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> Fields:
     """Return a row with the AUC of the share of shared n-grams, for copies against nulls.
 
     AUC is the area under the ROC curve. Nulls are texts that do not copy.
@@ -540,7 +538,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Evaluate the choice of a rule by repeated cross-validation over documents and cases."""
     few = min([sample.n_documents, *([sample.n_cases] if sample.n_cases else [])])
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
@@ -591,7 +589,7 @@ def _held_out_flags(
     return flagged, judged, left_out
 
 
-def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
+def _fold_numbers(n_units: int, seed: int) -> Indices:
     fold = np.zeros(n_units, dtype=np.intp)
     if n_units >= N_SPLITS:
         splitter = KFold(N_SPLITS, shuffle=True, random_state=seed)
@@ -600,7 +598,7 @@ def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
     return fold
 
 
-def _choices_by_null(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
+def _choices_by_null(sample: Sample, settings: Settings) -> list[Fields]:
     """Return one row per null group: the rule that would be chosen for this group alone."""
     rows = []
     for group in sample.nulls:
@@ -612,7 +610,7 @@ def _choices_by_null(sample: Sample, settings: Settings) -> list[dict[str, Any]]
 
 def _choice_row(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
-) -> dict[str, Any]:
+) -> Fields:
     """Return the row of a chosen n, with the range of n over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
     best = "shortest n" if sample.positive.made_up else "most sensitivity"
@@ -674,7 +672,7 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     return reason + f", or choose max_false_flags={np.ceil(worst.high * 1000) / 1000:g}"
 
 
-def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:
+def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> Indices:
     """Return the rule that is chosen on each resample of documents and cases."""
     rng = np.random.default_rng(settings.seed)
     draws = [

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from skillcomp.io.skills import skill_of
 from skillcomp.ngrams import NO_BLANKS
 from skillcomp.overlap.score import Skills, checked_columns, score, skills_by_slug, source_files
 from skillcomp.records import Skill
-from skillcomp.stats.results import NAN
+from skillcomp.stats.results import NAN, Fields
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
 _EDIT_RATES = (0.1, 0.3)  # shares of the words that are edited
@@ -107,7 +106,7 @@ def positives(
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
-                about: dict[str, Any] = {
+                about: Fields = {
                     "skill": slug,
                     "document": f"{slug}/sentence {number}",
                     "n_sentences": n_sentences,
@@ -244,7 +243,7 @@ def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) ->
     return "".join(blank + words[at] for blank, at in zip(blanks, order, strict=True)).strip()
 
 
-def _passages_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _passages_frame(rows: list[Fields]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
     return check(

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
@@ -32,6 +31,7 @@ from skillcomp.ngrams import (
     tokenize,
 )
 from skillcomp.records import Skill
+from skillcomp.stats.results import Bools, Floats
 
 # A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
 Document = Skill | str | Path
@@ -231,7 +231,7 @@ class ScoredTexts:
 
     kind: str
     frame: pd.DataFrame
-    missing: NDArray[np.bool_]
+    missing: Bools
     texts: list[str]
     files: list[dict[str, str]]
     source_of: Ints
@@ -274,7 +274,7 @@ def checked_texts(
     return ScoredTexts(*about, files, source_of, excludes, exclude_of)
 
 
-def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> None:
+def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
     """Warn if the default tokenizer ignores many of the letters of the texts or sources."""
     documents = [text for source in texts.sources for text in source]
     parts = {"texts": (texts.texts, share)}
@@ -403,13 +403,13 @@ def _questions_of_passages(frame: pd.DataFrame) -> tuple[list[str], Ints | None]
 
 
 def _row_per_length(
-    kind: str, keys: pd.DataFrame, matches: Matches, missing: NDArray[np.bool_]
+    kind: str, keys: pd.DataFrame, matches: Matches, missing: Bools
 ) -> pd.DataFrame:
     row = np.repeat(np.arange(len(keys)), len(matches.n))
     absent = missing[row]
     unjudged = absent | (matches.n_tokens[:, None] < matches.n).ravel()
 
-    def count(values: Ints, lacking: NDArray[np.bool_] = absent) -> pd.arrays.IntegerArray:
+    def count(values: Ints, lacking: Bools = absent) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(values, lacking.copy())
 
     dtypes: Any = {"kind": "str", **_KEYS}

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
@@ -38,9 +37,7 @@ from skillcomp.stats.bounded import (
     bounded_mean,
     bounded_means,
 )
-from skillcomp.stats.results import Interval, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Fields, Floats, Indices, Interval, join_notes, undefined
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
@@ -145,10 +142,10 @@ def variance_components(
     """
     level(ci_level)
     names = listed(by)
-    read: dict[str, Any] = {"value": value, "bounds": bounds, "reference": reference}
+    read: Fields = {"value": value, "bounds": bounds, "reference": reference}
     prepared = compared_outcomes(outcomes, names, "planning", **read)
     scale = scale_of(value, bounds)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(prepared, names):
         for condition in part["condition"].unique():
             if condition != reference:
@@ -178,7 +175,7 @@ class PilotCases:
     ``is_share`` is True if a value is a share of checks or a score.
     """
 
-    skill: NDArray[np.intp]
+    skill: Indices
     far: Floats
     mean1: Floats
     mean0: Floats
@@ -236,7 +233,7 @@ def pilot_pairs(
     both = both[both["n1"].gt(0) & both["n0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
-    columns: dict[str, Any] = {name: np.asarray(both[name], dtype=np.float64) for name in names}
+    columns: Fields = {name: np.asarray(both[name], dtype=np.float64) for name in names}
     columns["is_share"] = value != "passed"
     return PilotCases(pd.factorize(both["skill"])[0], **columns)
 
@@ -260,7 +257,7 @@ def components(
     labelled = distances(pairs)
     kinds = np.unique(2 * labelled.skill + labelled.far.astype(np.intp), return_inverse=True)[1]
     apart = spread_of_cases(labelled.delta, kinds)
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"ci_level": ci_level, "interval": interval}
     delta = bounded_means([pairs.sample("mean1", "mean0")], quantity=DELTAS, null=0.0, **how)
     return {
         "baseline_rate": bounded_means([pairs.sample("mean0")], quantity=RATES, **how)[0],
@@ -305,7 +302,7 @@ def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     return _Square(value, max(2 * value**2 / spread, 1.0))
 
 
-def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
     """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
@@ -346,7 +343,7 @@ def distances(pairs: PilotCases) -> PilotCases:
     """Return the cases that are known to be far or near; skills are numbered anew from 0."""
     labelled = np.isfinite(pairs.far)
     names = [name for name in PilotCases.__slots__ if name != "is_share"]
-    parts: dict[str, Any] = {name: getattr(pairs, name)[labelled] for name in names}
+    parts: Fields = {name: getattr(pairs, name)[labelled] for name in names}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
     return replace(pairs, **parts)
 
@@ -366,7 +363,7 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     return _difference_of_squares(between, within.times(scale), ci_level)
 
 
-def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
+def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
@@ -533,7 +530,7 @@ _SETTINGS_OF_PILOT = ("by", "value", "bounds", "reference")
 
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
-) -> list[tuple[dict[str, Any], Components, str, str]]:
+) -> list[tuple[Fields, Components, str, str]]:
     """Return the keys, the components, a phrase and a note for each group of a pilot.
 
     The phrase names the required components that are unknown; it is empty if all are known. The

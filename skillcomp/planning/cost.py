@@ -19,6 +19,7 @@ from skillcomp.frames.check import as_list
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
+from skillcomp.stats.results import Fields
 
 MODES = {"plain": False, "cached": True}  # mode -> whether prefixes are cached
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
@@ -192,7 +193,7 @@ def _condition_rows(
     cached: bool,
     on: date | None,
     prices: Sequence[pricing.Price],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield the costs of each condition; only the first call with a prefix pays for caching it."""
     written: set[str] = set()
     least = minimum_prefix(model) if cached else math.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,17 @@ from skillcomp.planning.assumptions import effects, level, whole
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
-from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
+from skillcomp.stats.results import (
+    Bools,
+    Fields,
+    Floats,
+    Indices,
+    Interval,
+    join_notes,
+    undefined,
+    units_needed,
+)
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
 
@@ -282,7 +290,7 @@ def _label_rows(
     by: list[str],
     ci_level: float,
     cases: pd.DataFrame | None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES.get(quality, quality), "raw_agreement"
     quantities = list(dict.fromkeys([whole_rate, measure]))
@@ -327,8 +335,8 @@ def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
 
 
 def _count_rows(
-    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: Fields
+) -> list[Fields]:
     """Return the rows for one target width: needed gold cases, attempts and labels."""
     pilot, joint = pilots[0], pilots[0].joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
@@ -386,7 +394,7 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
     return replace(interval, estimate=estimate, low=low, high=high)
 
 
-def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
+def _first_sufficient(length: Floats, width: float) -> Indices:
     """Return the first index on the last axis at which `length` is at most `width`.
 
     If no index qualifies, return the size of the axis.
@@ -418,7 +426,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
     from the grader on the repeats with gold. The first and the third are NaN for cases without
     gold.
     """
-    has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
+    has: Bools = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
     filled = np.where(has[..., None], values, 0.0)
     error = filled[..., 0] - filled[..., 2]
@@ -444,7 +452,7 @@ class _LabelledCases:
     checks per case. ``lost`` is a note on attempts without a verdict.
     """
 
-    about: dict[str, Any]
+    about: Fields
     cases: pd.DataFrame
     n_checks: float
     lost: str

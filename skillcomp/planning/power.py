@@ -44,9 +44,8 @@ from skillcomp.stats.bounded import (
     placed_cases,
 )
 from skillcomp.stats.bounded_studies import sides_of_null
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Floats, Interval, join_notes, undefined
 
-Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # a gap is between -2 and 2
@@ -164,7 +163,7 @@ def power_curve(
     return _frame_of(rows, settings, "size", *_LABELS)
 
 
-def _power_row(study: _PlannedStudy, size: float) -> dict[str, Any]:
+def _power_row(study: _PlannedStudy, size: float) -> Fields:
     problem = study.problem or study.impossible(size)
     power = study.nothing(problem) if problem else study.power(size)
     return study.row("power", power, size=size)
@@ -269,7 +268,7 @@ def detectable_changes(
     return changes.mask(changes > possible, np.inf)
 
 
-def _frame_of(rows: list[dict[str, Any]], settings: Assumptions, *extra: str) -> pd.DataFrame:
+def _frame_of(rows: list[Fields], settings: Assumptions, *extra: str) -> pd.DataFrame:
     return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=extra)
 
 
@@ -288,7 +287,7 @@ class _PlannedStudy:
     are known. ``lost`` is a note on the attempts of the pilot without an outcome.
     """
 
-    about: dict[str, Any]
+    about: Fields
     components: Components
     plan: StudyPlan
     lacking: str
@@ -332,7 +331,7 @@ class _PlannedStudy:
     def with_cases(self, n_cases: int) -> _PlannedStudy:
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
-    def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
+    def row(self, measure: str, interval: Interval, **extra: Any) -> Fields:
         """Return a row of the estimates frame; its note includes the notes on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = interval.with_note(repeats, self.lost)

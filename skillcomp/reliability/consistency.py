@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.results import NAN, undefined
+from skillcomp.stats.results import NAN, Fields, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
@@ -98,13 +97,13 @@ def consistency(
     """
     names, what = listed(by), "reliability.consistency"
     check_settings(what, ci_level, n_resamples, seed)
-    how: dict[str, Any] = {"cases": cases, "compared": ["round"], "graders": False}
+    how: Fields = {"cases": cases, "compared": ["round"], "graders": False}
     decided, together = clustered_verdicts(verdicts, names, what, average=average, **how)
     refuse_pooling(decided, [*names, "round", *listed(average)], what)
     decided = decided.assign(round=decided["round"].fillna(1))
     n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
-    settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    rows: list[dict[str, Any]] = []
+    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    rows: list[Fields] = []
     for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
         index = ["cluster", *CASE, *ITEM]
         wide = part.pivot(index=index, columns="round", values="verdict")
@@ -181,7 +180,7 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
             return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
         units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
         weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
-        how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
+        how: Fields = {"ci_level": ci_level, "interval": "bounded", "notes": False}
         return within(units, [Contrast({}, 0, weights)], **how)[0]
 
     return {
@@ -231,7 +230,7 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
     # no resampling, because only the chance-corrected coefficients need it
-    how: dict[str, Any] = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
+    how: Fields = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
     how["average"] = ["agent"] if "agent" in verdicts else []
     rows = consistency(verdicts[n_rounds.gt(1)], **how)
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -23,7 +22,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import known_verdict
 from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of, verdicts_with
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Fields, Interval, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
 # unknown whether the mode applies.
@@ -278,7 +277,7 @@ def failure_mode_rates(
     check_settings(what, ci_level)
     made = {"mode": "str"} | dict.fromkeys(MODES, "boolean")
     labels = verdicts_with(modes, "modes", [*names, *KEYS], made, by=names, cases=cases, what=what)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(labels, names):
         for mode in (*MODES, None):
             interval, counts = _mode_share(part, mode, ci_level)

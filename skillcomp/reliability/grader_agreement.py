@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import plural, require_known
 from skillcomp.frames.check import as_list, check
@@ -48,14 +47,14 @@ from skillcomp.stats.grader_errors import rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
     NEEDED,
+    Fields,
+    Floats,
     Interval,
     join_notes,
     needed_columns,
     note_on_width,
     undefined,
 )
-
-Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
@@ -243,7 +242,7 @@ def agreement(
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
         refuted = refuted_draw(decided, keys, drawn_by)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = part[part["settled_by"].notna()]
@@ -300,7 +299,7 @@ def _all_measures(
     weights: Any,
     raters: pd.DataFrame,
     lone: str,
-    settings: dict[str, Any],
+    settings: Fields,
 ) -> dict[str, Interval]:
     """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
     items = part[part["settled_by"].notna()]
@@ -440,7 +439,7 @@ def _f1(jaccard: Interval) -> Interval:
     return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)
 
 
-def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
+def _gold_columns(items: pd.DataFrame) -> Fields:
     labelled = items[items["gold"].notna()]
     weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
     share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else np.nan
@@ -448,7 +447,7 @@ def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
 
 
 def _against_gold(
-    items: pd.DataFrame, names: Sequence[str], settings: dict[str, Any]
+    items: pd.DataFrame, names: Sequence[str], settings: Fields
 ) -> dict[str, Interval]:
     cluster = items["cluster"].to_numpy()
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
@@ -485,7 +484,7 @@ def coefficients(
     """Estimate coefficients of agreement between ratings; NaN with a note if undefined."""
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
-    settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals: dict[str, Interval] = {}
     n = float(len(ratings))
@@ -507,7 +506,7 @@ def _labeller_agreement(
     names: Sequence[str],
     raters: pd.DataFrame,
     lone: str,
-    settings: dict[str, Any],
+    settings: Fields,
 ) -> dict[str, Interval]:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)

@@ -33,7 +33,7 @@ from skillcomp.reliability.drift import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
-from skillcomp.stats.results import NAN, Interval, holm, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Interval, holm, join_notes, undefined
 from skillcomp.stats.significance import rank_sets
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
@@ -143,11 +143,11 @@ def contrast(
     check_settings(what, ci_level)
     if between not in GRADER:
         raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
-    how: dict[str, Any] = {"cases": cases, "average": average, "compared": [between]}
+    how: Fields = {"cases": cases, "average": average, "compared": [between]}
     checked, together = clustered_verdicts(verdicts, names, what, **how)
     checked = with_labels(checked, gold, [*names, between]).dropna(subset=[between])
     _require_two(checked[between].unique(), between, what)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(checked, names):
         levels = sorted(part[between].unique().tolist())
         compared = _compared_graders(part, between, levels, ci_level, interval)
@@ -216,7 +216,7 @@ def contrast_counts(
     if counts[between].isna().any():
         raise FrameError(f"{what}: {between}: a row has no name. Name the grader, or drop the row.")
     _require_two(counts[between].unique(), between, what)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(counts.astype({between: "str"}), names):
         if part[between].duplicated().any():
             name = part.loc[part[between].duplicated(), between].iloc[0]
@@ -235,7 +235,7 @@ class _Compared(NamedTuple):
     ``itertools.combinations``.
     """
 
-    pairs: dict[str, list[dict[str, Any]]]
+    pairs: dict[str, list[Fields]]
     agreement: list[Interval]
     method: str
 
@@ -251,7 +251,7 @@ def _require_two(names: Any, between: str, what: str) -> None:
 
 def _family_rows(
     compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield one row per pair and measure, then one row per grader with its rank."""
     pairs, n = list(combinations(levels, 2)), len(levels)
     for changes in compared.pairs.values():
@@ -298,7 +298,7 @@ def _compared_graders(
     return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
 
 
-def _notes_on_items(change: dict[str, Any]) -> Iterator[str]:
+def _notes_on_items(change: Fields) -> Iterator[str]:
     if not change["n"]:
         yield "no such item has gold and both verdicts"
     elif not change["n_gained"] + change["n_lost"]:
@@ -322,7 +322,7 @@ def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compar
         counts |= {"sensitivity": (true_pass, false_fail), "specificity": (true_fail, false_pass)}
     if (counts["agreement"][1] < 0).any():
         raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
-    made: dict[str, list[dict[str, Any]]] = {measure: [] for measure in counts}
+    made: dict[str, list[Fields]] = {measure: [] for measure in counts}
     rates = {}
     for measure, of_measure in counts.items():
         cells = np.column_stack(of_measure).astype(int)

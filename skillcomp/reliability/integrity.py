@@ -40,7 +40,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
 )
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -332,7 +332,7 @@ def integrity_rates(
     made = dict.fromkeys(RULES, "boolean")
     columns = [*names, *KEYS, "passed"]
     marks = verdicts_with(marks, "marks", columns, made, by=names, cases=cases, what=what)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(marks, names):
         replies = part.drop_duplicates(_REPLY)
         for rule, counted in RULES.items():

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import (
     FrameError,
@@ -29,6 +28,7 @@ from skillcomp.frames.reference_labels import ITEM, usable
 from skillcomp.io.files import read_own
 from skillcomp.io.redaction import redact_bytes
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
+from skillcomp.stats.results import Bools
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
@@ -194,9 +194,7 @@ def draw_cases(
     return rows.loc[first].drop(columns="_lot")
 
 
-def _inclusion_probability(
-    pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
-) -> pd.Series:
+def _inclusion_probability(pool: pd.DataFrame, labelled: Bools | pd.Series) -> pd.Series:
     """Return for each attempt the probability that it is drawn for labelling.
 
     This is the share of the skill's cases that are labelled, divided by the number of repeats of

@@ -18,6 +18,7 @@ from PIL import Image
 
 from skillcomp.errors import extra_imports
 from skillcomp.report.notebooks import NOT_SHOWN, blank_explorers, is_injected, title
+from skillcomp.stats.results import Fields
 
 if TYPE_CHECKING:
     import nbformat
@@ -274,7 +275,7 @@ def _saved_stems(source: str, out: Path) -> list[str]:
 
 def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     """Make a figure for the page from a picture and the files that were saved with the picture."""
-    note: dict[str, Any] = {}
+    note: Fields = {}
     if stem and (out / f"{stem}.json").is_file():
         with suppress(json.JSONDecodeError):
             note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))

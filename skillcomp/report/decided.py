@@ -13,6 +13,7 @@ from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.skillverdicts.corrected_deltas import NEEDED
+from skillcomp.stats.results import Fields
 
 
 def decided_skills(
@@ -51,7 +52,7 @@ def decided_skills(
     reason : str
         Why no verdict is corrected or confirmed although there is gold; otherwise empty.
     """
-    how: dict[str, Any] = {"by": list(by), "reference": reference}
+    how: Fields = {"by": list(by), "reference": reference}
     corrected, reason = corrected_rates(outcomes, verdicts, gold, attempts, **how, correct=correct)
     decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
     if decided.empty:

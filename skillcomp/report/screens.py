@@ -17,7 +17,7 @@ from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
 from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
-from skillcomp.stats.results import units_needed
+from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
 
@@ -172,7 +172,7 @@ def _grader_screen(
     """Assess the graders of a study by gold, and by comparison with each other."""
     _add_comparisons(data, results, grader)
     verdicts, gold = data.verdicts, data.gold
-    how: dict[str, Any] = {"by": ["grader", *data.agents], "cases": data.cases}
+    how: Fields = {"by": ["grader", *data.agents], "cases": data.cases}
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
     results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
@@ -221,7 +221,7 @@ def _texts_on(
 def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
     """Add to `results` the differences between versions of a grader, and between graders."""
     labels = None if data.gold.empty else data.gold
-    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
+    how: Fields = {"average": data.agents, "cases": data.cases}
     versions = data.versions
     for name, part in versions.items():
         compared = (reliability.drift, part, labels)
@@ -312,7 +312,7 @@ def _pairwise_screen(
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
-    how: dict[str, Any] = {"by": ["grader"], "cases": data.cases}
+    how: Fields = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **how)
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
@@ -411,7 +411,7 @@ def _calibration_screen(
 
 def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
     """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
-    how: dict[str, Any] = {"skills": data.skills, "tokenizer": data.tokenizer}
+    how: Fields = {"skills": data.skills, "tokenizer": data.tokenizer}
     answers: list[pd.DataFrame] = []
     if with_answers:
         shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)

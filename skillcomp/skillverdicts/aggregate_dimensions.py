@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -26,6 +26,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
 from skillcomp.stats.bounded import bounded_mean
+from skillcomp.stats.results import Fields
 
 Policy = Literal["strict", "weighted", "pass_count"]
 
@@ -135,7 +136,7 @@ def together(
     table = passed.unstack("comprehension_dimension")
     wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
     measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(wide, [*names, "condition"]):
         complete = part.dropna(subset=[first, second])
         for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):

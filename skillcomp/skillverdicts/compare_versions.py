@@ -17,7 +17,7 @@ from skillcomp.frames.estimates import By, columns_of, listed, prepared, require
 from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 WHAT = "skillverdicts.compare"
 CHEAPER = "as good and cheaper"
@@ -134,14 +134,14 @@ def compare(
     asked = outcomes[keys].drop_duplicates()
     matched = check(attempts, "attempts").merge(asked, on=keys)
     attempts = attempts_of_outcomes(outcomes, matched, facts, WHAT)
-    how: dict[str, Any] = {"by": names, "average": levels, "reference": reference}
+    how: Fields = {"by": names, "average": levels, "reference": reference}
     how |= {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     rows, units, contrasts = deltas_and_units(outcomes, WHAT, value=value, bounds=bounds, **how)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
     for argument in ("by", "average"):
         how[argument] = columns_of(attempts, *how[argument])
-    pooled: dict[str, Any] = {"average": how["average"], "agents": True}
+    pooled: Fields = {"average": how["average"], "agents": True}
     attempts = prepared(attempts, "attempts", how["by"], WHAT, compared=["condition"], **pooled)
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
@@ -166,7 +166,7 @@ def _with_savings(
     attempts: pd.DataFrame,
     amount: str,
     limit: float | None,
-    how: dict[str, Any],
+    how: Fields,
 ) -> pd.DataFrame:
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
     keys = [*how["by"], "condition"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import interval_of, is_among, require_columns, rows_of_group
-from skillcomp.stats.results import join_notes, p_value, quantile
+from skillcomp.stats.results import Fields, join_notes, p_value, quantile
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
@@ -188,12 +187,12 @@ def _both_known_and_different(first: float, second: float) -> bool:
     return not (math.isnan(first) or math.isnan(second) or first == second)
 
 
-def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) -> dict[str, Any]:
+def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) -> Fields:
     """Return the columns that :func:`with_corrections` sets, for one delta."""
     chosen, about = _recommended_row(rows), rows.iloc[0] if len(rows) else None
     n_gold = 0.0 if about is None else float(about["n_gold"])
     no_reason = "no row of the correction is about it"
-    made: dict[str, Any] = {
+    made: Fields = {
         "estimator": NAIVE,
         "correction_reason": no_reason if about is None else about["reason"],
         "n_gold": n_gold,

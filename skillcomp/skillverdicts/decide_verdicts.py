@@ -35,7 +35,7 @@ from skillcomp.skillverdicts.corrected_deltas import (
 )
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import is_number, join_notes
+from skillcomp.stats.results import Fields, is_number, join_notes
 
 _WHAT = "skillverdicts.decide"
 
@@ -192,11 +192,11 @@ def decide(
     if corrected is not None and value == "score":
         raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: dict[str, Any] = {"by": names, "value": value, "bounds": bounds, "weight": weight}
+    how: Fields = {"by": names, "value": value, "bounds": bounds, "weight": weight}
     how |= {"average": listed(average), "cluster": cluster}
     how |= {"ci_level": ci_level, "interval": interval}
     deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     bases = within(units, _references(contrasts), **rules)
     deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]
@@ -303,8 +303,8 @@ def _references(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def _p_of_margins(
-    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: dict[str, Any]
-) -> dict[str, Any]:
+    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: Fields
+) -> Fields:
     """Return one-sided p-values against a change beyond the margin and a reference that fails.
 
     The p-values invert the intervals. They are small if the row excludes a loss of the margin
@@ -332,7 +332,7 @@ def one_sided(p_value: float, as_claimed: bool) -> float:
 
 
 def _verdicts_by_other_rules(
-    deltas: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], how: dict[str, Any]
+    deltas: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], how: Fields
 ) -> list[str]:
     """Return a note per row: the verdict by the bounded or by the t interval, if it is different.
 
@@ -370,7 +370,7 @@ def _over_placebo(
     outcomes: pd.DataFrame,
     names: list[str],
     reference: str,
-    how: dict[str, Any],
+    how: Fields,
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {

@@ -15,16 +15,24 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
 from skillcomp.stats.resampling import resampled_values
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import (
+    NAN,
+    Floats,
+    Indices,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+)
 
-Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
 
 _ORDINAL = "ordinal krippendorff_alpha"
@@ -67,7 +75,7 @@ class _Parts:
     solve: Solve
     slope: Callable[[Floats], Floats]
     agreeing: Floats
-    category: NDArray[np.intp]
+    category: Indices
     n_categories: int
 
 
@@ -251,7 +259,7 @@ def bootstrap_agreement(
     return replace(base, low=min(float(low), estimate), high=max(float(high), estimate), note=note)
 
 
-def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
+def _sums_by_case(parts: _Parts, group: Indices) -> Floats:
     # Drop units without a rating. Keep units with one rating, because AC1 uses them for its
     # category rates.
     informative = parts.features.any(axis=1)
@@ -262,7 +270,7 @@ def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
     return sums[np.lexsort(sums.T)]
 
 
-def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
+def _case_codes(clusters: ArrayLike | None, units: int) -> Indices:
     if clusters is None:
         return np.arange(units)
     labels = np.asarray(clusters)
@@ -273,7 +281,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
+def _why_too_few(name: str, parts: _Parts, group: Indices, weights: Floats) -> str:
     # Units of small weight do not count here, because they hardly change the width of the interval.
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:

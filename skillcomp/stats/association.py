@@ -11,17 +11,16 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import norm, rankdata
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.clusters import cluster_codes
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
+from skillcomp.stats.results import Floats, Indices, Interval, check_level, quantile, undefined
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+Codes = Indices
 
 # With fewer clusters than this, no limits are given, because the jackknife is unreliable: with
 # eight or nine clusters, coverage fell to 89 % for skewed scores or unequal spread

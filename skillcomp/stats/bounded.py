@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri, stdtrit
 from scipy.stats import beta as beta_distribution
 
@@ -29,9 +29,8 @@ from skillcomp.stats.clusters import (
     cr2_of_counts,
     heavy_note,
 )
-from skillcomp.stats.results import TINY_P, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import TINY_P, Floats, Interval, check_level, join_notes, undefined
 
-Floats = NDArray[np.float64]
 IntervalRule = Literal["adaptive", "bounded", "t"]
 
 

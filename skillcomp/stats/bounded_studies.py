@@ -8,7 +8,6 @@ from scipy.special import stdtrit
 from skillcomp.stats.bounded import (
     RATES,
     CaseCounts,
-    Floats,
     IntervalRule,
     Positions,
     Quantity,
@@ -16,6 +15,7 @@ from skillcomp.stats.bounded import (
     solved_limits,
 )
 from skillcomp.stats.clusters import ZERO_VARIANCE, cr2_of_counts
+from skillcomp.stats.results import Floats
 
 
 def upper_limits_of_rates(

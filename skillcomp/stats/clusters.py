@@ -17,21 +17,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import polygamma
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.results import (
     TINY_P,
+    Floats,
     HypothesisTest,
+    Indices,
     Interval,
     check_level,
     join_notes,
     undefined,
 )
-
-Floats = NDArray[np.float64]
 
 # A variance of rates below this value is a rounding error: with a million cases of a thousand
 # attempts each, the smallest variance above 0 is near 1e-18.
@@ -50,7 +50,7 @@ FEWEST_ROWS = 3  # fewer rows do not show how variances differ
 _LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
 
 
-def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
+def cluster_codes(labels: Any) -> tuple[Indices, int]:
     """Return the cluster code of each case, in order of appearance, and the number of clusters.
 
     Raises ValueError if a label is missing.
@@ -100,8 +100,8 @@ class Clusters:
         Number of cases in each cluster.
     """
 
-    order: NDArray[np.intp]
-    starts: NDArray[np.intp]
+    order: Indices
+    starts: Indices
     sizes: Floats
 
     @classmethod
@@ -174,9 +174,7 @@ def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters,
     return numbers[keep], groups, note
 
 
-def _cluster_factors(
-    scaled: Floats, codes: NDArray[np.intp], n_clusters: int
-) -> tuple[Floats, Floats]:
+def _cluster_factors(scaled: Floats, codes: Indices, n_clusters: int) -> tuple[Floats, Floats]:
     """Return two matrices per cluster: the Gram matrix and the adjustment matrix.
 
     The Gram matrix is that of the cluster's rows in ``scaled``, the orthonormal design. The

@@ -11,16 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse, stats
 from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.resampling import resampled_values
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    NAN,
+    Bools,
+    Floats,
+    Indices,
+    Interval,
+    check_level,
+    join_notes,
+    undefined,
+)
 
 _TIE = 1e-12  # two limits that differ by less than this differ only by rounding
 _FEW_DOCUMENTS = 10  # With fewer documents than this, Clopper-Pearson limits are used.
@@ -31,9 +38,9 @@ _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 class _Labelled:
     """Label, score and document code of each row; rows with a missing value are left out."""
 
-    positive: NDArray[np.bool_]
+    positive: Bools
     scores: Floats
-    documents: NDArray[np.intp]
+    documents: Indices
     n_documents: int
     clustered: bool
     note: str

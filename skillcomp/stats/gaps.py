@@ -27,9 +27,7 @@ from skillcomp.stats.bounded import (
     placed_cases,
 )
 from skillcomp.stats.clusters import Clusters, cluster_codes, cr2
-from skillcomp.stats.results import Interval, join_notes
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Fields, Floats, Interval, join_notes
 
 _ALONE = 1e-9  # If 1 - leverage is below this, the case is fitted exactly and has no residual.
 _LARGEST = 1_000_000  # A matrix of intercepts has at most this number of elements.
@@ -115,7 +113,7 @@ def standardised_gap(
     # a case counts as much as the share of the other group in its level, for example b / (a + b)
     n_first, n_second = (np.bincount(level, side)[level] for side in (~group, group))
     weight = np.where(group, n_first, n_second) / (n_first + n_second)
-    how: dict[str, Any] = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
+    how: Fields = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
     samples = [
         Sample(x[side], label[side], weight[side], [arm.rows(side) for arm in arms])
         for side in (~group, group)
@@ -231,11 +229,11 @@ def bounded_slope(
     span = quantity.high - quantity.low
     wide = max(span, float(-places.low[0]), float(places.high[0]))
     gap = Quantity(-wide, wide, quantity.c, largest=quantity.low < 0)
-    how: dict[str, Any] = {"quantity": gap, "null": 0.0, "ci_level": ci_level, "recentred": True}
+    how: Fields = {"quantity": gap, "null": 0.0, "ci_level": ci_level, "recentred": True}
     sample = Sample(value, label[used], weight, places=places)
     slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
     low, high = max(slope.low, -span), min(slope.high, span)
-    counts: dict[str, Any] = {"n": float(len(x)), "n_clusters": float(n_clusters)}
+    counts: Fields = {"n": float(len(x)), "n_clusters": float(n_clusters)}
     return replace(slope, low=low, high=high, **counts).times(reach)
 
 

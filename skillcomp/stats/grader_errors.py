@@ -15,9 +15,7 @@ from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.intervals import weighted_rate
-from skillcomp.stats.results import HypothesisTest, Interval, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Bools, Floats, HypothesisTest, Interval, join_notes, undefined
 
 
 def rates_against_gold(
@@ -170,9 +168,7 @@ def differential_misclassification(
     return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 
-def _test_rates(
-    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
-) -> HypothesisTest:
+def _test_rates(right: Floats, skill: Bools, labels: NDArray[np.generic]) -> HypothesisTest:
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
     if math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
         return by_units
@@ -183,9 +179,7 @@ def _test_rates(
     return HypothesisTest(difference.estimate, difference.p_value, label, df=difference.df)
 
 
-def _by_exchange(
-    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
-) -> HypothesisTest:
+def _by_exchange(right: Floats, skill: Bools, labels: NDArray[np.generic]) -> HypothesisTest:
     # The CR2 standard error is 0, so CR2 gives no test. Exchange the conditions within those cases
     # that have units under both conditions.
     codes = np.unique(labels, return_inverse=True)[1]

@@ -10,12 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
+from skillcomp.stats.results import Floats, Interval, check_level, quantile, undefined
 
-Floats = NDArray[np.float64]
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
 
 

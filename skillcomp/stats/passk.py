@@ -6,12 +6,10 @@ Also any-of-k: whether one of the first k attempts passed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skillcomp.errors import FrameError
-from skillcomp.stats.results import is_number
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats, is_number
 
 
 def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 from scipy.stats import t as student_t
 
@@ -21,6 +21,9 @@ from skillcomp.stats.bounded import RATES, Quantity
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import (
     NAN,
+    Bools,
+    Floats,
+    Indices,
     Interval,
     check_level,
     join_notes,
@@ -28,7 +31,6 @@ from skillcomp.stats.results import (
     within_range,
 )
 
-Floats = NDArray[np.float64]
 Columns = tuple[Any, ...]
 
 _NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta distribution exists
@@ -323,12 +325,12 @@ class _GoldCases:
     weights: Floats
     weighted: bool
     has_chances: bool
-    clusters: NDArray[np.intp]
+    clusters: Indices
     clustered: bool
     note: str
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> Bools:
         """True for each case with gold."""
         return np.isfinite(self.gold)
 

@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skillcomp.errors import FrameError
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats, Interval, check_level, quantile, undefined
 
 _SPREADS = 100  # number of points taken from the confidence distribution of the variance
 _HALVINGS = 50

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.clusters import COLLAPSED, ZERO_VARIANCE, complete_values, cr2_mean, heavy_note
-from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import Floats, Interval, check_level, join_notes, quantile, undefined
 
 _SMALLEST_P = 1e-12  # smallest p-value that the inversion of an interval looks for
 
 
-def _paired_amounts(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+def _paired_amounts(first: ArrayLike, second: ArrayLike) -> Floats:
     """Return the two amounts of each case; raise ValueError if one is infinite."""
     amounts = np.array([first, second], dtype=float)
     if n_infinite := int(np.isinf(amounts).sum()):

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import f as fisher_f
 from scipy.stats import t as student_t
 
-from skillcomp.stats.results import Interval, quantile
+from skillcomp.stats.results import Floats, Interval, quantile
 
-Floats = NDArray[np.float64]
 FEWEST_RUNS = 3
 _ALPHA = 0.01  # of all tests of an estimate together; each arm has two
 _POWER = 0.8

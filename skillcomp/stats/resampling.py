@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats
 
 # largest number of array elements in memory; 10,000 units then need less than 100 MB
 _BLOCK = 1_000_000

@@ -11,14 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 from statsmodels.stats.contingency_tables import cochrans_q
 
 from skillcomp.stats.clusters import Clusters, cluster_codes
-from skillcomp.stats.results import HypothesisTest, Interval, check_level, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats, HypothesisTest, Interval, check_level, undefined
 
 _BLOCK = 2_000_000  # maximum number of floats in memory while cases are permuted
 

@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Interval, join_notes, undefined
 
 TOTAL = "total"
 Outcome = Literal["rate", "delta"]
@@ -283,7 +283,7 @@ def score_by_document(
         )
     keys = [*names, "skill"]
     check_bounds(outcomes, value, bounds)
-    options: dict[str, Any] = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
+    options: Fields = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
     if outcome == "rate":
         refuse_different_checks(outcomes, "structure", value)
         rates = deltas.rates(outcomes, **options)
@@ -432,15 +432,13 @@ def score_association(
     check_settings("structure.score_association", ci_level)
     names = listed(by, "skill", "condition")
     documents = score_by_document(outcomes, skills, by=names, ci_level=ci_level, **words)
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
     return estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
 
 
-def _association_rows(
-    part: pd.DataFrame, about: dict[str, Any], ci_level: float
-) -> list[dict[str, Any]]:
+def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> list[Fields]:
     complete = part[part["score"].notna() & part["estimate"].notna()]
     missing, note_on_missing = _missing_of_documents(part)
     about = about | {"n_dropped": len(part) - len(complete), "n_missing": missing}
