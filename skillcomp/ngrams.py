@@ -32,6 +32,7 @@ __all__ = [
 
 Tokenizer = Callable[[str], list[str]] | Literal["unicode"]
 Ints = NDArray[np.int64]
+Groups = Sequence[str | Sequence[str]]  # Texts, or groups of texts that count as one.
 Word = TypeVar("Word", str, int)
 
 # the initial list of stop words in the comprehension report, section A.3
@@ -192,9 +193,9 @@ def _with_changes(
 
     The second result has, for each character of the new text, its start and end in the original.
     """
-    pieces: list[str] = []
-    start: list[int] = []
-    end: list[int] = []
+    pieces = []
+    start = []
+    end = []
     done = 0
     for a, b, new in changes:
         pieces += [text[done:a], new]
@@ -435,7 +436,7 @@ def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | 
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     for whole in (True, False):
-        spans: list[tuple[int, int]] = []
+        spans = []
         cursor = 0
         for word in words:
             at = _find_word(folded, word, cursor, whole)
@@ -484,8 +485,8 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
     """Split normalised texts as `tokenize_unicode` does, and replace their tokens by integers."""
-    words: list[str] = []
-    spans: list[Ints] = []
+    words = []
+    spans = []
     for text, edges in normal:
         matches = list(_unicode_word().finditer(text))
         words += [word.group().casefold() for word in matches]
@@ -522,7 +523,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
     plain = [" ".join(sorted(STOP_WORDS))]
-    moved: dict[int, Ints] = {}
+    moved = {}
     for d, doc in enumerate(docs):
         text, edges = normalise(doc)
         if _DOTTED_I in text:
@@ -687,10 +688,10 @@ class Matches:
 
 def match(
     texts: Sequence[str],
-    sources: Sequence[str | Sequence[str]],
+    sources: Groups,
     source_of: Sequence[int] | Ints,
     *,
-    excludes: Sequence[str | Sequence[str]] = (),
+    excludes: Groups = (),
     exclude_of: Sequence[int] | Ints | None = None,
     n: Iterable[int] | int = range(3, 13),
     tokenizer: Tokenizer | None = None,
@@ -750,7 +751,7 @@ def match(
     parts = [_match_batch(job, rows) for rows in batches]
     back = np.argsort(order, kind="stable")
     longest = [text for part in parts for text in part.longest_text]
-    counts: dict[str, Any] = {
+    counts = {
         name: np.concatenate([getattr(part, name) for part in parts])[back]
         for name in ("n_tokens", "n_distinct", "n_shared", "longest_run")
     }
@@ -762,9 +763,9 @@ class _Job:
     """Checked arguments of `match`."""
 
     texts: Sequence[str]
-    sources: Sequence[str | Sequence[str]]
+    sources: Groups
     source_of: Ints
-    excludes: Sequence[str | Sequence[str]]
+    excludes: Groups
     exclude_of: Ints
     n: Ints
     tokenizer: Tokenizer | None
@@ -812,7 +813,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 
 
 def intern_groups(
-    groups: Sequence[str | Sequence[str]], texts: Sequence[str], tokenizer: Tokenizer | None
+    groups: Groups, texts: Sequence[str], tokenizer: Tokenizer | None
 ) -> tuple[Tokens, Ints, int]:
     """Replace tokens by integers, first in groups of documents, then in texts.
 
@@ -981,5 +982,4 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     return longest[: len(piece)]
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

@@ -39,13 +39,11 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import Fields, join_notes
+from skillcomp.stats.results import NAN, Fields, join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names
 
 
 # With four near (or far) cases or fewer, each case has at least a quarter of the weight in the mean
@@ -156,8 +154,9 @@ def gap(
         rows += _gap_rows(within, "within_dimensions", contrast, few, measures)
         few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
         rows += _gap_rows(pooled, "pooled", contrast, few, measures)
-    noted: Fields = {"outcomes": checked, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
+    return estimates(
+        rows, by=[*names, "condition"], extra=_EXTRA, outcomes=checked, reference=reference
+    )
 
 
 def _few_in_dimensions(within: Gap, pooled: Gap) -> str:
@@ -322,7 +321,7 @@ def contrast(
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
     sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
     table = sums.astype("float64").reset_index()
-    unknown = dict.fromkeys(["n_checks", "first"], np.nan)
+    unknown = dict.fromkeys(["n_checks", "first"], NAN)
     table = table.assign(passed_low=0.0, absent=False, retried=False, **unknown)
     units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
     contrasts = []
@@ -429,16 +428,23 @@ def hedging(
     units = Units.of(table, names, average=["wrong"], facts=["wrong"])
     # a case counts once for its right answers and once for its wrong ones
     units = replace(units, facts=units.facts | {"case": np.arange(len(units.facts["case"]))})
-    how: Fields = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
     rows = []
     for contrast in contrasts_of_rates(units):
-        gap = between(units, contrast, "wrong", (False, True), **how)
+        gap = between(
+            units,
+            contrast,
+            "wrong",
+            (False, True),
+            strata=["skill"],
+            ci_level=ci_level,
+            interval=interval,
+        )
         if np.isnan(gap.part.numbers["level"]).all():
             continue  # no attempt has both an answer and an outcome
         nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
         for measure, each in zip(_HEDGED, gap.intervals, strict=True):
             each = replace(each, note=join_notes(each.note, nothing))
             if measure != "hedged_gap":
-                each = replace(each, p_value=np.nan)  # no claim says that a rate is above 0
+                each = replace(each, p_value=NAN)  # no claim says that a rate is above 0
             rows.append(row(measure, each, **contrast.about))
     return estimates(rows, by=[*names, "condition"], outcomes=checked)

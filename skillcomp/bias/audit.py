@@ -178,7 +178,7 @@ def audit(
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     check_settings(what, ci_level)
-    how: Fields = {"ci_level": ci_level, "interval": interval}
+    how = {"ci_level": ci_level, "interval": interval}
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
@@ -201,7 +201,7 @@ def audit(
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
     judged = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
@@ -218,7 +218,10 @@ def audit(
                 notes += [note, "" if effect["bias"] == "model family" else pooled]
             rows.append(_with_notes(effect, *notes) | values)
         pairs = copies.iloc[copies_of.get(number, [])]
-        rows += [change | values for change in _copy_rows(pairs, ci_level)]
+        for kind, copied in groups(pairs, ["perturbation"]):
+            bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
+            about = _bias_columns(bias, per or f"copy: {bias}")
+            rows.append(compared(copied, ci_level) | about | values)
         of_group = {name: values[name] for name in shared}
         rows.append(_position_row(judged, of_group, ci_level) | values)
     for values, part in groups(judged, shared) if judged is not None and shared else ():
@@ -264,14 +267,6 @@ def _feature_rows(frame: pd.DataFrame, **how: Any) -> list[Fields]:
         if name == "own_family" and math.isnan(effect.estimate) and len(frame):
             effect = replace(effect, note=_why_no_family_effect(frame))
         rows.append(row("effect_points", effect) | _bias_columns(bias, per))
-    return rows
-
-
-def _copy_rows(copies: pd.DataFrame, ci_level: float) -> list[Fields]:
-    rows = []
-    for kind, pairs in groups(copies, ["perturbation"]):
-        bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
-        rows.append(compared(pairs, ci_level) | _bias_columns(bias, per or f"copy: {bias}"))
     return rows
 
 

@@ -120,7 +120,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
 
 def _names_of_systems(case_ids: pd.Series, answers: Any) -> pd.Series:
     """Return the names of both systems in ids such as ``case/name``; None if a name is missing."""
-    names: list[str | None] = []
+    names = []
     for case, two in zip(case_ids.astype(str), answers, strict=True):
         sides = [str(answer).removeprefix(f"{case}/") for answer in two]
         has_names = not any(s.isdigit() or s == a for s, a in zip(sides, two, strict=True))

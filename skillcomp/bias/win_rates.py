@@ -13,7 +13,7 @@ from skillcomp.bias.position import RANDOM_ORDER, is_uneven
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
-from skillcomp.stats.results import Fields, undefined
+from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
 _COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
@@ -103,11 +103,10 @@ def win_rates(
     names = listed(by)
     judged = first_win_rows(pairwise, by=names, cases=cases, what=WHAT)
     judged = _with_sides(judged, attempts, sides, reference)
-    how: Fields = {"ci_level": ci_level, "interval": interval}
     rows = [
         estimate | values
         for values, part in groups(judged, names)
-        for estimate in _win_rate_rows(part, **how)
+        for estimate in _win_rate_rows(part, ci_level=ci_level, interval=interval)
     ]
     return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
 

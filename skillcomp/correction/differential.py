@@ -96,7 +96,7 @@ def differential(
     check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
     require_reference(made.cases["condition"], reference)
-    rows: list[Fields] = []
+    rows = []
     for values, group in labelled_groups(made, ci_level):
         errors, units = group.errors, group.units
         for condition, own in errors.items():
@@ -142,10 +142,17 @@ def _changes_by_gold(
     right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
     items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
     units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
-    how: Fields = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
     changes = {}
     for group, about in enumerate(units.groups):
-        gap = between(units, Contrast(about, group, {(): 1.0}), "condition", compared, **how)
+        gap = between(
+            units,
+            Contrast(about, group, {(): 1.0}),
+            "condition",
+            compared,
+            shared=False,
+            ci_level=ci_level,
+            interval="bounded",
+        )
         if all(gap.sizes):
             changes[about["gold"]] = gap.intervals[2]
     return changes

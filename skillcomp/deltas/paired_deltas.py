@@ -285,10 +285,12 @@ def deltas_and_units(
     """
     how |= {"value": value, "cluster": cluster, "weight": weight}
     units, contrasts = paired_units(outcomes, by, what, reference=reference, **how)
-    rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-    rows = contrast_rows(f"delta_{value}", units, contrasts, **rules)
-    noted: Fields = {"outcomes": outcomes, "reference": reference}
-    result = estimates(rows, by=[*by, "condition"], extra=DELTA_COLUMNS, **noted)
+    rows = contrast_rows(
+        f"delta_{value}", units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
+    )
+    result = estimates(
+        rows, by=[*by, "condition"], extra=DELTA_COLUMNS, outcomes=outcomes, reference=reference
+    )
     return with_method(result, cluster, weight), units, contrasts
 
 

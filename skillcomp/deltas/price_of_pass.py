@@ -149,7 +149,10 @@ def price(
                 rows.append(place | _price_row(amount, _of_amount(side, amount), cluster, ci_level))
         for name in [name for name in sides if name != reference and reference in sides]:
             for amount in _AMOUNTS:
-                pairs = _paired_sides(*(_of_amount(sides[n], amount) for n in (name, reference)))
+                own, base = (_of_amount(sides[n], amount) for n in (name, reference))
+                pairs = own.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
+                for column in ("value", "passes"):
+                    pairs[column] -= pairs[f"{column}_reference"]
                 reason = _reason_without_price(pairs, cluster, ci_level, interval)
                 place = about | {"condition": name, "reference": reference}
                 rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
@@ -212,13 +215,6 @@ def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
     rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
     free = side[f"n of {amount} of 0"].fillna(0.0)
     return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n, n_free=free)
-
-
-def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per case with the changes of an amount and of the pass rate."""
-    pairs = side.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
-    changes = {n: pairs[n] - pairs[f"{n}_reference"] for n in ("value", "passes")}
-    return pairs.assign(**changes)
 
 
 def _reason_without_price(

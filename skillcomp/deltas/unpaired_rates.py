@@ -103,7 +103,7 @@ def unpaired(
     how: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
     how |= {"reference": reference, "cluster": cluster, "weight": weight}
     checked, units = compared_units(outcomes, names, what, **how)
-    rules: Fields = {"cluster": cluster, "interval": interval}
+    rules = {"cluster": cluster, "interval": interval}
     rows = [
         _unpaired_row(units, contrast, f"delta_{value}", ci_level, rules)
         for contrast in contrasts_with(units, reference)

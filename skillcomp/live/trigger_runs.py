@@ -418,8 +418,9 @@ class _CaseAgent:
         self._agent = agent = _program_agent(plan.program, plan.model)
         self._cases = cases_by_id(store.suites.values())
         self.name, self.model, self.family = agent.name, agent.model, agent.family
-        limits = {"neighbours": list(plan.neighbours), "timeout_s": plan.timeout_s}
-        self.settings = settings_json(**json.loads(agent.settings), **limits)
+        self.settings = settings_json(
+            **json.loads(agent.settings), neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
+        )
         self.takes_files, self.installs_folders = True, True
         self._beside: dict[str, Skill] = {}
         for slug in plan.neighbours:

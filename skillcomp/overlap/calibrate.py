@@ -246,19 +246,14 @@ def calibrate(
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(_calibration_rows(make_sample(part, settings), settings))
-        rows.loc[rows["chosen"], "note"] += _lost_letters(part, label)
+        lost = part.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
+        if label == name_of_tokenizer(None) and lost >= FEW_LOST:
+            rows.loc[rows["chosen"], "note"] += f"; {lost_letters_note(lost)}"
         rows = rows.reindex(columns=list(COLUMNS)).assign(tokenizer=label).astype(COLUMNS)
         if names:
             rows.insert(0, "skill", slug)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
-
-
-def _lost_letters(shared: pd.DataFrame, label: str) -> str:
-    """Return a note if the default tokenizer loses letters of the texts, else an empty text."""
-    share = shared.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
-    lost = label == name_of_tokenizer(None) and share >= FEW_LOST
-    return f"; {lost_letters_note(share)}" if lost else ""
 
 
 def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
@@ -302,28 +297,24 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[Fields]:
     """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
     chooser = Chooser(sample, sample.nulls, settings)
     chosen = chooser.best()
-    rows: list[Fields] = []
+    rows = []
     for candidate in _candidates_by_length(sample, chooser):
         rows += performance(sample, settings, candidate)
     rows += [_auc_row(sample, settings, *place) for place in enumerate(sample.lengths)]
     rows += _nested_validation(sample, settings, chooser, chosen)
-    rows += _choices_by_null(sample, settings)
+    for group in sample.nulls:
+        alone, note = Chooser(sample, [group], settings), f"under the null '{group.name}' alone"
+        measure = f"chosen_n_{group.name}"
+        rows.append(_choice_row(sample, settings, alone, alone.best(), measure, note))
     note = f"under {' and '.join(settings.nulls)} together"
     answer = _choice_row(sample, settings, chooser, chosen, "chosen_n", note)
-    if chosen < 0:
-        rows += _estimated_choice(sample, settings, chooser)
+    candidate = chooser.best(by_estimate=True) if chosen < 0 else -1
+    if candidate >= 0:  # a choice by estimates instead of upper limits
+        note = "the estimates keep the limit; their intervals do not show it"
+        value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
+        value = replace(value, estimate=float(chooser.n[candidate]))
+        rows.append(_measure_row(sample, candidate, "estimated_n", value))
     return [*rows, answer | {"chosen": True}]
-
-
-def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[Fields]:
-    """Return a row with the n chosen by estimates instead of upper limits, or no row."""
-    candidate = chooser.best(by_estimate=True)
-    if candidate < 0:
-        return []
-    note = "the estimates keep the limit; their intervals do not show it"
-    value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
-    value = replace(value, estimate=float(chooser.n[candidate]))
-    return [_measure_row(sample, candidate, "estimated_n", value)]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
@@ -596,16 +587,6 @@ def _fold_numbers(n_units: int, seed: int) -> Indices:
         for number, (_, test) in enumerate(splitter.split(np.zeros((n_units, 1)))):
             fold[test] = number
     return fold
-
-
-def _choices_by_null(sample: Sample, settings: Settings) -> list[Fields]:
-    """Return one row per null group: the rule that would be chosen for this group alone."""
-    rows = []
-    for group in sample.nulls:
-        alone = Chooser(sample, [group], settings)
-        chosen, note = alone.best(), f"under the null '{group.name}' alone"
-        rows.append(_choice_row(sample, settings, alone, chosen, f"chosen_n_{group.name}", note))
-    return rows
 
 
 def _choice_row(

@@ -190,7 +190,9 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     if (made_up & positive).any():
         # drop the rule `share`: its best cut would reflect how the made-up copies were generated
         candidates = candidates[candidates["rule"].eq("any")]
-    flags = _flag_matrix(candidates, lengths, any_, share)
+    column = np.searchsorted(lengths, candidates["n"].to_numpy())
+    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
+    flags = np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
     document = about["document"].fillna(about["passage_id"])
     codes = pd.factorize(document)[0]
     codes[~passages] = clusters_of(about[~passages])
@@ -245,14 +247,6 @@ def _list_candidates(lengths: Sequence[int], share: Floats, judged: Bools) -> pd
             middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
         rows += [("share", n, float(cut)) for cut in middle]
     return pd.DataFrame(rows, columns=["rule", "n", "cut"])
-
-
-def _flag_matrix(
-    candidates: pd.DataFrame, lengths: Sequence[int], any_: Bools, share: Floats
-) -> Bools:
-    column = np.searchsorted(lengths, candidates["n"].to_numpy())
-    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
-    return np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
 
 
 class Chooser:
@@ -448,6 +442,6 @@ def _counts_by_unit(group: Group, column: Indices, n_units: int) -> tuple[Floats
     flagged = np.zeros((n_units, group.flags.shape[1]))
     texts = np.zeros((n_units, group.judged.shape[1]))
     flags = group.flags & group.judged[:, column]
-    np.add.at(flagged, group.units, flags.astype(np.float64))
-    np.add.at(texts, group.units, group.judged.astype(np.float64))
+    np.add.at(flagged, group.units, flags.astype(float))
+    np.add.at(texts, group.units, group.judged.astype(float))
     return flagged, texts

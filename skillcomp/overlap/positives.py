@@ -17,7 +17,7 @@ from skillcomp.io.skills import skill_of
 from skillcomp.ngrams import NO_BLANKS
 from skillcomp.overlap.score import Skills, checked_columns, score, skills_by_slug, source_files
 from skillcomp.records import Skill
-from skillcomp.stats.results import NAN, Fields
+from skillcomp.stats.results import NAN
 
 MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
 _EDIT_RATES = (0.1, 0.3)  # shares of the words that are edited
@@ -106,7 +106,7 @@ def positives(
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
-                about: Fields = {
+                about = {
                     "skill": slug,
                     "document": f"{slug}/sentence {number}",
                     "n_sentences": n_sentences,
@@ -117,7 +117,11 @@ def positives(
                     | {"edit": edit, "edit_rate": rate, "text": _edited_text(text, edit, rate, rng)}
                     for edit, rate in edits
                 ]
-    return _passages_frame(rows)
+    table = pd.DataFrame(rows)
+    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
+    table["passage_id"] = table["skill"] + "/made-up-" + numbers
+    levels = table["edit"].eq("none").map({True: "verbatim", False: "near_copy"})
+    return check(table.assign(level=levels, made_up=True), "passages")
 
 
 def positives_found(
@@ -241,16 +245,3 @@ def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) ->
             free[[at, at + 1]] = False
             n_edited -= 2
     return "".join(blank + words[at] for blank, at in zip(blanks, order, strict=True)).strip()
-
-
-def _passages_frame(rows: list[Fields]) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
-    return check(
-        table.assign(
-            passage_id=table["skill"] + "/made-up-" + numbers,
-            level=table["edit"].eq("none").map({True: "verbatim", False: "near_copy"}),
-            made_up=True,
-        ),
-        "passages",
-    )

@@ -9,7 +9,6 @@ from decimal import Decimal
 from numbers import Real
 from os.path import exists
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,7 @@ from skillcomp.ngrams import (
     tokenize,
 )
 from skillcomp.records import Skill
-from skillcomp.stats.results import Bools, Floats
+from skillcomp.stats.results import NAN, Bools, Floats
 
 # A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
 Document = Skill | str | Path
@@ -215,7 +214,7 @@ def score(
     keys = texts_of.frame[_ATTEMPT if texts_of.kind == "attempt" else _PASSAGE]
     missing = texts_of.missing
     rows = _row_per_length(texts_of.kind, keys, matches, missing)
-    share = np.repeat(np.where(missing, np.nan, share), len(matches.n))
+    share = np.repeat(np.where(missing, NAN, share), len(matches.n))
     return rows.assign(not_ascii=share, tokenizer=name)
 
 
@@ -255,7 +254,15 @@ def checked_texts(
     kind, column = _kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
     documents = skills_by_slug(skills)
-    slugs, source_of = _skill_of_texts(frame["skill"], documents)
+    source_of, slugs = pd.factorize(frame["skill"])
+    for slug in slugs:
+        if slug not in documents:
+            n_rows = plural(int((frame["skill"] == slug).sum()), "row")
+            raise FrameError(
+                f"texts, column 'skill': found '{slug}' ({n_rows}), which is not in "
+                f"skills{instead(slug, documents)} Give the text of its SKILL.md, as "
+                f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
+            )
     prompts, codes = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
     forms = [boilerplate] if isinstance(boilerplate, str) else list(boilerplate)
     odd = [form for form in forms if not isinstance(form, str)]
@@ -271,7 +278,7 @@ def checked_texts(
     files = [source_files(documents, slug) for slug in slugs]
     written = frame[column]
     about = kind, frame, written.isna().to_numpy(), written.fillna("").tolist()
-    return ScoredTexts(*about, files, source_of, excludes, exclude_of)
+    return ScoredTexts(*about, files, source_of.astype(np.int64), excludes, exclude_of)
 
 
 def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
@@ -325,22 +332,6 @@ def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
     return skills
 
 
-def _skill_of_texts(
-    skill_column: pd.Series, skills: Mapping[str, Document]
-) -> tuple[list[str], Ints]:
-    """Return the slugs of the skills, and the index of each text's skill in this list."""
-    codes, slugs = pd.factorize(skill_column)
-    for slug in slugs:
-        if slug not in skills:
-            rows = int((skill_column == slug).sum())
-            raise FrameError(
-                f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
-                f"skills{instead(slug, skills)} Give the text of its SKILL.md, as "
-                f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
-            )
-    return list(slugs), codes.astype(np.int64)
-
-
 def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
     """Return the texts of a skill, with file names as keys; raise FrameError if it has no text.
 
@@ -369,7 +360,14 @@ def _prompts_of_answers(
 ) -> tuple[list[str], Ints | None]:
     """Return the distinct prompts, and the index of each text's prompt in this list."""
     if kind == "passage":
-        return _questions_of_passages(frame)
+        if "question" not in frame.columns:
+            return [], None
+        places, questions = pd.factorize(frame["question"])
+        if wrong := [question for question in questions if not isinstance(question, str)]:
+            raise FrameError(
+                f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
+            )
+        return list(questions), places.astype(np.int64)
     if cases is None:
         raise FrameError(
             "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
@@ -390,18 +388,6 @@ def _prompts_of_answers(
     return prompts.tolist(), codes.astype(np.int64)
 
 
-def _questions_of_passages(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
-    if "question" not in frame.columns:
-        return [], None
-    codes, questions = pd.factorize(frame["question"])
-    wrong = [question for question in questions if not isinstance(question, str)]
-    if wrong:
-        raise FrameError(
-            f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
-        )
-    return list(questions), codes.astype(np.int64)
-
-
 def _row_per_length(
     kind: str, keys: pd.DataFrame, matches: Matches, missing: Bools
 ) -> pd.DataFrame:
@@ -412,10 +398,10 @@ def _row_per_length(
     def count(values: Ints, lacking: Bools = absent) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(values, lacking.copy())
 
-    dtypes: Any = {"kind": "str", **_KEYS}
+    dtypes = {"kind": "str", **_KEYS}
     columns = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
     shared, distinct = matches.n_shared.ravel(), matches.n_distinct.ravel()
-    share = np.full(len(row), np.nan)
+    share = np.full(len(row), NAN)
     np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
     longest = pd.Series(matches.longest_text, dtype="str").mask(missing)
     columns = columns.take(row).reset_index(drop=True)

@@ -137,7 +137,7 @@ def _spans_of_source(
         other = _first_occurrence(ids, tokens.ids[begin : begin + run])
         part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
         file, whole = list(files.items())[part]
-        place: Fields = {"n_tokens": run, "file": file or None}
+        place = {"n_tokens": run, "file": file or None}
         place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
         names = ("source_start", "source_end", "source")
         place |= _place(tokens, whole, part, other, run, names)
@@ -169,7 +169,7 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
 
     Without this rule, a text that repeats one word would have a run at every word.
     """
-    listed: list[tuple[int, int]] = []
+    listed = []
     # `stop` is the end of the last listed run. If a run begins before `stop`, the two overlap, and
     # `seen` keeps its n-grams; otherwise `seen` is emptied. N-grams at positions before `checked`
     # were added already.

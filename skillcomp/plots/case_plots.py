@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -163,7 +162,7 @@ def case_map(
     """
     names = as_list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
-    groups: Any = frame[names].itertuples(index=False, name=None)
+    groups = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)
     if not 1 <= len(rows) <= _MOST_ROWS:
@@ -254,7 +253,12 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
         mark.set(clip_on=False, zorder=2.5, gid="case")
         ax.add_line(mark)
         if named:
-            name_artist(mark, "case", _text_of_case(some.iloc[0]))
+            row = some.iloc[0]
+            rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
+            note = f"; {row['note']}" if row.get("note") else ""
+            before = f"{base} under {row.get('reference', 'reference')}"
+            text = f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"
+            name_artist(mark, "case", text)
 
 
 def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -269,10 +273,3 @@ def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
     mark = draw.marker(_CHANGES[change], hollow=change == _HOLLOW)
     mark.set(markersize=size, markeredgewidth=0.5)
     return mark
-
-
-def _text_of_case(row: pd.Series) -> str:
-    rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
-    note = f"; {row['note']}" if row.get("note") else ""
-    before = f"{base} under {row.get('reference', 'reference')}"
-    return f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"

@@ -97,19 +97,27 @@ def consistency(
     """
     names, what = listed(by), "reliability.consistency"
     check_settings(what, ci_level, n_resamples, seed)
-    how: Fields = {"cases": cases, "compared": ["round"], "graders": False}
-    decided, together = clustered_verdicts(verdicts, names, what, average=average, **how)
+    decided, together = clustered_verdicts(
+        verdicts, names, what, average=average, cases=cases, compared=["round"], graders=False
+    )
     refuse_pooling(decided, [*names, "round", *listed(average)], what)
     decided = decided.assign(round=decided["round"].fillna(1))
     n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
-    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
         index = ["cluster", *CASE, *ITEM]
         wide = part.pivot(index=index, columns="round", values="verdict")
         both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
         clusters = both.index.get_level_values("cluster")
-        measures = dict(coefficients(both.to_numpy(dtype=float), clusters, **settings))
+        measures = dict(
+            coefficients(
+                both.to_numpy(dtype=float),
+                clusters,
+                ci_level=ci_level,
+                n_resamples=n_resamples,
+                seed=seed,
+            )
+        )
         means = _means_of_changes(part[part["again"]], ci_level)
         notes = _left_out(part, means["flip_rate"])
         measures |= {name: means[name].interval for name in _MEASURES}
@@ -150,8 +158,11 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
     ``raw_agreement`` has only bounds. The rows in ``again`` are verdicts on items that were graded
     in several rounds.
     """
-    filled = {"_low": again["verdict"].fillna(0.0), "_high": again["verdict"].fillna(1.0)}
-    again = again.assign(**filled, is_open=again["verdict"].isna()).sort_values("round")
+    again = again.assign(
+        _low=again["verdict"].fillna(0.0),
+        _high=again["verdict"].fillna(1.0),
+        is_open=again["verdict"].isna(),
+    ).sort_values("round")
     items = _flips(again, ITEM)
     n, n_passed, n_known = items["n_rounds"], items["n_passed"], items["n_known"]
     # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
@@ -180,8 +191,9 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
             return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
         units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
         weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
-        how: Fields = {"ci_level": ci_level, "interval": "bounded", "notes": False}
-        return within(units, [Contrast({}, 0, weights)], **how)[0]
+        return within(
+            units, [Contrast({}, 0, weights)], ci_level=ci_level, interval="bounded", notes=False
+        )[0]
 
     return {
         "flip_rate": mean(items, ITEM),
@@ -195,8 +207,9 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
 def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
     """Return one row per unit: whether its verdict changes, and the bounds of this."""
     units = grouped(rows, [*unit, *_FACTS])
-    counts = {"n_rounds": "size", "n_known": "count", "n_passed": "sum"}
-    table: pd.DataFrame = units["verdict"].agg(**counts).reset_index()
+    table: pd.DataFrame = (
+        units["verdict"].agg(n_rounds="size", n_known="count", n_passed="sum").reset_index()
+    )
     changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
     return table.assign(
         _level=changes.astype(float).where(table["n_known"] >= 2),

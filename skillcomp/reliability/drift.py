@@ -192,7 +192,7 @@ def drift(
     if gold is None:
         why, no_label = {}, "no gold given"
     why |= {"pass_rate": no_item, "sensitivity": no_label, "specificity": no_label}
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(graded, names):
         for versions, items in _pairs_with_reference(part, reference):
             changes = _change_rows(items, versions, why, ci_level, interval)
@@ -301,7 +301,6 @@ def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: in
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
-    columns: Fields = {"n_dropped": n_dropped}
     q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level=ci_level, n=0.0)
     if len(full):
         clusters = full.index.get_level_values("cluster")
@@ -309,7 +308,7 @@ def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: in
         q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
         q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
         q = replace(q, p_value=test.p_value)
-    return row("cochran_q", q, **columns)
+    return row("cochran_q", q, n_dropped=n_dropped)
 
 
 def flipped(

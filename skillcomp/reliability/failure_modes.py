@@ -22,7 +22,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import known_verdict
 from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of, verdicts_with
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Fields, Interval, undefined
+from skillcomp.stats.results import Interval, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
 # unknown whether the mode applies.
@@ -143,7 +143,8 @@ def _verdicts_with_facts(
     require_rows(verdicts, cases, CASE, "failure_modes", "cases")
     require_rows(verdicts, attempts, ["attempt_id"], "failure_modes", "attempts")
     attempts = attempts.set_index("attempt_id")
-    loaded = _skill_was_loaded(attempts)
+    own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
+    loaded = (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
     copied, close = _closeness_to_skill(shared, loaded, ngram)
     columns = {name: facts[name].reindex(case).array for name in _FACTS}
     columns |= {
@@ -154,12 +155,6 @@ def _verdicts_with_facts(
         "close": verdicts["attempt_id"].map(close).astype("boolean"),
     }
     return verdicts.assign(**columns)
-
-
-def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
-    """Return, for each attempt, whether the agent had loaded the skill of the case."""
-    own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
-    return (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
 
 
 def _closeness_to_skill(
@@ -277,7 +272,7 @@ def failure_mode_rates(
     check_settings(what, ci_level)
     made = {"mode": "str"} | dict.fromkeys(MODES, "boolean")
     labels = verdicts_with(modes, "modes", [*names, *KEYS], made, by=names, cases=cases, what=what)
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(labels, names):
         for mode in (*MODES, None):
             interval, counts = _mode_share(part, mode, ci_level)
@@ -294,7 +289,13 @@ def _mode_share(
     """
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
-    may_gain, may_lose = _possible_changes(part, mode, hit)
+    # the failures that might gain the mode if data were complete, and those that might lose it
+    unknown = part[list(MODES)].isna()
+    may_gain, may_lose = hit & unknown.any(axis=1), hit & False
+    if mode is not None:
+        earlier = list(MODES[: MODES.index(mode)])
+        may_gain = ~hit & ~part["mode"].isin(earlier) & unknown[mode]
+        may_lose = hit & unknown[earlier].any(axis=1)
     counts = {"count": int(hit.sum()), "n_undecided": int(may_gain.sum())}
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
@@ -302,22 +303,6 @@ def _mode_share(
     share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
     notes = _bound_notes(part, mode, counts["n_undecided"], may_lose)
     return share.with_note(*notes), counts
-
-
-def _possible_changes(
-    part: pd.DataFrame, mode: str | None, hit: pd.Series
-) -> tuple[pd.Series, pd.Series]:
-    """Mark the failures that might gain a mode if data were complete, and those that might lose it.
-
-    If ``mode`` is None, the first result marks the failures without a mode that might gain one,
-    and the second result is False for all.
-    """
-    unknown = part[list(MODES)].isna()
-    if mode is None:
-        return hit & unknown.any(axis=1), hit & False
-    earlier = list(MODES[: MODES.index(mode)])
-    precedes = part["mode"].isin(earlier)
-    return ~hit & ~precedes & unknown[mode], hit & unknown[earlier].any(axis=1)
 
 
 def _bound_notes(

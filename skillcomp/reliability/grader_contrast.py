@@ -143,11 +143,12 @@ def contrast(
     check_settings(what, ci_level)
     if between not in GRADER:
         raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
-    how: Fields = {"cases": cases, "average": average, "compared": [between]}
-    checked, together = clustered_verdicts(verdicts, names, what, **how)
+    checked, together = clustered_verdicts(
+        verdicts, names, what, cases=cases, average=average, compared=[between]
+    )
     checked = with_labels(checked, gold, [*names, between]).dropna(subset=[between])
     _require_two(checked[between].unique(), between, what)
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(checked, names):
         levels = sorted(part[between].unique().tolist())
         compared = _compared_graders(part, between, levels, ci_level, interval)
@@ -216,7 +217,7 @@ def contrast_counts(
     if counts[between].isna().any():
         raise FrameError(f"{what}: {between}: a row has no name. Name the grader, or drop the row.")
     _require_two(counts[between].unique(), between, what)
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(counts.astype({between: "str"}), names):
         if part[between].duplicated().any():
             name = part.loc[part[between].duplicated(), between].iloc[0]
@@ -288,7 +289,14 @@ def _compared_graders(
         parts = [(measure, items_of_measure(items, measure)) for items in pairs]
         changes[measure] = paired_changes(parts, "difference", ci_level, rule)
         for change in changes[measure]:
-            change["note"] = join_notes(change["note"], *_notes_on_items(change))
+            left_out, note = "", ""
+            if not change["n"]:
+                note = "no such item has gold and both verdicts"
+            elif not change["n_gained"] + change["n_lost"]:
+                note = "no verdict flipped: p = 1"
+            if change["n_dropped"]:
+                left_out = f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
+            change["note"] = join_notes(change["note"], note, left_out)
     own = []
     for rows in of_level:
         known = rows.dropna(subset="verdict")
@@ -296,15 +304,6 @@ def _compared_graders(
         right = known["verdict"].eq(known["gold"]).mean()
         own.append(replace(rate, estimate=right, n_clusters=known["cluster"].nunique()))
     return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
-
-
-def _notes_on_items(change: Fields) -> Iterator[str]:
-    if not change["n"]:
-        yield "no such item has gold and both verdicts"
-    elif not change["n_gained"] + change["n_lost"]:
-        yield "no verdict flipped: p = 1"
-    if change["n_dropped"]:
-        yield f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
 
 
 def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -40,7 +40,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
 )
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Fields, undefined
+from skillcomp.stats.results import undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -155,13 +155,18 @@ def integrity(
     marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
     quotes = ["quote_empty", "quote_not_found", "quote_short"]
     marks[quotes] = _quote_marks(replies, attempts)
+    has_rationale = _has_text(replies["rationale"])
     for name, verdicts_of_rule, breaks in (
         ("hedged_fail", [False], lambda text, *_: hedges(text, HEDGES_ON_FAIL) is not None),
         ("softened_pass", [True], lambda text, *_: hedges(text, HEDGES_ON_PASS) is not None),
         ("undecided_fail", [False], lambda text, *_: undecided(text)),
         ("rationale_contradicted", [True, False], contradicts_verdict),
     ):
-        marks[name] = _wording_marks(replies, verdicts_of_rule, breaks)
+        applies = replies["passed"].isin(verdicts_of_rule) & has_rationale
+        rows = applies.fillna(False).to_numpy(dtype=bool)
+        facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
+        broken = [breaks(text, bool(passed), kind) for text, passed, kind in facts]
+        marks[name] = _marks_at(rows, broken)
     marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram)
     marks["dimension_inconsistent"] = _dimension_differs(replies)
     close = replies["passed"].eq(False) | replies["check_kind"].eq("negative")
@@ -243,16 +248,6 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"empty": empty, "not_found": not_found, "short": short})
 
 
-def _wording_marks(
-    replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
-) -> pd.Series:
-    """Return whether rationales break a wording rule; NA if the rule does not apply."""
-    applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
-    rows = applies.fillna(False).to_numpy(dtype=bool)
-    facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
-    return _marks_at(rows, [breaks(text, bool(passed), kind) for text, passed, kind in facts])
-
-
 def _contradicts_overlap(
     replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int
 ) -> pd.Series:
@@ -332,7 +327,7 @@ def integrity_rates(
     made = dict.fromkeys(RULES, "boolean")
     columns = [*names, *KEYS, "passed"]
     marks = verdicts_with(marks, "marks", columns, made, by=names, cases=cases, what=what)
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(marks, names):
         replies = part.drop_duplicates(_REPLY)
         for rule, counted in RULES.items():

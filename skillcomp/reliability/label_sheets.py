@@ -183,7 +183,7 @@ def draw_cases(
             "without labels could not be corrected."
         )
     shares = _proportional_shares(n_cases, sizes, unlabelled, rng)
-    chosen: list[tuple[str, str]] = []
+    chosen = []
     for skill, ids in free.items():
         chosen += [(skill, one) for one in rng.permutation(ids)[: shares[skill]].tolist()]
     index = _case_index(pool)

@@ -202,7 +202,7 @@ class Answers:
                 "open": is_lit and not several,
             }
             notes.append(note | word)
-        parts: list[html.Piece] = []
+        parts = []
         if answer is not None:
             copies = self._cached_spans(answer, attempt["skill"], attempt["case_id"])
             parts = html.pieces(answer, html.quote_spans(answer, quotes), copies)

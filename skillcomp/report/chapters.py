@@ -18,7 +18,6 @@ from PIL import Image
 
 from skillcomp.errors import extra_imports
 from skillcomp.report.notebooks import NOT_SHOWN, blank_explorers, is_injected, title
-from skillcomp.stats.results import Fields
 
 if TYPE_CHECKING:
     import nbformat
@@ -122,15 +121,20 @@ def chapter_of(
     """Make a chapter from an executed notebook, without sentences that the page already has."""
     blank_explorers(notebook)
     sections = [_Section()]
-    outputs: list[Markup | Figure] = []
+    outputs = []
     taken: set[str] = set()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            for heading, text in _headings_with_texts(cell.source):
+            pieces = re.split(r"(?m)^(##? .*)$", cell.source)
+            for heading, text in zip(["", *pieces[1::2]], pieces[::2], strict=True):
                 if heading:
                     html = _as_safe_html(heading)
                     words = _FOLDS.get(html.striptags(), "")
-                    anchored = _with_anchor(html, path.stem, taken)
+                    slug = re.sub(r"\W+", "-", html.striptags().lower()).strip("-")
+                    names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
+                    taken.add(name := next(free for free in names if free not in taken))
+                    opening = rf'<h\1 id="{path.stem}--{name}"'
+                    anchored = Markup(re.sub("^<h([12])", opening, str(html).strip()))
                     sections.append(_Section("" if words else anchored, words or _METHOD))
                 _add_text(sections[-1], text)
         elif cell.cell_type == "code" and _has_place_on_page(cell):
@@ -150,12 +154,6 @@ def chapter_of(
     kinds = set(ENDINGS) - {"txt", "tex"}  # the page already shows the captions in .txt and .tex
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     return replace(chapter, files=tuple(sorted(files - drawn)))
-
-
-def _headings_with_texts(source: str) -> list[tuple[str, str]]:
-    """Split Markdown at its headings of the first two levels."""
-    pieces = re.split(r"(?m)^(##? .*)$", source)
-    return [("", pieces[0]), *zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
 def _add_text(section: _Section, text: str) -> None:
@@ -183,7 +181,7 @@ def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figur
     """Fold tables that are long or next to a figure."""
     drawn = any(isinstance(part, Figure) for part in parts)
     fold = Markup("<details><summary>Table of {} rows</summary>{}</details>")
-    folded: list[Markup | Figure] = []
+    folded = []
     for part in parts:
         n = 0 if isinstance(part, Figure) else part.count("<tr") - 1
         long = isinstance(part, Markup) and part.startswith(_TABLE) and (drawn or n > _LONG)
@@ -256,14 +254,6 @@ def _harmless_html(html: Any) -> Markup:
     )
 
 
-def _with_anchor(heading: Markup, stem: str, taken: set[str]) -> Markup:
-    """Give a heading a unique id."""
-    slug = re.sub(r"\W+", "-", heading.striptags().lower()).strip("-")
-    names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
-    taken.add(name := next(free for free in names if free not in taken))
-    return Markup(re.sub("^<h([12])", rf'<h\1 id="{stem}--{name}"', str(heading).strip()))
-
-
 def _saved_stems(source: str, out: Path) -> list[str]:
     """Return the file stems of the figures that a cell's code saves and that exist in `out`."""
     stems = []
@@ -275,7 +265,7 @@ def _saved_stems(source: str, out: Path) -> list[str]:
 
 def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     """Make a figure for the page from a picture and the files that were saved with the picture."""
-    note: Fields = {}
+    note = {}
     if stem and (out / f"{stem}.json").is_file():
         with suppress(json.JSONDecodeError):
             note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))

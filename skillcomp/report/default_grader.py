@@ -186,7 +186,7 @@ def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
     pairs = verdicts[["grader", "grader_version"]].iloc[first].fillna({"grader_version": ""})
-    names: list[str] = []
+    names = []
     for grader, version in zip(pairs["grader"], pairs["grader_version"], strict=True):
         name, sign, _ = version.partition("@")
         text = f"{grader} ({name})" if sign else grader

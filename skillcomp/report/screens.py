@@ -172,7 +172,7 @@ def _grader_screen(
     """Assess the graders of a study by gold, and by comparison with each other."""
     _add_comparisons(data, results, grader)
     verdicts, gold = data.verdicts, data.gold
-    how: Fields = {"by": ["grader", *data.agents], "cases": data.cases}
+    how = {"by": ["grader", *data.agents], "cases": data.cases}
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
     results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
@@ -312,7 +312,7 @@ def _pairwise_screen(
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
-    how: Fields = {"by": ["grader"], "cases": data.cases}
+    how = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **how)
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
@@ -412,7 +412,7 @@ def _calibration_screen(
 def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
     """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
     how: Fields = {"skills": data.skills, "tokenizer": data.tokenizer}
-    answers: list[pd.DataFrame] = []
+    answers = []
     if with_answers:
         shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
         answers = [shared, data.attempts]

@@ -660,10 +660,6 @@ def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
     )
 
 
-def _problems_in_words(problems: pd.DataFrame) -> list[str]:
-    return change_lines(problems.to_dict("records"))
-
-
 # a measure, a column or the name of a frame -> the function for frames with it
 _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "verdict": verdict_sentences,
@@ -686,7 +682,7 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "n_wanted": _progress_in_words,
     "labellers": _labellers_in_words,
     "unanswered": _unanswered_in_words,
-    "problems": _problems_in_words,
+    "problems": lambda problems: change_lines(problems.to_dict("records")),
     "unusable": _unusable_in_words,
     "addressing": _addressing_in_words,
 }

@@ -148,7 +148,7 @@ def _rows_of_group(
     """Yield the rows of one condition: those of each skill, then mean, next skill and spread."""
     used = skills[skills["n"].gt(0)]
     few, level = few_skills(len(used)), how["ci_level"]
-    y = used["estimate"].to_numpy(dtype=np.float64)
+    y = used["estimate"].to_numpy(dtype=float)
     if few:
         nothing = undefined("", few, ci_level=level, n=float(len(used)))
         pooled, following, spread = [nothing] * len(used), nothing, nothing
@@ -178,9 +178,9 @@ def _rows_of_group(
 
 def _pooled_variances(skills: pd.DataFrame) -> Any:
     """Return the squared standard error of each skill's delta, from one pooled variance."""
-    n = skills["n_clusters"].to_numpy(dtype=np.float64)
+    n = skills["n_clusters"].to_numpy(dtype=float)
     # se is NaN if all cases have the same delta
-    se = skills["se"].fillna(0.0).to_numpy(dtype=np.float64)
+    se = skills["se"].fillna(0.0).to_numpy(dtype=float)
     df = np.maximum(n - 1.0, 0.0)
     return (df @ (n * se**2)) / max(df.sum(), 1.0) / n
 
@@ -193,5 +193,5 @@ def _mean_row(outcomes: pd.DataFrame, used: pd.DataFrame, values: Fields, how: F
     part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
     how = how | {"by": [], "cluster": "skill", "weight": _EQUAL}
     mean = deltas_and_units(part, WHAT, **how)[0].iloc[0]
-    about: Fields = {str(name): field for name, field in mean.items()}
+    about = {str(name): field for name, field in mean.items()}
     return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}

@@ -26,7 +26,6 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Fields
 
 Policy = Literal["strict", "weighted", "pass_count"]
 
@@ -76,7 +75,7 @@ def dimensions(
     per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
     shares = per_case.reset_index(name="share")
     shares = shares.assign(won=shares["share"].gt(0.5), failed=shares["share"].le(0.5))
-    verdict: pd.DataFrame = grouped(shares, [*keys, "condition"]).agg(
+    verdict = grouped(shares, [*keys, "condition"]).agg(
         n_cases=("won", "size"), n_cases_passed=("won", "sum"), failed=("failed", "any")
     )
     passed = verdict["n_cases_passed"].eq(verdict["n_cases"]).astype("boolean")
@@ -136,7 +135,7 @@ def together(
     table = passed.unstack("comprehension_dimension")
     wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
     measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
-    rows: list[Fields] = []
+    rows = []
     for values, part in groups(wide, [*names, "condition"]):
         complete = part.dropna(subset=[first, second])
         for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
@@ -258,7 +257,7 @@ def _combined_verdict(
     excepted = [name for name in failed if name in exceptions]
     if policy == "strict":
         open_ = [name for name in missing if name not in exceptions]
-        verdict: object = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
+        verdict = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
         score = len(won) / len(passed)
     else:
         each = {

@@ -128,7 +128,14 @@ def compare(
     check_margin(margin, assume_missing, ends_of(value, bounds))
     require_known("amount: found", amount, [name for name in AMOUNTS if name != "score"])
     names, levels = listed(by), listed(average)
-    outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)
+    outcomes = check(outcomes, "outcomes")
+    require_reference(outcomes["condition"], reference)
+    if condition == reference:
+        raise FrameError(f"{WHAT}: condition and reference are both '{condition}'.")
+    if len(outcomes):
+        require_known(f"{WHAT}: condition: found", condition, outcomes["condition"].unique())
+    two = outcomes["condition"].isin([condition, reference])
+    outcomes = outcomes[two].reset_index(drop=True)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     asked = outcomes[keys].drop_duplicates()
@@ -141,24 +148,21 @@ def compare(
     rows["limit"] = np.nan if limit is None else limit
     for argument in ("by", "average"):
         how[argument] = columns_of(attempts, *how[argument])
-    pooled: Fields = {"average": how["average"], "agents": True}
-    attempts = prepared(attempts, "attempts", how["by"], WHAT, compared=["condition"], **pooled)
+    attempts = prepared(
+        attempts,
+        "attempts",
+        how["by"],
+        WHAT,
+        compared=["condition"],
+        average=how["average"],
+        agents=True,
+    )
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
     rows = with_missing_attempts(
         rows, units, contrasts, assume_missing, cluster=cluster, interval=interval
     )
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
-
-
-def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> pd.DataFrame:
-    """Return the outcomes of both versions; raise FrameError if one is missing."""
-    require_reference(outcomes["condition"], reference)
-    if condition == reference:
-        raise FrameError(f"{WHAT}: condition and reference are both '{condition}'.")
-    if len(outcomes):
-        require_known(f"{WHAT}: condition: found", condition, outcomes["condition"].unique())
-    return outcomes[outcomes["condition"].isin([condition, reference])].reset_index(drop=True)
 
 
 def _with_savings(

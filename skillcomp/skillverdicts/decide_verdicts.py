@@ -35,7 +35,7 @@ from skillcomp.skillverdicts.corrected_deltas import (
 )
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import Fields, is_number, join_notes
+from skillcomp.stats.results import NAN, Fields, is_number, join_notes
 
 _WHAT = "skillverdicts.decide"
 
@@ -217,7 +217,7 @@ def decide(
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
-    judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
+    judged = judged.assign(**alone, estimator=NAIVE, n_gold=NAN, labels_needed=NAN)
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
@@ -312,7 +312,7 @@ def _p_of_margins(
     minus the margin (``p_passing``).
     """
     if deltas.empty:
-        return dict.fromkeys(MARGIN_P, np.nan)
+        return dict.fromkeys(MARGIN_P, NAN)
     margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
     bases = _references(contrasts)
     tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
@@ -380,7 +380,7 @@ def _over_placebo(
         "shown": "over_placebo_shown",
     }
     if not deltas["condition"].eq(PLACEBO).any():
-        return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
+        return deltas.assign(**dict.fromkeys(renamed.values(), NAN))
     over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")

@@ -379,8 +379,8 @@ def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
     """
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
-    short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)
-    return np.asarray(1.0 - short / np.where(defined, room, np.nan))
+    short = np.where(defined, 1.0 - np.asarray(observed, float), NAN)
+    return np.asarray(1.0 - short / np.where(defined, room, NAN))
 
 
 def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
@@ -410,7 +410,7 @@ def _coincidence_slope(sums: Floats) -> Floats:
 
 
 def _safe_ratio(top: Floats, bottom: Floats) -> Floats:
-    unknown = np.full(np.broadcast(top, bottom).shape, np.nan)
+    unknown = np.full(np.broadcast(top, bottom).shape, NAN)
     return np.asarray(np.divide(top, bottom, out=unknown, where=bottom > 0))
 
 
@@ -443,7 +443,7 @@ def _share_parts(counts: Floats, q: int) -> tuple[Floats, Solve]:
         observed = _safe_ratio(sums[..., 1], sums[..., 0])
         share = _safe_ratio(sums[..., 3:], sums[..., 2][..., None])
         if q < 2:
-            return observed, np.full(observed.shape, np.nan)
+            return observed, np.full(observed.shape, NAN)
         return observed, (share * (1.0 - share)).sum(axis=-1) / (q - 1)
 
     return features, solve
@@ -511,7 +511,7 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     values, inverse = np.unique(matrix[present], return_inverse=True)
     n_present = values.size
     q = n_present if n_categories is None else int(n_categories)
-    codes = np.full(matrix.shape, np.nan)
+    codes = np.full(matrix.shape, NAN)
     codes[present] = inverse
     counts = (codes[:, :, None] == np.arange(max(n_present, 1))).sum(axis=1).astype(float)
     slope: Callable[[Floats], Floats]
@@ -535,6 +535,6 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
             features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
         )
         disagreeing = _safe_ratio(features @ distances.ravel(), raters)
-        agreeing = np.where(raters >= 2, 1.0 - disagreeing, np.nan)
+        agreeing = np.where(raters >= 2, 1.0 - disagreeing, NAN)
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
     return _Parts(features, solve, slope, agreeing, category, q)

@@ -59,8 +59,8 @@ class _Labelled:
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
     """Check lengths and labels, drop rows with a missing value, and number the documents."""
-    label = np.asarray(labels, dtype=np.float64).ravel()
-    score = np.asarray(scores, dtype=np.float64).ravel()
+    label = np.asarray(labels, dtype=float).ravel()
+    score = np.asarray(scores, dtype=float).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
     if not label.size == score.size == names.size:
         sizes = f"{label.size}, {score.size} and {names.size}"

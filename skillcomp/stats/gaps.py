@@ -191,7 +191,7 @@ def bounded_slope(
     x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
     level, n_levels = cluster_codes(levels)
     label, n_clusters = cluster_codes(clusters)
-    size: Floats = np.bincount(level, minlength=n_levels).astype(np.float64)
+    size = np.bincount(level, minlength=n_levels).astype(float)
 
     def centred(values: Floats) -> Floats:
         return np.asarray(values - (np.bincount(level, weights=values) / size)[level])
@@ -229,12 +229,19 @@ def bounded_slope(
     span = quantity.high - quantity.low
     wide = max(span, float(-places.low[0]), float(places.high[0]))
     gap = Quantity(-wide, wide, quantity.c, largest=quantity.low < 0)
-    how: Fields = {"quantity": gap, "null": 0.0, "ci_level": ci_level, "recentred": True}
     sample = Sample(value, label[used], weight, places=places)
-    slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
+    slope = bounded_means(
+        [sample],
+        interval="adaptive" if adaptive else "bounded",
+        quantity=gap,
+        null=0.0,
+        ci_level=ci_level,
+        recentred=True,
+    )[0]
     low, high = max(slope.low, -span), min(slope.high, span)
-    counts: Fields = {"n": float(len(x)), "n_clusters": float(n_clusters)}
-    return replace(slope, low=low, high=high, **counts).times(reach)
+    return replace(slope, low=low, high=high, n=float(len(x)), n_clusters=float(n_clusters)).times(
+        reach
+    )
 
 
 @dataclass(frozen=True, slots=True)

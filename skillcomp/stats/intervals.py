@@ -190,7 +190,7 @@ class _Strata:
         self._n_units = 1.0 / float(size @ size)
 
     def _sums_by_stratum(self, numbers: Floats) -> Floats:
-        return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
+        return np.asarray(np.bincount(self._code, numbers), dtype=float)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
         """Return the effective number of labels of each stratum.

@@ -126,7 +126,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     [0.7, 0.0]
     """
     attempts, passes = _check_attempts(n, c, k)
-    result: Floats = 1.0 - _all_drawn(attempts - passes, attempts, k)
+    result = 1.0 - _all_drawn(attempts - passes, attempts, k)
     return result
 
 

@@ -37,7 +37,7 @@ def resampled_values(
     block = max(1, _BLOCK // max(width, n_units))
     # draw the resamples here, in order, so that the result is the same for any number of workers
     draws = (
-        rng.multinomial(n_units, share, min(block, n_resamples - start)).astype(np.float64)
+        rng.multinomial(n_units, share, min(block, n_resamples - start)).astype(float)
         for start in range(0, n_resamples, block)
     )
     values = np.concatenate(joblib.Parallel()(map(joblib.delayed(statistic), draws)))

@@ -144,6 +144,9 @@ class HypothesisTest:
     df: float = NAN
 
 
+Intervals = dict[str, Interval]  # The estimates of several measures, by name.
+
+
 def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
     """Return an interval that is NaN except for ``n``, with the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from statsmodels.stats.contingency_tables import cochrans_q
 
 from skillcomp.stats.clusters import Clusters, cluster_codes
-from skillcomp.stats.results import Floats, HypothesisTest, Interval, check_level, undefined
+from skillcomp.stats.results import NAN, Floats, HypothesisTest, Interval, check_level, undefined
 
 _BLOCK = 2_000_000  # maximum number of floats in memory while cases are permuted
 
@@ -103,8 +103,8 @@ def severity_shift(
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     counts = float(len(lost)), float(groups.count)
-    bare = Interval(estimate, math.nan, math.nan, ci_level, label, note, *counts)
-    return replace(bare.with_t_limits(se, df), df=df if labels is not None else math.nan)
+    bare = Interval(estimate, NAN, NAN, ci_level, label, note, *counts)
+    return replace(bare.with_t_limits(se, df), df=df if labels is not None else NAN)
 
 
 def cochran_q(verdicts: ArrayLike) -> HypothesisTest:

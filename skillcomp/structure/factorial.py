@@ -209,7 +209,7 @@ class _Design:
         (both, only_first), (only_second, neither) = self.cell
         first, second = self.factors
         interaction = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
-        effects: list[_Effect] = []
+        effects = []
         if reference is not None:
             effects = [
                 _Effect("total", "", {both: 1.0, reference: -1.0}),

@@ -377,7 +377,7 @@ def cost_fields(who: str, model: Any, counts: Sequence[Any], prices: Sequence[Pr
     tokens = [n for count in counts if (n := whole_number(count)) is not None]
     if len(tokens) < len(counts):
         return {"cost_note": f"{who} reports no token counts that can be read"}
-    fields: JsonObject = dict(zip(_TOKENS, tokens, strict=False))
+    fields = dict(zip(_TOKENS, tokens, strict=False))
     if not isinstance(model, str):
         return fields | {"cost_note": f"{who} does not say which model answered"}
     try:

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Outcome, Trace, is_result, kind_of, read_trace
-from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import (
     hide,
     is_secret_name,
@@ -368,7 +367,7 @@ class CliAgent(BaseAgent):
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
-        settings: JsonObject = {
+        settings = {
             # do not let commands write to the temporary directory that all programs share
             "sandbox_workspace_write.exclude_slash_tmp": True,
             "sandbox_workspace_write.exclude_tmpdir_env_var": True,

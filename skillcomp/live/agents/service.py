@@ -288,7 +288,7 @@ class ServiceAgent(BaseAgent):
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
-        raw: Any = None
+        raw = None
         try:
             raw = await create()
             message = raw.parse()
@@ -308,7 +308,7 @@ class ServiceAgent(BaseAgent):
                 reply = reply.model_copy(update=fields)
         else:
             ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-            common: JsonObject = {
+            common = {
                 "seconds": raw.elapsed.total_seconds(),
                 "request_id": ident if isinstance(ident, str) else None,
                 "n_tries": raw.retries_taken + 1,

@@ -557,7 +557,7 @@ def _resolved(schema: JsonObject, part: Any) -> Any:
         raise StudyError(
             f"rubric schema: $ref: found {literal(reference)}; allowed: text, as '#/$defs/row'."
         )
-    target: Any = schema
+    target = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
         target = target[name]
     return target if reference else part
