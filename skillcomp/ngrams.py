@@ -797,7 +797,11 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     shared = _true_lengths(tokens, of_sources, here, source[text], shared, top)
     excluded = _true_lengths(tokens, of_excludes, here, exclude[text], excluded, top)
     at = np.flatnonzero(shared > excluded)
-    run, begin = _first_longest(text[at], at, shared[at], len(rows))
+    # for each text, the longest run and the first place where it begins
+    run, begin = np.zeros((2, len(rows)), dtype=np.int64)
+    np.maximum.at(run, text[at], shared[at])
+    best = at[shared[at] == run[text[at]]][::-1]
+    begin[text[best]] = best
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
     return Matches(
         n=job.n,
@@ -823,8 +827,7 @@ def intern_groups(
     parts = [[group] if isinstance(group, str) else list(group) or [""] for group in groups]
     docs = [doc for part in parts for doc in part]
     tokens = intern([*docs, *texts], tokenizer)
-    first = np.cumsum([0, *map(len, parts)])
-    return tokens, tokens.bounds[first], len(docs)
+    return tokens, tokens.bounds[np.cumsum([0, *map(len, parts)])], len(docs)
 
 
 def match_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints, top: int) -> Ints:
@@ -902,16 +905,6 @@ def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
     """Count, for each text, the positions with a length of at least 0, 1, ..., `top`."""
     table = np.bincount(text * (top + 1) + length, minlength=n_texts * (top + 1))
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
-
-
-def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return, for each text, the largest `length` and the first entry of `at` with this length."""
-    run = np.zeros(n_texts, dtype=np.int64)
-    np.maximum.at(run, text, length)
-    best = np.flatnonzero(length == run[text])[::-1]
-    begin = np.zeros(n_texts, dtype=np.int64)
-    begin[text[best]] = at[best]
-    return run, begin
 
 
 def _true_lengths(

@@ -203,8 +203,7 @@ def table(
         raise FrameError(f"table: expected a DataFrame, found {type(frame).__name__}.")
     flat = _with_plain_columns(frame)
     if "unit" not in flat.columns and {"measure", "estimate"} <= set(flat.columns):
-        place = list(flat.columns).index("measure") + 1
-        flat.insert(place, "unit", flat["measure"].map(UNITS))
+        flat.insert(list(flat.columns).index("measure") + 1, "unit", flat["measure"].map(UNITS))
         frame = flat
     spread, units = _spread_rates(frame), _units_of_rows(flat)
     if columns is not None:
@@ -358,8 +357,7 @@ def _head_text(name: Any) -> str:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
     # A name from the study, such as g0, claude:opus or rubric@fc05, is not capitalised.
-    own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
-    return words if own else words[:1].upper() + words[1:]
+    return words if re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words) else words[:1].upper() + words[1:]
 
 
 def _cell_text(name: Any, value: Any, unit: str | None) -> str:
@@ -390,8 +388,7 @@ _MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
 
 def _escape_markdown(text: str) -> str:
     """Escape Markdown characters, and everything that a renderer turns into a link or image."""
-    line = re.sub(r"\s*\n\s*", " ", text)
-    return re.sub(_MARKDOWN, r"\\\g<0>", line)
+    return re.sub(_MARKDOWN, r"\\\g<0>", re.sub(r"\s*\n\s*", " ", text))
 
 
 def install(most: int = 5) -> None:

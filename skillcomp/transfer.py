@@ -247,7 +247,7 @@ def rates(
         If no case is near or far, or as :func:`skillcomp.deltas.rates`.
     """
     checked = check(outcomes, "outcomes")
-    checked = checked[checked["transfer"].notna()]
+    checked = checked.dropna(subset="transfer")
     if checked.empty and len(outcomes):
         raise FrameError(f"transfer.rates: {NO_DISTANCE}.")
     return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level, interval=interval)
@@ -350,7 +350,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     outcomes = outcomes.assign(cluster=clusters_of(outcomes, by=names))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
-    ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
+    ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]

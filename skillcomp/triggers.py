@@ -167,7 +167,7 @@ def detection(
     parts = list(groups(table, [*names, "measure", "kind"]))
     samples = []
     for values, part in parts:
-        known = part[part["_level"].notna()]
+        known = part.dropna(subset="_level")
         # of several skills at a prompt, one that always errs is no sign of mixed outcomes
         is_plain = values["measure"] not in ("precision", "f1") and known["cluster"].is_unique
         arms = (Arm(known["_level"], known["n"]),) if is_plain else ()
@@ -487,7 +487,7 @@ def _checked_invocations(
     worst = others.groupby(instrument, dropna=False)["did"].max()
     for name, state in (("dead", best.eq(0.0)), ("alarm", worst.eq(1.0))):
         states = checked[instrument].merge(state.rename(name).reset_index(), how="left")
-        checked[name] = states[name].eq(True).to_numpy(dtype=bool)
+        checked[name] = states[name].eq(True).to_numpy(bool)
     for name in ("did", "invoked"):
         checked[name] = checked[name].mask(checked["dead"])
     return checked[~is_control]
@@ -515,7 +515,7 @@ def _prompts_by_measure(
     # right.
     exact["did"] = exact["did"].where(exact["n"].eq(exact["size"]))
     exact = exact.assign(should=1.0, kind="exact", dead=False, alarm=False)
-    rows = [invocations[invocations["should"].notna()], exact]
+    rows = [invocations.dropna(subset="should"), exact]
     facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
     sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
     table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()

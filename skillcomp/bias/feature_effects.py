@@ -246,7 +246,7 @@ def labelled_verdicts(
     # use object columns, which are the fastest for the many small selections that follow
     slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
     joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
-    joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
+    joined = joined.dropna(subset=["gold", "verdict"])
     joined = joined[joined["attempt_id"].isin(about.index)]
     joined = joined.join(about.astype({"agent_family": object}), on="attempt_id")
     families = joined["agent_family"].notna() & joined["grader_family"].notna()
@@ -315,13 +315,13 @@ def feature_effect(
             notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
-    feature = rows[name].to_numpy(dtype=float)
+    feature = rows[name].to_numpy(float)
     value, span, reason = _centred_by_stratum(feature, codes), float(np.ptp(feature)), ""
     total = float(value @ value)
     names = []
     columns: list[Floats] = []
     for other in controls:  # keep those that the features before them do not determine
-        column = _centred_by_stratum(rows[other].to_numpy(dtype=float), codes)
+        column = _centred_by_stratum(rows[other].to_numpy(float), codes)
         if _residual_square_sum(column, columns) > _FLAT * len(rows):
             names.append(other)
             columns.append(column)
@@ -339,8 +339,10 @@ def feature_effect(
     # beyond any likely effect.
     rule = "t" if interval == "adaptive" and varies and not binary else interval
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
-    if binary:
-        slope = _cut_to_range(slope)
+    low, high, most = slope.low, slope.high, (-POINTS, POINTS)
+    if binary and (low < most[0] or high > most[1]):  # a difference between rates
+        _, low, high, _ = within_range(slope.estimate, low, high, most)
+        slope = replace(slope, low=low, high=high).with_note("limits cut to -100 and 100")
     constant = f", holding {', '.join(names)}" if names else ""
     note = join_notes(*notes, slope.note)
     return replace(slope, method=f"{slope.method}{constant}", note=note)
@@ -357,7 +359,7 @@ def _feature_slope(
 
     The other columns are controls. ``codes`` holds the strata.
     """
-    verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
+    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"].to_numpy()
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(
         verdict, columns, codes, cluster, units=units, ci_level=ci_level, interval=interval
@@ -379,16 +381,6 @@ def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
     return float(rest @ rest)
 
 
-def _cut_to_range(interval: Interval) -> Interval:
-    """Clip the limits of a difference between rates to -100 and 100 percentage points."""
-    most = (-POINTS, POINTS)
-    if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
-        return interval
-    _, low, high, _ = within_range(interval.estimate, interval.low, interval.high, most)
-    note = join_notes(interval.note, "limits cut to -100 and 100")
-    return replace(interval, low=low, high=high, note=note)
-
-
 def leniency(
     frame: pd.DataFrame,
     condition: str,
@@ -403,11 +395,11 @@ def leniency(
     Strata without answers under one of the two conditions do not contribute; the second result is
     their number.
     """
-    compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
-    rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
+    compared = frame["condition"].eq(condition).to_numpy(bool)
+    rows = compared | frame["condition"].eq(reference).to_numpy(bool)
     n_skills = frame["skill"][rows].nunique()
     gold_labels = [0.0, 1.0] if gold is None else [gold]
-    labels = frame["gold"].to_numpy(dtype=float)
+    labels = frame["gold"].to_numpy(float)
     rows &= np.isin(labels, gold_labels)
     # keep the strata (skill and gold label) that have answers under both conditions
     strata = 2 * pd.factorize(frame["skill"])[0] + labels

@@ -141,7 +141,7 @@ def _with_sides(
 def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
     """Estimate the win rates of one group, with one row per pair of names."""
     for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
-        decided = judged[judged["_result"].notna()]
+        decided = judged.dropna(subset="_result")
         result = decided["_result"]
         counts = {
             "n_wins": int(result.gt(TIE).sum()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, Value, between, lost_attempts
 from skillcomp.correction.delta_and_rate import labelled_groups
-from skillcomp.correction.estimators import Errors, differential_tests, tables
+from skillcomp.correction.estimators import differential_tests, tables
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -20,8 +19,8 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
-from skillcomp.stats.results import Fields, Interval, join_notes
+from skillcomp.stats.grader_errors import youden_difference
+from skillcomp.stats.results import Interval, join_notes
 
 _RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
@@ -105,34 +104,24 @@ def differential(
                 tests = differential_tests(units[condition], units[reference])
                 items = pd.concat([units[condition], units[reference]])
                 changes = _changes_by_gold(items, (reference, condition), ci_level)
-                made_rows += _difference_rows(own, errors[reference], tests, changes)
+                base = errors[reference]
+                pair = tests.sensitivity, tests.specificity
+                for truth, name, test in zip((1.0, 0.0), _RATES, pair, strict=True):
+                    # without gold of this kind under both conditions, the rates say why there is
+                    # no change
+                    change = changes.get(truth) or getattr(own, name).minus(getattr(base, name))
+                    method = f"{change.method}; p by {test.method}"
+                    change = replace(change, method=method, p_value=test.p_value)
+                    noted = change.with_note(test.note, NO_POWER)
+                    made_rows.append(row(f"delta_{name}", noted))
+                youden = youden_difference(own.youden, base.youden)
+                made_rows.append(row("delta_youden", youden))
             compared = dict.fromkeys([condition, reference])
             lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
             for each in made_rows:
                 note = join_notes(each["note"], lost)
                 rows.append(each | values | {"condition": condition, "note": note})
     return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
-
-
-def _difference_rows(
-    own: Errors,
-    reference: Errors,
-    tests: DifferentialTests,
-    changes: Mapping[float, Interval],
-) -> list[Fields]:
-    rows = []
-    by_rate = [tests.sensitivity, tests.specificity]
-    for truth, name, test in zip((1.0, 0.0), _RATES, by_rate, strict=True):
-        # without gold of this kind under both conditions, the rates say why there is no change
-        change = changes.get(truth) or getattr(own, name).minus(getattr(reference, name))
-        change = replace(
-            change,
-            method=f"{change.method}; p by {test.method}",
-            note=join_notes(change.note, test.note, NO_POWER),
-            p_value=test.p_value,
-        )
-        rows.append(row(f"delta_{name}", change))
-    return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]
 
 
 def _changes_by_gold(

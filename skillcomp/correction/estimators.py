@@ -369,7 +369,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """
     samples = []
     for units in groups:
-        verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+        verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
         about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
         samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
     rates = rates_against_gold(samples, ci_level)

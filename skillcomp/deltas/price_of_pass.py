@@ -225,7 +225,7 @@ def _reason_without_price(
     It is also "" if for no case both the change in the amount and the change in the pass rate are
     known; `_price_row` gives the reason then.
     """
-    cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
+    cases = pairs.dropna(subset=["value", "passes"])
     if cases.empty:
         return ""
     sides = [(cases["rate"], cases["n_priced"], None, 1.0)]
@@ -245,7 +245,7 @@ def _price_row(
     amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
 ) -> Fields:
     """Return the row of a price; if there is no price, its estimate is NaN with a note."""
-    part = cases[cases["value"].notna() & cases["passes"].notna()]
+    part = cases.dropna(subset=["value", "passes"])
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]
     counts, lacking, bias = _missing_counts(cases, amount, ends)

@@ -282,7 +282,7 @@ class StudyExplorer(ui.Explorer):
         how: Fields = {"by": by, "reference": self._reference_condition()}
         changes = deltas.paired(outcomes, attempts, value=recorded, **how)
         prices = deltas.price(outcomes, attempts, **how)
-        rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)
+        rows = pd.concat([changes, prices.dropna(subset="estimate")], ignore_index=True)
         return self.selected_rows(rows, "condition")
 
     # Drawing

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from skillcomp.errors import plural
 from skillcomp.explore import explorer as ui
@@ -221,17 +220,11 @@ def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> pd.DataFra
     levels = table[["skill", "case_id", "condition", "check_id"]]
     levels = levels.assign(grader=grader_names(table), passed=passed)
     if gold is not None:
-        levels["gold"] = _gold_agreement(table, gold)
+        keys = ["attempt_id", "check_id"]
+        labels = gold.dropna(subset=["passed"]).astype({"passed": "float64"})
+        limits = labels.groupby(keys)["passed"].agg(["min", "max"])
+        own, mine = table[keys].join(limits, on=keys), table["passed"].astype("float64")
+        unknown = own["min"].isna() | mine.isna()
+        differs = own["min"].ne(mine) | own["max"].ne(mine)
+        levels["gold"] = np.select([unknown, differs], [_OPEN, _DISAGREES], _AGREES)
     return levels[columns_of(levels, *_FILTERS)].reset_index(drop=True)
-
-
-def _gold_agreement(table: pd.DataFrame, gold: pd.DataFrame) -> NDArray[np.str_]:
-    keys = ["attempt_id", "check_id"]
-    labels = gold.dropna(subset=["passed"])
-    labels = labels.assign(passed=labels["passed"].astype("float64"))
-    limits = labels.groupby(keys)["passed"].agg(["min", "max"])
-    own = table[keys].join(limits, on=keys)
-    mine = table["passed"].astype("float64")
-    unknown = own["min"].isna() | mine.isna()
-    differs = own["min"].ne(mine) | own["max"].ne(mine)
-    return np.select([unknown, differs], [_OPEN, _DISAGREES], _AGREES)

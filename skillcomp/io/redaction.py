@@ -299,8 +299,7 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
 def _byte_forms(secret: str) -> tuple[bytes, ...]:
     forward = secret.encode("utf-8", "surrogatepass")
     wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    quoted = json.dumps(secret)[1:-1].encode()
-    return (*dict.fromkeys((forward, quoted)), forward[::-1], *wide)
+    return (*dict.fromkeys((forward, json.dumps(secret)[1:-1].encode())), forward[::-1], *wide)
 
 
 def _forms(secret: str) -> Iterator[bytes]:
@@ -381,8 +380,7 @@ def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
 
 def _secrets(environment: Mapping[str, str] | None = None) -> _Secrets:
     """Return the secrets of an environment; by default with those that agents reported."""
-    variables = os.environ if environment is None else environment
-    labels = _labels_of(tuple(variables.items()))
+    labels = _labels_of(tuple((os.environ if environment is None else environment).items()))
     if environment is None:
         labels = {**_hidden, **labels}
     return _compiled(tuple(labels.items()))

@@ -168,8 +168,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
                 other = first.setdefault(gram, skill.slug)
                 if other != skill.slug and skill.slug not in findings:
                     message = f"concept.{name}: shares '{' '.join(gram)}' with skill '{other}'."
-                    place = f"skill {skill.slug}"
-                    findings[skill.slug] = finding("concept_shared", place, message)
+                    findings[skill.slug] = finding("concept_shared", f"skill {skill.slug}", message)
     return findings
 
 

@@ -573,14 +573,12 @@ def _interval_fields(complete: pd.DataFrame) -> JsonObject:
         interval = bounded_mean(passed.to_numpy(), quantity=RATES)
         supports = f"a pass rate from {interval.low:.2f} to {interval.high:.2f}"
         return {"of": "execution_pass_rate", **_estimate_fields(interval), "supports": supports}
-    changes = passed - complete[others[0]]
-    interval = bounded_mean(changes.to_numpy(), quantity=DELTAS, null=0.0)
+    interval = bounded_mean((passed - complete[others[0]]).to_numpy(), quantity=DELTAS, null=0.0)
     change = "neither better nor worse: a delta from"
     if interval.low > 0 or interval.high < 0:
         change = "better, by" if interval.low > 0 else "worse, by"
     supports = f"{change} {interval.low:+.2f} to {interval.high:+.2f}"
-    is_delta = others[0] == "previous"
-    name = "delta" if is_delta else "execution_pass_rate minus no_skill_pass_rate"
+    name = "delta" if others[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
     estimate = _estimate_fields(interval)
     return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}
 

@@ -180,8 +180,7 @@ class _Installed(_Guest):
     kind: str
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self.arguments(folder, place)
-        return build_installed(self.group, self.kind, arguments, place=place)
+        return build_installed(self.group, self.kind, self.arguments(folder, place), place=place)
 
 
 def _validated_spec(group: Group, entry: Any, validate: Callable[[Any], Any]) -> Any:

@@ -383,8 +383,17 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fiel
         specificity = bounded_mean(passed, units, ci_level=settings.ci_level)
         n_short = int(sum((~rows_).sum() for rows_ in judged))
         rows.append(_measure_row(sample, candidate, "specificity", specificity, n_short=n_short))
+    by_any = sample.candidates["rule"].iloc[candidate] == "any"
     for group in sample.nulls:
-        rows += _false_flags(sample, settings, candidate, group)
+        flagged, n_short = _flag_rate(sample, settings, group, candidate)
+        measure = f"false_flags_{group.name}"
+        note = join_notes(_short_texts_note(n_short), _texts_needed_note(flagged, settings, group))
+        how: Fields = {"limit": settings.max_false_flags, "n_short": n_short}
+        rows.append(_measure_row(sample, candidate, measure, flagged, **how, note=note))
+        if group.passages and by_any and sample.n_cases:
+            longer = _rate_at_answer_length(sample, group, candidate, flagged)
+            measure = f"{measure}_at_answer_length"
+            rows.append(_measure_row(sample, candidate, measure, longer, **how))
     for group in sample.others:
         flagged, n_short = _flag_rate(sample, settings, group, candidate)
         note = _short_texts_note(n_short)
@@ -404,8 +413,7 @@ def _flag_rate(
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
     rate = bounded_mean(flags, units, ci_level=settings.ci_level)
-    n_short = int((group.tokens < sample.lengths[column]).sum())
-    return _without_interval(rate, group), n_short
+    return _without_interval(rate, group), int((group.tokens < sample.lengths[column]).sum())
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
@@ -418,26 +426,6 @@ def _without_interval(value: Interval, group: Group) -> Interval:
 
 def _short_texts_note(n_short: int) -> str:
     return f"{plural(n_short, 'text')} too short for this n left out" if n_short else ""
-
-
-def _false_flags(sample: Sample, settings: Settings, candidate: int, group: Group) -> list[Fields]:
-    """Return a row with the rate of false flags in a null group.
-
-    For passages and the rule ``any``, a second row extrapolates the rate to texts as long as the
-    answers, if the sample has answers.
-    """
-    flagged, n_short = _flag_rate(sample, settings, group, candidate)
-    measure, limit = f"false_flags_{group.name}", settings.max_false_flags
-    needed_note = _texts_needed_note(flagged, settings, group)
-    note = join_notes(_short_texts_note(n_short), needed_note)
-    how: Fields = {"limit": limit, "n_short": n_short}
-    rows = [_measure_row(sample, candidate, measure, flagged, **how, note=note)]
-    by_any = sample.candidates["rule"].iloc[candidate] == "any"
-    if group.passages and by_any and sample.n_cases:
-        longer = _rate_at_answer_length(sample, group, candidate, flagged)
-        measure = f"{measure}_at_answer_length"
-        rows.append(_measure_row(sample, candidate, measure, longer, **how))
-    return rows
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> str:

@@ -185,7 +185,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     long = wide["long"].to_numpy() > 0
     share, any_ = np.where(long, wide["share"].to_numpy(), 0.0), (wide["any"].to_numpy() > 0) & long
     null = wide.index.get_level_values("name").isin(settings.nulls)
-    made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
+    made_up = about["made_up"].eq(True).fillna(False).to_numpy(bool)
     candidates = _list_candidates(lengths, share, positive | null)
     if (made_up & positive).any():
         # drop the rule `share`: its best cut would reflect how the made-up copies were generated
@@ -193,10 +193,9 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     column = np.searchsorted(lengths, candidates["n"].to_numpy())
     by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
     flags = np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
-    document = about["document"].fillna(about["passage_id"])
-    codes = pd.factorize(document)[0]
+    codes = pd.factorize(about["document"].fillna(about["passage_id"]))[0]
     codes[~passages] = clusters_of(about[~passages])
-    tokens = about["n_tokens"].to_numpy(dtype=float)
+    tokens = about["n_tokens"].to_numpy(float)
 
     def group(name: str, mask: Bools) -> Group:
         of_passages = bool(passages[mask].all())
@@ -428,8 +427,7 @@ class Chooser:
         worst = np.where(tied, worst, np.inf)
         best = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
         best &= self.n == np.where(best, self.n, 0).max(axis=1, keepdims=True)
-        place = best.sum(axis=1, keepdims=True) // 2 + 1
-        middle = best.cumsum(axis=1) == place
+        middle = best.cumsum(axis=1) == best.sum(axis=1, keepdims=True) // 2 + 1
         return np.asarray(np.argmax(middle, axis=1))
 
 

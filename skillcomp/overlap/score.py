@@ -251,7 +251,17 @@ def checked_texts(
     boilerplate: str | Sequence[str],
 ) -> ScoredTexts:
     """Check a frame of texts; return them with their sources, prompts and boilerplate."""
-    kind, column = _kind_and_text_column(texts)
+    require_frame(texts, "texts")
+    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
+    ids = [name for name in kinds if name in texts.columns]
+    if len(ids) != 1:
+        both = "both" if ids else "none of the two"
+        raise FrameError(
+            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
+            f"found {both} among: {', '.join(map(str, texts.columns))}."
+        )
+    kind, column = kinds[ids[0]]
+    require_columns(texts, [column], f"texts: {kind}s")
     frame = check(texts, f"{kind}s")
     documents = skills_by_slug(skills)
     source_of, slugs = pd.factorize(frame["skill"])
@@ -268,8 +278,7 @@ def checked_texts(
     odd = [form for form in forms if not isinstance(form, str)]
     if odd:
         raise FrameError(f"boilerplate: found {type(odd[0]).__name__}; allowed: texts.")
-    without = np.full(len(frame), -1)
-    exclude_of = without if codes is None else codes
+    exclude_of = np.full(len(frame), -1) if codes is None else codes
     excludes = [[prompt, *forms] for prompt in prompts]
     if forms:
         # for texts without a prompt, exclude only the boilerplate
@@ -302,22 +311,6 @@ def lost_letters_note(share: float) -> str:
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "
         "tokenizer='unicode' reads every script"
     )
-
-
-def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
-    """Return the kind of a frame (attempts or passages) and the name of its column with texts."""
-    require_frame(texts, "texts")
-    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
-    ids = [name for name in kinds if name in texts.columns]
-    if len(ids) != 1:
-        both = "both" if ids else "none of the two"
-        raise FrameError(
-            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
-            f"found {both} among: {', '.join(map(str, texts.columns))}."
-        )
-    kind, column = kinds[ids[0]]
-    require_columns(texts, [column], f"texts: {kind}s")
-    return kind, column
 
 
 def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
@@ -504,7 +497,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     lacking = sorted(set(rules["n"]) - set(shared["n"]))
     if lacking:
         raise FrameError(f"overlap.flag: shared was not scored for n = {lacking[0]}.")
-    attempts = shared[shared["attempt_id"].notna()]
+    attempts = shared.dropna(subset="attempt_id")
     require_one_row_per_attempt(attempts, what="overlap.flag: shared")
     attempt_ids = checked["attempt_id"].dropna()
     if len(attempt_ids) and not attempt_ids.isin(attempts["attempt_id"]).any():
@@ -546,8 +539,7 @@ def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
     if by_skill and chosen["skill"].duplicated().any():
         first = chosen.loc[chosen["skill"].duplicated(), "skill"].iloc[0]
         raise FrameError(f"overlap.flag: more than one row is marked chosen for skill '{first}'.")
-    names = ["n", *(["skill"] if by_skill else []), "rule", "cut"]
-    return chosen[names].astype({"n": "int64"})
+    return chosen[["n", *(["skill"] if by_skill else []), "rule", "cut"]].astype({"n": "int64"})
 
 
 def roc(

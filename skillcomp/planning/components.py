@@ -166,8 +166,7 @@ def variance_components(
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
-                    in_unit = intervals[measure].times(*scale[measure])
-                    noted = in_unit.with_note(lost)
+                    noted = intervals[measure].times(*scale[measure]).with_note(lost)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
@@ -242,7 +241,7 @@ def pilot_pairs(
     both = both[both["n1"].gt(0) & both["n0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
-    columns: Fields = {name: np.asarray(both[name], dtype=float) for name in names}
+    columns: Fields = {name: np.asarray(both[name], float) for name in names}
     columns["is_share"] = value != "passed"
     return PilotCases(pd.factorize(both["skill"])[0], **columns)
 
@@ -396,8 +395,7 @@ def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> 
             notes.append("so are both limits: unknown")
     else:
         notes.append("no delta of the pilot differs from another: no limits")
-    note = "; ".join(notes)
-    return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, note, df=first.df)
+    return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, "; ".join(notes), df=first.df)
 
 
 def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:

@@ -174,8 +174,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(estimate, list(_COLUMNS), "cost_total")
     modes = estimate.groupby("mode", sort=False)
-    counts = ["n_calls", "input_tokens", "output_tokens"]
-    table = modes[counts].sum()
+    table = modes[["n_calls", "input_tokens", "output_tokens"]].sum()
     # If the cost of a row is unknown (NaN), the sum is unknown, too.
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or NAN)
@@ -413,8 +412,7 @@ class CostedStudy:
         key = skill.slug if frame.sees_skill else "all"
         prefix = tokens_of(len(skill_text) + frame.system)
         reply = tokens_of(frame.reply + n * frame.verdict) + self.thinking
-        times = self.times(condition) * n_agents if n else 0
-        return Calls(key, prefix, rest, reply, times)
+        return Calls(key, prefix, rest, reply, self.times(condition) * n_agents if n else 0)
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""

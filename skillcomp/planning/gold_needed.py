@@ -273,7 +273,7 @@ def gold_needed(
     parts, strays = case_differences(verdicts, gold, names, value, reference, cases)
     rows = []
     for part in parts:
-        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=float)
+        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(float)
         pilots = _pilot_differences(values, part.n_checks)
         n_study = len(values) if n_cases is None else n_cases
         for length in widths:
@@ -376,7 +376,16 @@ def _fewest_gold_cases(
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
-    low, high, caveat = _bootstrap_limits(pilots[1], n, n_cases, width, ci_level)
+    resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
+    resampled = resampled[np.isfinite(resampled).all(axis=-1)]
+    low, high, caveat = NAN, NAN, "no bootstrap pilot has two cases with gold: no limits"
+    if len(resampled):
+        counts = np.append(n, np.inf).astype(float)[_first_sufficient(resampled, width)]
+        ends = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
+        (low, high), caveat = map(float, ends), ""
+    if math.isinf(high):
+        share = f"in {100 * np.isinf(counts).mean():.0f} % of the bootstrap pilots"
+        high, caveat = NAN, f"{share} gold on every case is not enough: no upper limit"
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
     count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
@@ -397,22 +406,6 @@ def _first_sufficient(length: Floats, width: float) -> Indices:
     """
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
-
-
-def _bootstrap_limits(
-    resampled: Differences, n: Ints, n_cases: int, width: float, ci_level: float
-) -> tuple[float, float, str]:
-    length, _ = expected_length(resampled, n, n_cases, ci_level)
-    length = length[np.isfinite(length).all(axis=-1)]
-    if not len(length):
-        return NAN, NAN, "no bootstrap pilot has two cases with gold: no limits"
-    place = _first_sufficient(length, width)
-    counts = np.append(n, np.inf).astype(float)[place]
-    low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
-    if math.isfinite(high):
-        return float(low), float(high), ""
-    pilots = f"in {100 * np.isinf(counts).mean():.0f} % of the bootstrap pilots"
-    return float(low), NAN, f"{pilots} gold on every case is not enough: no upper limit"
 
 
 def differences_of(values: Floats, checks: float) -> Differences:
@@ -489,6 +482,5 @@ def case_differences(
             about = {**values, "condition": condition}
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
             lost = lost_attempts(sides, (condition, reference))
-            n_checks = checks[key_of(values, names)]
-            labelled.append(_LabelledCases(about, difference, n_checks, lost))
+            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)], lost))
     return labelled, joined.strays

@@ -165,8 +165,7 @@ def power_curve(
 
 def _power_row(study: _PlannedStudy, size: float) -> Fields:
     problem = study.problem or study.impossible(size)
-    power = study.nothing(problem) if problem else study.power(size)
-    return study.row("power", power, size=size)
+    return study.row("power", study.nothing(problem) if problem else study.power(size), size=size)
 
 
 def cases_needed(

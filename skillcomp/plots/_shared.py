@@ -51,8 +51,7 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     settled = settle(frame[[column]], {column: "float64"}, where)[column]
-    floats = settled.to_numpy(dtype=np.float64, na_value=np.nan)
-    return floats
+    return settled.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def estimates(frame: pd.DataFrame, where: str) -> Estimates:
@@ -65,9 +64,7 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
     """Return a column as truth values; missing cells, or all of a missing column, are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    settled = settle(frame[[column]], {column: "boolean"}, where)[column]
-    mask = settled.fillna(False).to_numpy(dtype=bool)
-    return mask
+    return settle(frame[[column]], {column: "boolean"}, where)[column].fillna(False).to_numpy(bool)
 
 
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:

@@ -99,9 +99,18 @@ def cases(
     )
     ax = forest.ax
     if group is not None:
-        _write_group_names(ax, estimates[group], forest.at)
+        # write the name of each group above its first row, at the left edge of figure or axes
+        group_names = draw.level_names(estimates[group].unique(), width=60)
+        alone = ax.figure.axes == [ax]
+        left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
+        across = left if alone else ax.get_yaxis_transform()
+        at = pd.Series(np.round(forest.at), index=estimates.index)
+        for own, places in at.groupby(estimates[group], sort=False):
+            top, head = places.min() - 0.47, group_names[own]
+            text = draw.text_on_box(ax, 0.005, top, head, transform=across, gid="group")
+            text.set(fontweight="bold", va="top", in_layout=not alone)
     keys = [*names, "condition"]
-    table = _with_changes(frame[frame["delta"].notna()])
+    table = _with_changes(frame.dropna(subset="delta"))
     named = len(table) <= _MOST_NAMED
     rows = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
     inch = abs(float(np.ptp(ax.get_ylim()))) / max(draw.panel_size(ax)[1] - 0.85, 0.5)
@@ -116,18 +125,6 @@ def cases(
     draw.legend(ax, [*forest.entries, *marks])
     draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
     return ax
-
-
-def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
-    """Write the name of each group above its first row, at the left edge of the figure or axes."""
-    names = draw.level_names(groups.unique(), width=60)
-    alone = ax.figure.axes == [ax]
-    left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
-    across = left if alone else ax.get_yaxis_transform()
-    for group, rows in pd.Series(np.round(at), index=groups.index).groupby(groups, sort=False):
-        top = rows.min() - 0.47
-        text = draw.text_on_box(ax, 0.005, top, names[group], transform=across, gid="group")
-        text.set(fontweight="bold", va="top", in_layout=not alone)
 
 
 def case_map(

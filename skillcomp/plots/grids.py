@@ -104,8 +104,7 @@ def dimensions(
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
             texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
-    colors = DIFFERENCES if diverges else RATES
-    _heat_map(ax, cells, texts, norm, few, cmap=colors, cbar_kws=bar)
+    _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)

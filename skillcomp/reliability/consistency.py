@@ -111,7 +111,7 @@ def consistency(
         clusters = both.index.get_level_values("cluster")
         measures = dict(
             coefficients(
-                both.to_numpy(dtype=float),
+                both.to_numpy(float),
                 clusters,
                 ci_level=ci_level,
                 n_resamples=n_resamples,
@@ -127,8 +127,7 @@ def consistency(
                 interval = replace(interval, method=name, note=note)
             elif not interval.n:
                 interval = undefined("bounded mean", _NO_ATTEMPT, ci_level=ci_level, n=0.0)
-            unit = name if name == "attempt_flip_rate" else "flip_rate"
-            n_missing = means[unit].missing[0]
+            n_missing = means[name if name == "attempt_flip_rate" else "flip_rate"].missing[0]
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
             ends = ends if n_missing and not np.isnan(worst).any() else ""
@@ -179,7 +178,7 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
         level = values["verdict"].where(n_known >= 2)
         ends.append(values.assign(end=end, _level=level, _size=1, _n=1))
     attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="_level")
-    known = again[again["verdict"].notna()]
+    known = again.dropna(subset="verdict")
     known = known[grouped(known, ITEM)["round"].transform("size") >= 2]
     decided = _flips(_outcomes_of_rounds(known), ["attempt_id"])
     attempts = attempts.merge(decided[["attempt_id", *_FACTS, "_level"]], how="outer")

@@ -447,8 +447,7 @@ def with_labels(
     """Return the columns of a comparison: ``names``, gold labels, and codes of checks and items."""
     verdicts = verdicts.assign(gold=NAN)
     if gold is not None:
-        labels = reference_labels(gold, "reliability")
-        verdicts = join_gold(verdicts, labels[[*ITEM, "gold"]])
+        verdicts = join_gold(verdicts, reference_labels(gold, "reliability")[[*ITEM, "gold"]])
     verdicts = verdicts.assign(
         _check=group_codes(verdicts, [*CASE, "check_id"])[0],
         _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids

@@ -250,7 +250,7 @@ def agreement(
     rows = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
-        items = part[part["settled_by"].notna()]
+        items = part.dropna(subset="settled_by")
         # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
         # no columns except those of the grader.
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum())
@@ -258,7 +258,11 @@ def agreement(
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
         if gold_drawn == "verdict":
-            items = items.assign(**_gold_weights(part))
+            # by the weight of an item, the labelled items represent their whole stratum
+            labelled = part["gold"].notna() & part["verdict"].notna()
+            strata = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
+            n_labelled = strata.transform("sum")
+            items["weight"] = strata.transform("size") / n_labelled.where(n_labelled > 0)
             about_labels.append(refuted)
         elif items["inclusion_probability"].nunique() > 1:
             about_labels.append(_UNEQUAL_DRAW)
@@ -305,15 +309,14 @@ def _all_measures(
     settings: Fields,
 ) -> Intervals:
     """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
-    items = part[part["settled_by"].notna()]
+    items = part.dropna(subset="settled_by")
     if weights is not None:
         items = items.assign(weight=weights)
-    both = items[items["gold"].notna() & items["verdict"].notna()]
+    both = items.dropna(subset=["gold", "verdict"])
     names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
     intervals = _against_gold(items, names, settings)
     if weights is not None:
-        units = part[part["stratum"].notna()]
-        intervals = _with_strata(intervals, units, settings["ci_level"])
+        intervals = _with_strata(intervals, part.dropna(subset="stratum"), settings["ci_level"])
     intervals |= {
         "false_passes": intervals["specificity"].complement,
         "false_fails": intervals["sensitivity"].complement,
@@ -331,7 +334,7 @@ def _missing_verdicts(
     items: pd.DataFrame, *, weighted: bool
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
     """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
-    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}
     labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
@@ -390,20 +393,9 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     }
 
 
-def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item, by which labelled items represent their whole stratum.
-
-    It is the number of items in the stratum, divided by the number with both verdict and gold.
-    """
-    labelled = part["gold"].notna() & part["verdict"].notna()
-    of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
-    counts = of_stratum.transform("sum")
-    return {"weight": of_stratum.transform("size") / counts.where(counts > 0)}
-
-
 def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
-    verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
     strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
     has = np.isfinite(gold)
 
@@ -434,7 +426,7 @@ def _f1(jaccard: Interval) -> Interval:
 
 
 def _gold_columns(items: pd.DataFrame) -> Fields:
-    labelled = items[items["gold"].notna()]
+    labelled = items.dropna(subset="gold")
     weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
     share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else NAN
     return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
@@ -442,7 +434,7 @@ def _gold_columns(items: pd.DataFrame) -> Fields:
 
 def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
     cluster = items["cluster"].to_numpy()
-    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
     ratings = np.column_stack([verdict, gold])
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
     samples = [(verdict, gold, truth, cluster, None, None) for truth in (1.0, 0.0)]
@@ -501,7 +493,7 @@ def _labeller_agreement(
     settings: Fields,
 ) -> Intervals:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
-    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)
+    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(float)
     n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
     note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
     if not note and n_both < len(items):

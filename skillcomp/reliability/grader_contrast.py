@@ -223,8 +223,7 @@ def contrast_counts(
             name = part.loc[part[between].duplicated(), between].iloc[0]
             raise FrameError(f"{what}: '{name}' has several rows. Name their columns in by=.")
         levels = sorted(part[between].tolist())
-        table = part.set_index(between).loc[levels, columns]
-        compared = _compared_counts(table, ci_level, what)
+        compared = _compared_counts(part.set_index(between).loc[levels, columns], ci_level, what)
         rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
     return estimates(rows, by=[*names, between], extra=_EXTRA)
 
@@ -281,7 +280,7 @@ def _compared_graders(
     part: pd.DataFrame, between: str, levels: list[Any], ci_level: float, rule: IntervalRule
 ) -> _Compared:
     """Compare all pairs of graders on their shared items with gold."""
-    labelled = part[part["gold"].notna()]
+    labelled = part.dropna(subset="gold")
     of_level = [labelled[labelled[between].eq(level)] for level in levels]
     pairs = [paired_items(new, old) for old, new in combinations(of_level, 2)]
     changes = {}

@@ -239,8 +239,7 @@ def _sheet_and_key(
         raise FrameError(
             f"checks: case '{rows.loc[without, 'case_id'].iloc[0]}' has none to label."
         )
-    number = (rows.groupby("item").cumcount() + 1).astype(str)
-    rows["row"] = rows["item"] + "." + number
+    rows["row"] = rows["item"] + "." + (rows.groupby("item").cumcount() + 1).astype(str)
     kinds = {"positive": "must be there", "negative": "must be absent"}
     sheet = rows.assign(
         behaviour=rows["description"].fillna(rows["check_id"]),
@@ -260,8 +259,7 @@ def _sheet_and_key_paths(
 
 
 def _write_csv(path: Path, frame: pd.DataFrame) -> None:
-    cells = frame.map(as_cell)
-    text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    text = frame.map(as_cell).to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("xb")  # mode "x" fails if the file was created in the meantime
@@ -358,8 +356,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except UnicodeDecodeError:
         # some spreadsheets on Windows write cp1252
         text = data.decode("cp1252", errors="replace")
-    header = text.split("\n", 1)[0]
-    separator = max(",;\t", key=header.count)
+    separator = max(",;\t", key=text.split("\n", 1)[0].count)
     try:
         # Read the header like any other line, so that pandas refuses lines with more cells than
         # the header.

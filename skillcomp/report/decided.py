@@ -107,7 +107,7 @@ def with_failed_ends(
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]
-    fails = fails[fails["passed"].notna()]
+    fails = fails.dropna(subset="passed")
     if fails.empty:
         return verdicts
     shared = [name for name in verdicts.columns if name in fails.columns and name != "score"]

@@ -86,8 +86,7 @@ def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
-            best = raw[raw["estimate"].eq(raw["estimate"].max())]
-            return str(best["grader"].min())
+            return str(raw[raw["estimate"].eq(raw["estimate"].max())]["grader"].min())
     return sorted(names)[0]
 
 
@@ -193,8 +192,7 @@ def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
         if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
             text = f"{grader} (version {version or 'unknown'})"
         names.append(f"{text} {version}" if text in names else text)
-    renamed = pd.Series(names, dtype="str").array.take(code)
-    return verdicts.assign(grader=renamed)
+    return verdicts.assign(grader=pd.Series(names, dtype="str").array.take(code))
 
 
 def grader_named(wish: str, graders: list[str]) -> str:

@@ -188,7 +188,12 @@ def _grader_screen(
         own = [s.text for s in sentences_about(agreement) if s.about == grader]
         headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
         raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
-        table = _table_of_graders(data, in_order_of(agreement, "grader", raw["grader"]), frames)
+        lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
+        columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
+        rows = in_order_of(agreement, "grader", raw["grader"])
+        rows = rows.assign(lost=rows["grader"].map(lost))
+        ranks = say.rows_of(frames.get("ranks", agreement[:0]), "agreement_rank")
+        table = cell_table(pd.concat([rows, ranks]), columns, "grader")
         drawn = agreement[agreement["measure"].isin({*_AIMS} - {"cohen_kappa"})]
         drawn = drawn[drawn["grader"].isin(raw["grader"].head(_MOST))]
         drawn = in_order_of(drawn, "grader", raw["grader"])
@@ -225,8 +230,7 @@ def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> N
     versions = data.versions
     for name, part in versions.items():
         compared = (reliability.drift, part, labels)
-        first = first_grader(part)
-        results.add(f"drift of {name}", True, *compared, reference_grader=first, **how)
+        results.add(f"drift of {name}", True, *compared, reference_grader=first_grader(part), **how)
     several = len(data.graders) > 1
     apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
@@ -238,26 +242,13 @@ def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> N
 
 def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     """Estimate the pass rate of each grader minus that of gold, on the same items."""
-    items = data.verdicts.drop_duplicates(ITEM)
-    labels = join_gold(items, reference_labels(data.gold, "report"))
-    labels = labels[labels["gold"].notna()]
+    labels = join_gold(data.verdicts.drop_duplicates(ITEM), reference_labels(data.gold, "report"))
+    labels = labels.dropna(subset="gold")
     passed = labels["gold"].astype("boolean")
     labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
     every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
     rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
     return say.with_estimate(say.rows_of(rows, "pass_rate_change"))
-
-
-def _table_of_graders(
-    data: StudyData, agreement: pd.DataFrame, frames: Mapping[str, pd.DataFrame]
-) -> Table:
-    """Return one row per grader with its agreement, its errors and its rank."""
-    lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
-    rows = agreement.assign(lost=agreement["grader"].map(lost))
-    columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
-    ranks = frames.get("ranks", agreement[:0])
-    rows = pd.concat([rows, say.rows_of(ranks, "agreement_rank")])
-    return cell_table(rows, columns, "grader")
 
 
 def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
@@ -387,9 +378,14 @@ def _calibration_screen(
     lengths = pd.concat([say.rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
     why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
     headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
-    texts = {"limits": list(_limits_of_copies(data))}
+    limits = ["Copied ideas, rephrased copies and translations are missed: they share no n-gram."]
+    if data.attempts.empty:
+        limits.insert(
+            0, "How often answers copy is not known: there are no answers, only passages."
+        )
+    texts = {"limits": limits}
     rows = cut[:0]
-    for _, chosen in lengths[lengths["n"].notna()].head(1).iterrows() if len(lengths) else ():
+    for _, chosen in lengths.dropna(subset="n").head(1).iterrows() if len(lengths) else ():
         rows = flagged_texts(cut, chosen)
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
         rows = rows.assign(n=rows["n_texts"], kept=kept)
@@ -417,12 +413,6 @@ def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
         shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
         answers = [shared, data.attempts]
     return overlap.calibrate(*answers, passages=data.passages, n_resamples=200, **how)
-
-
-def _limits_of_copies(data: StudyData) -> Iterator[str]:
-    if data.attempts.empty:
-        yield "How often answers copy is not known: there are no answers, only passages."
-    yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
 
 
 # All kinds

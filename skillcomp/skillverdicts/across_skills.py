@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -148,12 +148,17 @@ def _rows_of_group(
     """Yield the rows of one condition: those of each skill, then mean, next skill and spread."""
     used = skills[skills["n"].gt(0)]
     few, level = few_skills(len(used)), how["ci_level"]
-    y = used["estimate"].to_numpy(dtype=float)
+    y = used["estimate"].to_numpy(float)
     if few:
         nothing = undefined("", few, ci_level=level, n=float(len(used)))
         pooled, following, spread = [nothing] * len(used), nothing, nothing
     else:
-        effects = random_effects(y, _pooled_variances(used), ci_level=level)
+        # the squared standard error of each skill's delta, from one pooled variance; se is NaN if
+        # all cases have the same delta
+        n, se = used["n_clusters"].to_numpy(float), used["se"].fillna(0.0).to_numpy(float)
+        df = np.maximum(n - 1.0, 0.0)
+        variances = (df @ (n * se**2)) / max(df.sum(), 1.0) / n
+        effects = random_effects(y, variances, ci_level=level)
         pooled, spread = effects.pooled, effects.sd
         following = prediction_interval(y, bounds=(-1.0, 1.0), ci_level=level)
     of_skill = dict(zip(used["skill"], pooled, strict=True))
@@ -174,15 +179,6 @@ def _rows_of_group(
         yield _mean_row(outcomes, used, values, how)
     yield row("next_skill_delta", following, skill=NEXT)
     yield row("between_skill_sd", spread, skill=ALL)
-
-
-def _pooled_variances(skills: pd.DataFrame) -> Any:
-    """Return the squared standard error of each skill's delta, from one pooled variance."""
-    n = skills["n_clusters"].to_numpy(dtype=float)
-    # se is NaN if all cases have the same delta
-    se = skills["se"].fillna(0.0).to_numpy(dtype=float)
-    df = np.maximum(n - 1.0, 0.0)
-    return (df @ (n * se**2)) / max(df.sum(), 1.0) / n
 
 
 def _mean_row(outcomes: pd.DataFrame, used: pd.DataFrame, values: Fields, how: Fields) -> Fields:

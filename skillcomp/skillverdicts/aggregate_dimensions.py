@@ -64,7 +64,7 @@ def dimensions(
     keys = [*names, "comprehension_dimension"]
     checked = check(outcomes, "outcomes")
     refuse_pooling(checked, names, "skillverdicts.dimensions")
-    checked = checked[checked["comprehension_dimension"].notna()]
+    checked = checked.dropna(subset="comprehension_dimension")
     level = rates(checked, by=keys, ci_level=ci_level)
     marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
     given_marks = checked.assign(share_passed=marks)
@@ -72,8 +72,7 @@ def dimensions(
     marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
-    per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
-    shares = per_case.reset_index(name="share")
+    shares = grouped(scored, [*keys, "condition", *CASE])["passed"].mean().reset_index(name="share")
     shares = shares.assign(won=shares["share"].gt(0.5), failed=shares["share"].le(0.5))
     verdict = grouped(shares, [*keys, "condition"]).agg(
         n_cases=("won", "size"), n_cases_passed=("won", "sum"), failed=("failed", "any")

@@ -138,8 +138,7 @@ def compare(
     outcomes = outcomes[two].reset_index(drop=True)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
-    asked = outcomes[keys].drop_duplicates()
-    matched = check(attempts, "attempts").merge(asked, on=keys)
+    matched = check(attempts, "attempts").merge(outcomes[keys].drop_duplicates(), on=keys)
     attempts = attempts_of_outcomes(outcomes, matched, facts, WHAT)
     how: Fields = {"by": names, "average": levels, "reference": reference}
     how |= {"cluster": cluster, "ci_level": ci_level, "interval": interval}
@@ -175,8 +174,7 @@ def _with_savings(
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
-        bound = limit if name == amount else None
-        table = amount_deltas(attempts, name, bound, **how)
+        table = amount_deltas(attempts, name, limit if name == amount else None, **how)
         delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
         # a difference from 0.0 is never -0.0
         saved = 0.0 - delta[["estimate", "ci_high", "ci_low"]]

@@ -351,8 +351,7 @@ def _verdicts_by_other_rules(
         )
         other = verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
-            remark = f"{other[at]} by the {rule} interval"
-            remarks[at] = join_notes(remarks[at], remark)
+            remarks[at] = join_notes(remarks[at], f"{other[at]} by the {rule} interval")
     return remarks
 
 
@@ -384,28 +383,22 @@ def _over_placebo(
     over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
-    other = _other_cases(outcomes, names, how["value"], reference)
+    # a note for each condition whose deltas to placebo and to reference use different cases
+    keys = list(dict.fromkeys([*names, *CASE]))
+    run = outcomes.dropna(subset=how["value"])[[*keys, "condition"]].drop_duplicates()
+    delta, beyond = (
+        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
+    )
+    sides = run.assign(delta=delta, over=beyond, differs=delta != beyond)
+    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
+    counts["remark"] = [
+        f"over_placebo rests on other cases than the delta: {n_over} and {n}" if differs else ""
+        for n, n_over, differs in counts.itertuples(index=False)
+    ]
+    other = counts["remark"].reset_index()
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
     remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
     return _with_notes(deltas, remarks)
-
-
-def _other_cases(
-    outcomes: pd.DataFrame, names: list[str], value: str, reference: str
-) -> pd.DataFrame:
-    """Return a note per condition whose deltas to placebo and to reference use different cases."""
-    keys = list(dict.fromkeys([*names, *CASE]))
-    run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
-    delta, over = (
-        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
-    )
-    sides = run.assign(delta=delta, over=over, differs=delta != over)
-    counts: pd.DataFrame = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
-    remarks = [
-        f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
-        for delta, over, differs in counts.itertuples(index=False)
-    ]
-    return counts.assign(remark=remarks)["remark"].reset_index()
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:

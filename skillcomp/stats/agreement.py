@@ -120,7 +120,7 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(cohen_kappa([[40, 9], [6, 45]]).estimate, 4)
     0.6995
     """
-    level, cells = check_level(ci_level), np.asarray(table, dtype=float)
+    level, cells = check_level(ci_level), np.asarray(table, float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
         raise ValueError(f"table must be square, at least 2 x 2, found shape {cells.shape}.")
     if not np.all(np.isfinite(cells) & (cells >= 0)):
@@ -307,8 +307,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     """
     room = 1.0 - expected
     lower = max(-1.0, 1.0 - (1.0 - low) / room)
-    upper = min(1.0, 1.0 - (1.0 - high) / room)
-    return min(lower, estimate), max(upper, estimate)
+    return min(lower, estimate), max(min(1.0, 1.0 - (1.0 - high) / room), estimate)
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:
@@ -484,8 +483,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
         distance = _ordinal_distances(totals)
         expected = totals[..., :, None] * totals[..., None, :] * distance
         observed = _safe_ratio((coincidences * distance).sum(axis=(-2, -1)), total)
-        by_chance = _safe_ratio(expected.sum(axis=(-2, -1)), total * (total - 1.0))
-        return 1.0 - observed, 1.0 - by_chance
+        return 1.0 - observed, 1.0 - _safe_ratio(expected.sum(axis=(-2, -1)), total * (total - 1.0))
 
     return features.reshape(len(counts), n * n), solve
 
@@ -503,7 +501,7 @@ def _ordinal_distances(totals: Floats) -> Floats:
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
     """Return the `_Parts` of the coefficient ``name``."""
-    matrix = np.asarray(ratings, dtype=float)
+    matrix = np.asarray(ratings, float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
         rule = "ratings must have one row per unit and one column per rater, at least two raters"
         raise ValueError(f"{rule}, found shape {matrix.shape}.")

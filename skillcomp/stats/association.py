@@ -100,7 +100,7 @@ def association(
     (0.64, 0.8)
     """
     check_level(ci_level)
-    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    a, b = np.asarray(x, float), np.asarray(y, float)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"x and y must have one entry per unit, found {a.shape} and {b.shape}.")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -217,7 +217,6 @@ def detectable_r_squared(n: float) -> float:
 
     def lacking(r: float) -> float:
         z, scale = math.atanh(r) + r / (2.0 * (n - 1.0)), math.sqrt(n - 3.0)
-        reached = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
-        return float(reached) - 0.8
+        return float(norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)) - 0.8
 
     return float(brentq(lacking, 0.0, 1.0 - 1e-12, xtol=1e-10)) ** 2

@@ -488,13 +488,13 @@ def clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 def relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
     """Return the weights, divided by the largest weight of a value that is not missing."""
-    raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=float)
+    raw = np.ones(values.shape) if weights is None else np.asarray(weights, float)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
     used = raw[np.isfinite(values)]
     if not (np.isfinite(used) & (used > 0)).all():
         raise ValueError("weights must be above 0.")
-    return np.asarray(raw / used.max(initial=0.0), dtype=float)
+    return np.asarray(raw / used.max(initial=0.0), float)
 
 
 def solved_limits(
@@ -509,8 +509,7 @@ def solved_limits(
     low, high = np.split(_lower_limits(both, quantity, ci_level, turned), 2)
     p_value = np.full(len(low), NAN)
     if null is not None and not math.isnan(null):
-        chance = partial(_two_sided, quantity=quantity, null=null)
-        p_value = _p_values(samples, chance)
+        p_value = _p_values(samples, partial(_two_sided, quantity=quantity, null=null))
     return np.stack([low, -high, p_value])
 
 
@@ -762,11 +761,10 @@ def _read_sample(
     """Return a sample in compact form (None if it has no cases) and its interval without limits."""
     adaptive = rule == "adaptive" and (bool(sample.arms) or sample.places is not None)
     label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
-    numbers = np.asarray(sample.values, dtype=float)
+    numbers = np.asarray(sample.values, float)
     complete, groups, note = complete_values(numbers, sample.clusters)
     if not complete.size:
-        bare = undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
-        return None, bare
+        return None, undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
     if not free:
         clip_to_bounds(complete, quantity)
     present = np.isfinite(numbers)

@@ -77,5 +77,4 @@ def sides_of_null(
         reach = stdtrit(df, 1.0 - tail) * np.sqrt(variance)
         return np.where((np.abs(mean - null) > reach) & (variance > ZERO_VARIANCE), side, 0.0)
     rates, near = np.full(len(side), 1.0 - ci_level), tuple(tail * _NEAR)
-    beyond = chance_beyond(samples, quantity, null, rates, side < 0, near)
-    return np.where(beyond < tail, side, 0.0)
+    return np.where(chance_beyond(samples, quantity, null, rates, side < 0, near) < tail, side, 0.0)

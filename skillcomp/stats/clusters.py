@@ -146,7 +146,7 @@ class Clusters:
         two clusters are required.
         """
         weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
-        return np.asarray((totals1 * totals0) @ weights, dtype=float)
+        return np.asarray((totals1 * totals0) @ weights, float)
 
     @property
     def df(self) -> float:
@@ -352,8 +352,7 @@ def cr2_mean(
         return undefined(_LABEL, note or "no values", ci_level=ci_level, n=0.0)
     note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     mean = float(numbers.mean())
-    sizes = float(groups.n), float(groups.count)
-    bare = Interval(mean, NAN, NAN, ci_level, _LABEL, note, *sizes)
+    bare = Interval(mean, NAN, NAN, ci_level, _LABEL, note, float(groups.n), float(groups.count))
     if groups.count == 1:
         reason = _ONE_CLUSTER if groups.n > 1 else "one case has no standard error"
         return replace(bare, note=join_notes(reason, note))
@@ -481,5 +480,4 @@ def sign_flip(values: Floats) -> HypothesisTest:
     least = abs(values.sum()) - 1e-10 * np.abs(values).sum()
     reached = int((np.abs(sums) >= least).sum())
     note = f"with {n} clusters p cannot fall below {2 / 2**n:g}" if n < 6 else ""
-    p_value = (reached + seen) / (len(sums) + seen)
-    return HypothesisTest(float(values.mean()), p_value, label, note)
+    return HypothesisTest(float(values.mean()), (reached + seen) / (len(sums) + seen), label, note)

@@ -59,8 +59,8 @@ class _Labelled:
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
     """Check lengths and labels, drop rows with a missing value, and number the documents."""
-    label = np.asarray(labels, dtype=float).ravel()
-    score = np.asarray(scores, dtype=float).ravel()
+    label = np.asarray(labels, float).ravel()
+    score = np.asarray(scores, float).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
     if not label.size == score.size == names.size:
         sizes = f"{label.size}, {score.size} and {names.size}"
@@ -152,7 +152,15 @@ def bootstrap_auc(
     if data.positive.all() or not data.positive.any():
         why = "not defined: one class only" if data.positive.size else "not defined: no rows"
         return undefined(method, join_notes(why, data.note), ci_level=ci_level)
-    positives, negatives = _counts_by_score(data)
+    # the numbers of positives and of negatives, by document and distinct score
+    values, codes = np.unique(data.scores, return_inverse=True)
+    shape = (data.n_documents, values.size)
+    positives, negatives = (
+        sparse.coo_array(
+            (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
+        ).tocsr()
+        for rows in (data.positive, ~data.positive)
+    )
 
     def area(weights: Floats) -> Floats:
         above, below = np.asarray(weights @ positives), np.asarray(weights @ negatives)
@@ -176,19 +184,6 @@ def bootstrap_auc(
     note, se = join_notes(skipped, data.note), float(draws.std(ddof=1))
     sizes = float(data.positive.size), float(data.n_documents) if data.clustered else NAN
     return Interval(estimate, float(low), float(high), ci_level, method, note, *sizes, se)
-
-
-def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Return two arrays that count positives and negatives, by document and distinct score."""
-    values, codes = np.unique(data.scores, return_inverse=True)
-    shape = (data.n_documents, values.size)
-    positives, negatives = (
-        sparse.coo_array(
-            (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
-        ).tocsr()
-        for rows in (data.positive, ~data.positive)
-    )
-    return positives, negatives
 
 
 def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:

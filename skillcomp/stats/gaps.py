@@ -108,7 +108,7 @@ def standardised_gap(
     >>> round(means.gap.estimate, 3)  # weights 1 and 1/2: (1 x 0.5 + 1/2 x 0.2) / (3/2)
     0.4
     """
-    x, group = np.asarray(values, dtype=float), np.asarray(second, dtype=bool)
+    x, group = np.asarray(values, float), np.asarray(second, bool)
     level, label = (cluster_codes(codes)[0] for codes in (levels, clusters))
     # a case counts as much as the share of the other group in its level, for example b / (a + b)
     n_first, n_second = (np.bincount(level, side)[level] for side in (~group, group))
@@ -188,7 +188,7 @@ def bounded_slope(
     pseudo-cases and the variances of independent attempts. With ``"t"`` the interval is that of
     :func:`skillcomp.stats.clusters.cr2`.
     """
-    x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
+    x, columns = np.asarray(values, float), np.asarray(columns, float)
     level, n_levels = cluster_codes(levels)
     label, n_clusters = cluster_codes(clusters)
     size = np.bincount(level, minlength=n_levels).astype(float)

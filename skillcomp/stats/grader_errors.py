@@ -171,8 +171,7 @@ def differential_misclassification(
     tests = []
     for truth in (1.0, 0.0):
         used = complete & (true == truth)
-        right = (verdict[used] == truth).astype(float)
-        tests.append(_test_rates(right, skill[used], labels[used]))
+        tests.append(_test_rates((verdict[used] == truth).astype(float), skill[used], labels[used]))
     return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 

@@ -76,7 +76,7 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     >>> any_of_k([[0, 1, 0], [0, 0, 1], [0, float("nan"), 1]], 2).tolist()
     [1.0, 0.0, nan]
     """
-    table = np.asarray(passed, dtype=float)
+    table = np.asarray(passed, float)
     if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
         rule = f"a whole number from 1 to the attempts of a case ({table.shape[1]})"
         raise FrameError(f"k must be {rule}, found {k!r}.")
@@ -126,8 +126,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     [0.7, 0.0]
     """
     attempts, passes = _check_attempts(n, c, k)
-    result = 1.0 - _all_drawn(attempts - passes, attempts, k)
-    return result
+    return 1.0 - _all_drawn(attempts - passes, attempts, k)
 
 
 def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:

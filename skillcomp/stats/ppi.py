@@ -137,7 +137,7 @@ def ppi_limits(
     sides = _beta_shapes((estimate, error, variance, lam, n, df), quantity, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
     least, span = quantity.low, quantity.high - quantity.low
-    inside = np.clip(np.asarray(estimate, dtype=float), least, quantity.high)
+    inside = np.clip(np.asarray(estimate, float), least, quantity.high)
     low, high = (least + span * beta.ppf(t, *shape) for t, shape in zip(tails, sides, strict=True))
     return np.minimum(low, inside), np.maximum(high, inside)
 
@@ -146,7 +146,7 @@ def _beta_shapes(
     summary: tuple[ArrayLike, ...], quantity: Quantity, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return the parameters of two beta distributions: for the lower and for the upper limit."""
-    where, off, variance, lam, count, df = (np.asarray(v, dtype=float) for v in summary)
+    where, off, variance, lam, count, df = (np.asarray(v, float) for v in summary)
     # without clipping, an estimate outside the bounds would put both limits at the same bound
     where = np.clip(where, quantity.low, quantity.high)
     span, c = quantity.high - quantity.low, quantity.c
@@ -346,7 +346,7 @@ class _GoldCases:
     def relative_weights(self) -> Floats:
         """The weight of each case with gold, relative to the largest of these weights."""
         size = self.weights[self.labelled]
-        return np.asarray(size / size.max(), dtype=float)
+        return np.asarray(size / size.max(), float)
 
     @property
     def effective(self) -> float:
@@ -375,7 +375,7 @@ class _RawEstimate:
 
 
 def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Floats:
-    vector = np.asarray(values, dtype=float)
+    vector = np.asarray(values, float)
     if vector.ndim != 1 or (size is not None and vector.size != size):
         expected = "one value per case" if size is None else f"one value for each of {size} cases"
         raise ValueError(f"{name} must hold {expected}, found shape {vector.shape}.")

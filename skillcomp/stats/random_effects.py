@@ -89,7 +89,7 @@ def prediction_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (-0.047, 0.447)
     """
-    level, y = check_level(ci_level), np.sort(np.asarray(effects, dtype=float))
+    level, y = check_level(ci_level), np.sort(np.asarray(effects, float))
     k = len(y)
     method = f"t(k - 2) prediction interval, extended to the observed effects; {k} units"
     if k < 3 or not np.isfinite(y).all():
@@ -154,7 +154,7 @@ def random_effects(
     Paule and Mandel 1982, doi:10.6028/jres.087.022. Viechtbauer 2007, doi:10.1002/sim.2514.
     """
     level = check_level(ci_level)
-    y, v = (np.asarray(part, dtype=float) for part in (effects, variances))
+    y, v = (np.asarray(part, float) for part in (effects, variances))
     k = len(y)
     if k < 3 or v.shape != y.shape or not (np.isfinite([y, v]).all() and (v >= 0).all()):
         raise FrameError(

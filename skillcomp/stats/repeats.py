@@ -59,8 +59,7 @@ class Runs:
         cluster must agree. The result is None if there are fewer than three runs or
         two clusters, or if many cases lack a run: attempts may then have ended with a pass.
         """
-        known = ~np.isnan(values)
-        values = values[:, known.mean(axis=0) >= _MOST] if len(values) else values
+        values = values[:, (~np.isnan(values)).mean(axis=0) >= _MOST] if len(values) else values
         full = ~np.isnan(values).any(axis=1)
         if not full.any() or full.mean() < _MOST or _ends_by_result(values[~full]):
             return None
@@ -70,8 +69,7 @@ class Runs:
         if n < 2 or k < FEWEST_RUNS:
             return None
         sums = np.zeros((n, k))
-        deviations = values - values.mean(axis=1, keepdims=True)
-        np.add.at(sums, cluster, weights[:, None] * deviations)
+        np.add.at(sums, cluster, weights[:, None] * (values - values.mean(axis=1, keepdims=True)))
         df = (k - 1, (k - 1) * (n - 1))
         size = np.bincount(cluster, weights)
         between = float(sums.sum(axis=0) @ sums.sum(axis=0)) / df[0]

@@ -141,8 +141,7 @@ def factorial(
     if reference in crossed.conditions:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     check_bounds(outcomes, value, bounds)
-    in_design = outcomes["condition"].isin([*crossed.conditions, reference])
-    outcomes = outcomes[in_design]
+    outcomes = outcomes[outcomes["condition"].isin([*crossed.conditions, reference])]
     refuse_different_checks(outcomes, what, value)
     table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
     units = Units.of(table, names, value=value, bounds=bounds, average=averaged)

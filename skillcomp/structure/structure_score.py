@@ -270,7 +270,14 @@ def score_by_document(
     table = _selected_scores(skills, scores, features)
     outcomes = check(outcomes, "outcomes")
     require_columns(outcomes, names, "structure")
-    outcomes = outcomes.assign(document=_loaded_documents(outcomes, attempts, reference))
+    # the document that was loaded for the attempt of each outcome; NA if none was
+    documents = outcomes["skill"].where(outcomes["condition"].eq("skill"))
+    if attempts is not None:
+        loaded = check(attempts, "attempts").set_index("attempt_id")["loaded_skill"]
+        values = loaded.reindex(outcomes["attempt_id"]).to_numpy()
+        documents = pd.Series(values, index=outcomes.index, dtype="str").fillna(documents)
+        documents = documents.where(outcomes["condition"].ne(reference))
+    outcomes = outcomes.assign(document=documents)
     pairs = outcomes.loc[outcomes["document"].notna(), ["skill", "condition", "document"]]
     pairs = pairs.drop_duplicates()
     repeated = pairs[pairs.duplicated(["skill", "condition"])]
@@ -332,19 +339,6 @@ def _selected_scores(
     for name in names:
         require_known("features: there is no", name, choices, label="there")
     return table[table["feature"].isin(names)].reset_index(drop=True)
-
-
-def _loaded_documents(
-    outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
-) -> pd.Series:
-    """Return the document that was loaded for the attempt of each outcome; NA if none was."""
-    own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
-    if attempts is None:
-        return own
-    loaded = check(attempts, "attempts").set_index("attempt_id")["loaded_skill"]
-    values = loaded.reindex(outcomes["attempt_id"]).to_numpy()
-    documents = pd.Series(values, index=outcomes.index, dtype="str").fillna(own)
-    return documents.where(outcomes["condition"].ne(reference))
 
 
 def score_association(
@@ -432,9 +426,16 @@ def score_association(
 
 
 def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> list[Fields]:
-    complete = part[part["score"].notna() & part["estimate"].notna()]
-    missing, note_on_missing = _missing_of_documents(part)
-    about = about | {"n_dropped": len(part) - len(complete), "n_missing": missing}
+    complete = part.dropna(subset=["score", "estimate"])
+    names, sides = ["n_missing", "n_attempts"], ["the documents"]
+    counts = [int(part[name].sum()) for name in names]
+    if "n_missing_reference" in part:
+        # count the reference of a skill once, even if the skill has several documents
+        base = part.drop_duplicates("skill")
+        counts += [int(base[f"{name}_reference"].sum()) for name in names]
+        sides.append("the reference")
+    note_on_missing = join_notes(*missing_note(counts, sides))
+    about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
     n_skills, n = complete["skill"].nunique(), float(len(complete))
@@ -454,19 +455,6 @@ def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> lis
         row(measure, estimate.with_note(note_on_missing), **about)
         for measure, estimate in measures.items()
     ]
-
-
-def _missing_of_documents(part: pd.DataFrame) -> tuple[int, str]:
-    """Count the missing attempts of the documents and of the reference; also return a note."""
-    names = ["n_missing", "n_attempts"]
-    counts = [int(part[name].sum()) for name in names]
-    sides = ["the documents"]
-    if "n_missing_reference" in part:
-        # count the reference of a skill once, even if the skill has several documents
-        base = part.drop_duplicates("skill")
-        counts += [int(base[f"{name}_reference"].sum()) for name in names]
-        sides.append("the reference")
-    return sum(counts[::2]), join_notes(*missing_note(counts, sides))
 
 
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:

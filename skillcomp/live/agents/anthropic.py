@@ -204,8 +204,7 @@ class AnthropicAgent(ServiceAgent):
         create = partial(self.client().messages.with_raw_response.create, **body)
         if not (self._cache and "system" in body):
             return await self._reply_to(create)
-        loop = asyncio.get_running_loop()
-        gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
+        gate = self._gates.setdefault(asyncio.get_running_loop(), CacheGate(_SECONDS[self._ttl]))
         head = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
         prefix = whole_hash(json.dumps(head, sort_keys=True))
         async with gate.passing(prefix):

@@ -310,11 +310,9 @@ class CliAgent(BaseAgent):
                 (folder / "io" / "in").write_text(stdin, encoding="utf-8")
             except UnicodeEncodeError as error:
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
-            environment = self._environment_in(folder)
-            ran = await run_program(command, environment, folder, timeout)
+            ran = await run_program(command, self._environment_in(folder), folder, timeout)
             if bounds.keep is not None:
-                kept = partial(keep_files, folder / "work", bounds.keep, ran)
-                await asyncio.to_thread(kept)
+                await asyncio.to_thread(partial(keep_files, folder / "work", bounds.keep, ran))
         # a long output is read and redacted in a thread, so that other prompts do not wait
         return await asyncio.to_thread(self._reply_of, ran, offered, bounds, prompt)
 

@@ -162,8 +162,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        until = time.monotonic() + 30.0
-        self._until[prefix] = max(self._until.get(prefix, -1.0), until)
+        self._until[prefix] = max(self._until.get(prefix, -1.0), time.monotonic() + 30.0)
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:

@@ -297,8 +297,7 @@ def grader_prompt(
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
     rules = _template_environment().get_template(f"grader-{style}.j2")
-    system = rules.render(skill_body=skill.body, without=without, n_rules=n_rules)
-    return GraderPrompt(system, text)
+    return GraderPrompt(rules.render(skill_body=skill.body, without=without, n_rules=n_rules), text)
 
 
 @dataclass(frozen=True)
