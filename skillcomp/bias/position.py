@@ -113,7 +113,9 @@ def position(
     parts = [(values, *position_intervals(part, ci_level)) for values, part in groups(pairs, names)]
     # consistency depends on the share of ties, which may differ between the groups
     decided = [
-        (i["position_consistency"].n, c["n_ties"]) for _, i, c in parts if _DEPENDS_ON_TIES[0] in i
+        (i["position_consistency"].n, c["n_ties"])
+        for _, i, c in parts
+        if "position_consistency" in i
     ]
     ties = [n_ties / (2 * n) for n, n_ties in decided if n]
     note, rows = "", []
