@@ -12,6 +12,4 @@ __version__ = _version("skillcomp")
 __getattr__, _, _names = _attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

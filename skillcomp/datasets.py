@@ -113,5 +113,4 @@ def passages(name: str) -> pd.DataFrame:
     return read_passages(_place_of(name, "set of passages", _PASSAGES))
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

@@ -127,8 +127,5 @@ def _unwritable_cell(frame: pd.DataFrame) -> str:
     return ""
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
+__dir__ = __all__.copy  # so that dir() lists the public names
 __getattr__ = raise_missing_name(__name__)

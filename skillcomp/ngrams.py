@@ -32,6 +32,7 @@ __all__ = [
 
 Tokenizer = Callable[[str], list[str]] | Literal["unicode"]
 Ints = NDArray[np.int64]
+Groups = Sequence[str | Sequence[str]]  # Texts, or groups of texts that count as one.
 Word = TypeVar("Word", str, int)
 
 # the initial list of stop words in the comprehension report, section A.3
@@ -192,9 +193,9 @@ def _with_changes(
 
     The second result has, for each character of the new text, its start and end in the original.
     """
-    pieces: list[str] = []
-    start: list[int] = []
-    end: list[int] = []
+    pieces = []
+    start = []
+    end = []
     done = 0
     for a, b, new in changes:
         pieces += [text[done:a], new]
@@ -435,7 +436,7 @@ def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | 
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     for whole in (True, False):
-        spans: list[tuple[int, int]] = []
+        spans = []
         cursor = 0
         for word in words:
             at = _find_word(folded, word, cursor, whole)
@@ -484,8 +485,8 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
     """Split normalised texts as `tokenize_unicode` does, and replace their tokens by integers."""
-    words: list[str] = []
-    spans: list[Ints] = []
+    words = []
+    spans = []
     for text, edges in normal:
         matches = list(_unicode_word().finditer(text))
         words += [word.group().casefold() for word in matches]
@@ -522,7 +523,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
     plain = [" ".join(sorted(STOP_WORDS))]
-    moved: dict[int, Ints] = {}
+    moved = {}
     for d, doc in enumerate(docs):
         text, edges = normalise(doc)
         if _DOTTED_I in text:
@@ -687,10 +688,10 @@ class Matches:
 
 def match(
     texts: Sequence[str],
-    sources: Sequence[str | Sequence[str]],
+    sources: Groups,
     source_of: Sequence[int] | Ints,
     *,
-    excludes: Sequence[str | Sequence[str]] = (),
+    excludes: Groups = (),
     exclude_of: Sequence[int] | Ints | None = None,
     n: Iterable[int] | int = range(3, 13),
     tokenizer: Tokenizer | None = None,
@@ -750,7 +751,7 @@ def match(
     parts = [_match_batch(job, rows) for rows in batches]
     back = np.argsort(order, kind="stable")
     longest = [text for part in parts for text in part.longest_text]
-    counts: dict[str, Any] = {
+    counts = {
         name: np.concatenate([getattr(part, name) for part in parts])[back]
         for name in ("n_tokens", "n_distinct", "n_shared", "longest_run")
     }
@@ -762,9 +763,9 @@ class _Job:
     """Checked arguments of `match`."""
 
     texts: Sequence[str]
-    sources: Sequence[str | Sequence[str]]
+    sources: Groups
     source_of: Ints
-    excludes: Sequence[str | Sequence[str]]
+    excludes: Groups
     exclude_of: Ints
     n: Ints
     tokenizer: Tokenizer | None
@@ -796,7 +797,11 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     shared = _true_lengths(tokens, of_sources, here, source[text], shared, top)
     excluded = _true_lengths(tokens, of_excludes, here, exclude[text], excluded, top)
     at = np.flatnonzero(shared > excluded)
-    run, begin = _first_longest(text[at], at, shared[at], len(rows))
+    # for each text, the longest run and the first place where it begins
+    run, begin = np.zeros((2, len(rows)), dtype=np.int64)
+    np.maximum.at(run, text[at], shared[at])
+    best = at[shared[at] == run[text[at]]][::-1]
+    begin[text[best]] = best
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
     return Matches(
         n=job.n,
@@ -812,7 +817,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 
 
 def intern_groups(
-    groups: Sequence[str | Sequence[str]], texts: Sequence[str], tokenizer: Tokenizer | None
+    groups: Groups, texts: Sequence[str], tokenizer: Tokenizer | None
 ) -> tuple[Tokens, Ints, int]:
     """Replace tokens by integers, first in groups of documents, then in texts.
 
@@ -822,8 +827,7 @@ def intern_groups(
     parts = [[group] if isinstance(group, str) else list(group) or [""] for group in groups]
     docs = [doc for part in parts for doc in part]
     tokens = intern([*docs, *texts], tokenizer)
-    first = np.cumsum([0, *map(len, parts)])
-    return tokens, tokens.bounds[first], len(docs)
+    return tokens, tokens.bounds[np.cumsum([0, *map(len, parts)])], len(docs)
 
 
 def match_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints, top: int) -> Ints:
@@ -903,16 +907,6 @@ def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
 
 
-def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return, for each text, the largest `length` and the first entry of `at` with this length."""
-    run = np.zeros(n_texts, dtype=np.int64)
-    np.maximum.at(run, text, length)
-    best = np.flatnonzero(length == run[text])[::-1]
-    begin = np.zeros(n_texts, dtype=np.int64)
-    begin[text[best]] = at[best]
-    return run, begin
-
-
 def _true_lengths(
     tokens: Tokens, owned: Ints, at: Ints, owner: Ints, length: Ints, top: int
 ) -> Ints:
@@ -981,5 +975,4 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     return longest[: len(piece)]
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

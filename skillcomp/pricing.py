@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time
 from functools import lru_cache
@@ -181,7 +181,7 @@ def cost(
                 f"its lowest tier begins above {lowest:,}"
             )
             return Cost(math.nan, why)
-        rates: Mapping[str, float] = asdict(max(tiers, key=lambda row: row.above))
+        rates = asdict(max(tiers, key=lambda row: row.above))
     else:
         listed = _list_prices(model, on or date.today())
         if not listed:
@@ -226,7 +226,7 @@ def _list_prices(model: str, day: date) -> dict[str, Any]:
     except LookupError:
         return {}
     resolved = info.get_prices(moment)
-    rates: dict[str, Any] = {kind: getattr(resolved, name) for kind, name in _KINDS.items()}
+    rates = {kind: getattr(resolved, name) for kind, name in _KINDS.items()}
     return {kind: math.nan if rate is None else rate for kind, rate in rates.items()}
 
 
@@ -238,8 +238,5 @@ def _rate_of_tier(rate: Any, usage: Usage) -> float:
     return float(getattr(rate, "base", rate))
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
+__dir__ = __all__.copy  # so that dir() lists the public names
 __getattr__ = raise_missing_name(__name__)

@@ -459,8 +459,5 @@ class Passage(Record):
     made_up: bool | None = None
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
+__dir__ = __all__.copy  # so that dir() lists the public names
 __getattr__ = raise_missing_name(__name__)

@@ -48,9 +48,7 @@ INK = "#262626"
 
 __all__ = ["figure", "save", "use"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names
 
 
 class Look(NamedTuple):
@@ -397,7 +395,7 @@ def name_artist(artist: Any, kind: str, title: str) -> None:
 def _titled_svg(fig: Figure, stem: str) -> bytes:
     """Return the figure as svg, in which each artist with a title has an id and this title."""
     titles: dict[str, str] = {}
-    gids: dict[Any, str | None] = {}
+    gids = {}
     for artist in fig.findobj(lambda part: part in _TITLES):
         name = f"{stem}-{artist.get_gid()}-{len(titles)}"
         gids[artist], titles[name] = artist.get_gid(), _TITLES[artist]
@@ -423,7 +421,7 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
 
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List the range of n and the interval levels of a frame, if it has these columns."""
-    facts: list[str] = []
+    facts = []
     # in a calibration, n is the length of the n-grams, and n_texts is the number of texts
     units = "n_texts" if "n_texts" in frame.columns else "n"
     if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
@@ -458,7 +456,11 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
 def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
     first = frame.head(12)
-    names = [_row_names(row) for _, row in first.iterrows()]
+    before = list(frame.columns).index("estimate")
+    names = [
+        [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
+        for _, row in first.iterrows()
+    ]
     # if the names do not distinguish all rows, add the values of further columns
     if len(set(map(tuple, names))) < len(names):
         further = first[_distinguishing_columns(frame)].to_numpy().tolist()
@@ -495,11 +497,6 @@ def _axes_text(fig: Figure) -> str:
         labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
         parts += [" by ".join(called(text) for text in labels)] if labels else []
     return "; ".join(dict.fromkeys(parts)) or "Axes without labels"
-
-
-def _row_names(row: pd.Series) -> list[str]:
-    before = list(row.index).index("estimate")
-    return [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
 
 
 def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
@@ -570,7 +567,7 @@ def save(
         target.parent / f"{stem}.{kind}" for kind in kinds
     )
     # dates and program names would differ between runs; each format has its own key for them
-    dates: Any = {pdf: {"CreationDate": None}, png: {"Software": None}}
+    dates = {pdf: {"CreationDate": None}, png: {"Software": None}}
     with use(), _layout_at_rest(fig):
         for picture, metadata in dates.items():
             # draw in memory, because matplotlib leaves half a file on a full disk

@@ -203,8 +203,7 @@ def table(
         raise FrameError(f"table: expected a DataFrame, found {type(frame).__name__}.")
     flat = _with_plain_columns(frame)
     if "unit" not in flat.columns and {"measure", "estimate"} <= set(flat.columns):
-        place = list(flat.columns).index("measure") + 1
-        flat.insert(place, "unit", flat["measure"].map(UNITS))
+        flat.insert(list(flat.columns).index("measure") + 1, "unit", flat["measure"].map(UNITS))
         frame = flat
     spread, units = _spread_rates(frame), _units_of_rows(flat)
     if columns is not None:
@@ -216,9 +215,13 @@ def table(
     # after a pivot, show every level as a column, even if all its cells are missing
     if frame.columns.names != [None]:
         hidden = [name for name in hidden if not flat[name].isna().all()]
-    limits = _limit_columns(flat)
+    # the columns that have limits, such as the estimate, with the two columns of their limits
+    limits = {name: (f"{name}_low", f"{name}_high") for name in flat.columns}
+    limits["estimate"] = ("ci_low", "ci_high")
+    shown = set(flat.columns) if set(_ESTIMATE) <= set(flat.columns) else set()
+    limits = {name: ends for name, ends in limits.items() if set(ends) <= shown}
     apart = {*hidden, *_NOTES, *(end for ends in limits.values() for end in ends)}
-    formatted: list[tuple[str, list[str], bool]] = []
+    formatted = []
     for name in [name for name in flat.columns if name not in apart]:
         if name in limits:
             rows = zip(flat[name], *(flat[end] for end in limits[name]), units, strict=True)
@@ -246,22 +249,13 @@ def _detail_columns(frame: pd.DataFrame) -> list[str]:
     return [*details, *none]
 
 
-def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
-    """Map each column that has limits, such as the estimate, to the two columns of its limits."""
-    if not set(_ESTIMATE) <= set(frame.columns):
-        return {}
-    limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
-    limits["estimate"] = ("ci_low", "ci_high")
-    return {name: ends for name, ends in limits.items() if set(ends) <= set(frame.columns)}
-
-
 def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn the index into columns if it is informative; give columns plain and unique names."""
     index = frame.index
     keep_index = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
     keep_index = keep_index or any(name is not None for name in index.names)
     flat = frame.copy()
-    heads: list[Any] = []
+    heads = []
     for head in map(_plain_head, flat.columns):
         while head in heads:  # a blank at the end makes a repeated name unique
             head = f"{head} "
@@ -288,7 +282,7 @@ def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
     Every other unit is None, because the head would have to name it.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
-    rates_of: dict[Any, list[str | None]] = {}
+    rates_of = {}
     heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
     for head in heads:
         names = head if isinstance(head, tuple) else ("estimate", head)
@@ -306,8 +300,8 @@ def _plain_head(head: Any) -> Any:
 
 def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
     """Describe what all rows have in common, and return the columns that need not be shown."""
-    sentences: list[str] = []
-    hidden: list[Any] = [name for name in frame.columns if frame[name].isna().all()]
+    sentences = []
+    hidden = [name for name in frame.columns if frame[name].isna().all()]
     hidden += [n for n in frame.columns if str(n) in _NOTES]
     units = set(_units_of_rows(frame))
     units_visible = units <= _PLAIN or (units <= {"points", *_PLAIN} and "rate" in units)
@@ -323,19 +317,15 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
             hidden.append(name)
             if name == "unit" and value == "rate":
                 continue  # percent signs mark rates
-            sentences.append(_fact_text(name, value, units))
+            starts = {"unit": "in ", "margin": "margin of ", "reference": "compared with "}
+            fact = f"{starts.get(name, '')}{called(value)}"
+            if name == "ci_level":
+                fact = f"{100 * value:g} % intervals"
+            elif name == "margin" and units == {"points"}:
+                fact = f"margin of {100 * value:g} points"
+            sentences.append(fact)
     text = "; ".join(sentences)
     return (text[:1].upper() + text[1:] + "." if text else ""), hidden
-
-
-def _fact_text(name: str, value: Any, units: set[str | None]) -> str:
-    """Describe the value of a column that is the same in all rows."""
-    if name == "ci_level":
-        return f"{100 * value:g} % intervals"
-    if name == "margin" and units == {"points"}:
-        return f"margin of {100 * value:g} points"
-    start = {"unit": "in ", "margin": "margin of ", "reference": "compared with "}.get(name, "")
-    return f"{start}{called(value)}"
 
 
 def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
@@ -367,8 +357,7 @@ def _head_text(name: Any) -> str:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
     # A name from the study, such as g0, claude:opus or rubric@fc05, is not capitalised.
-    own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
-    return words if own else words[:1].upper() + words[1:]
+    return words if re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words) else words[:1].upper() + words[1:]
 
 
 def _cell_text(name: Any, value: Any, unit: str | None) -> str:
@@ -399,8 +388,7 @@ _MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
 
 def _escape_markdown(text: str) -> str:
     """Escape Markdown characters, and everything that a renderer turns into a link or image."""
-    line = re.sub(r"\s*\n\s*", " ", text)
-    return re.sub(_MARKDOWN, r"\\\g<0>", line)
+    return re.sub(_MARKDOWN, r"\\\g<0>", re.sub(r"\s*\n\s*", " ", text))
 
 
 def install(most: int = 5) -> None:

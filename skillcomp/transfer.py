@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,13 +39,11 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import NAN, Fields, join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names
 
 
 # With four near (or far) cases or fewer, each case has at least a quarter of the weight in the mean
@@ -132,7 +129,7 @@ def gap(
     difference of rates; near a rate of 1, a gap on a log-odds scale may have another size or sign.
     """
     names = listed(by)
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": listed(average)}
+    how: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
     how |= {"reference": reference, "facts": ["transfer", "comprehension_dimension"]}
     checked, units = compared_units(outcomes, names, "transfer", **how)
     measures = ["near_delta", "far_delta", "gap"]
@@ -157,8 +154,9 @@ def gap(
         rows += _gap_rows(within, "within_dimensions", contrast, few, measures)
         few = "too few near or far cases" if sum(pooled.sizes) else NO_DISTANCE
         rows += _gap_rows(pooled, "pooled", contrast, few, measures)
-    noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
+    return estimates(
+        rows, by=[*names, "condition"], extra=_EXTRA, outcomes=checked, reference=reference
+    )
 
 
 def _few_in_dimensions(within: Gap, pooled: Gap) -> str:
@@ -181,7 +179,7 @@ def _dimensions(gap: Gap) -> list[str]:
 
 def _gap_rows(
     gap: Gap, scope: str, contrast: Contrast, few: str, measures: list[str]
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the rows of a scope; ``few`` is the note if there are too few cases."""
     near, far = gap.sizes
     dimensions, part = _dimensions(gap), gap.part
@@ -249,7 +247,7 @@ def rates(
         If no case is near or far, or as :func:`skillcomp.deltas.rates`.
     """
     checked = check(outcomes, "outcomes")
-    checked = checked[checked["transfer"].notna()]
+    checked = checked.dropna(subset="transfer")
     if checked.empty and len(outcomes):
         raise FrameError(f"transfer.rates: {NO_DISTANCE}.")
     return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level, interval=interval)
@@ -323,7 +321,7 @@ def contrast(
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
     sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
     table = sums.astype("float64").reset_index()
-    unknown = dict.fromkeys(["n_checks", "first"], np.nan)
+    unknown = dict.fromkeys(["n_checks", "first"], NAN)
     table = table.assign(passed_low=0.0, absent=False, retried=False, **unknown)
     units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
     contrasts = []
@@ -352,7 +350,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     outcomes = outcomes.assign(cluster=clusters_of(outcomes, by=names))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
-    ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
+    ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
@@ -430,16 +428,23 @@ def hedging(
     units = Units.of(table, names, average=["wrong"], facts=["wrong"])
     # a case counts once for its right answers and once for its wrong ones
     units = replace(units, facts=units.facts | {"case": np.arange(len(units.facts["case"]))})
-    how: dict[str, Any] = {"strata": ["skill"], "ci_level": ci_level, "interval": interval}
     rows = []
     for contrast in contrasts_of_rates(units):
-        gap = between(units, contrast, "wrong", (False, True), **how)
+        gap = between(
+            units,
+            contrast,
+            "wrong",
+            (False, True),
+            strata=["skill"],
+            ci_level=ci_level,
+            interval=interval,
+        )
         if np.isnan(gap.part.numbers["level"]).all():
             continue  # no attempt has both an answer and an outcome
         nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
         for measure, each in zip(_HEDGED, gap.intervals, strict=True):
             each = replace(each, note=join_notes(each.note, nothing))
             if measure != "hedged_gap":
-                each = replace(each, p_value=np.nan)  # no claim says that a rate is above 0
+                each = replace(each, p_value=NAN)  # no claim says that a rate is above 0
             rows.append(row(measure, each, **contrast.about))
     return estimates(rows, by=[*names, "condition"], outcomes=checked)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -55,9 +54,7 @@ _NOTHING = {
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
 FLOOR = "none right: a floor, which shows no more than the upper limit"
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names
 
 
 def detection(
@@ -162,11 +159,15 @@ def detection(
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
     table = _prompts_by_measure(checked, names)
-    instruments = [_instrument_note(group) for _, group in groups(table, names)]
+    instruments = []  # for each group, a note that names the skills with failed controls
+    for _, group in groups(table, names):
+        failed = {_DEAD: group["dead"], _ALARM: group["alarm"]}
+        skills = {text: ", ".join(ordered(group.loc[at, "offered"])) for text, at in failed.items()}
+        instruments.append(join_notes(*(text.format(s) for text, s in skills.items() if s)))
     parts = list(groups(table, [*names, "measure", "kind"]))
     samples = []
     for values, part in parts:
-        known = part[part["_level"].notna()]
+        known = part.dropna(subset="_level")
         # of several skills at a prompt, one that always errs is no sign of mixed outcomes
         is_plain = values["measure"] not in ("precision", "f1") and known["cluster"].is_unique
         arms = (Arm(known["_level"], known["n"]),) if is_plain else ()
@@ -180,7 +181,7 @@ def detection(
             note = join_notes(note, interval.note, edge)
         elif not note:
             note = _NOTHING.get(values["measure"], "nothing fired")
-        about: dict[str, Any] = values | {name: part[name].sum() for name in counts}
+        about = values | {name: part[name].sum() for name in counts}
         rows.append(row(interval=replace(interval, note=note), **about))
     return estimates(rows, by=[*names, "kind"], extra=counts)
 
@@ -486,7 +487,7 @@ def _checked_invocations(
     worst = others.groupby(instrument, dropna=False)["did"].max()
     for name, state in (("dead", best.eq(0.0)), ("alarm", worst.eq(1.0))):
         states = checked[instrument].merge(state.rename(name).reset_index(), how="left")
-        checked[name] = states[name].eq(True).to_numpy(dtype=bool)
+        checked[name] = states[name].eq(True).to_numpy(bool)
     for name in ("did", "invoked"):
         checked[name] = checked[name].mask(checked["dead"])
     return checked[~is_control]
@@ -514,14 +515,14 @@ def _prompts_by_measure(
     # right.
     exact["did"] = exact["did"].where(exact["n"].eq(exact["size"]))
     exact = exact.assign(should=1.0, kind="exact", dead=False, alarm=False)
-    rows = [invocations[invocations["should"].notna()], exact]
+    rows = [invocations.dropna(subset="should"), exact]
     facts = [*keys, "offered", "should", "kind", "dead", "alarm"]
     sizes = grouped(pd.concat(rows[: 2 - ("offered" in names)]), facts)["did"]
-    table: pd.DataFrame = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
+    table = sizes.agg(n="count", n_attempts="size", share="mean").reset_index()
     table["_order"] = group_codes(table, names)[0]
     share, should, is_exact = table["share"], table["should"], table["kind"].eq("exact")
     right, total = share.where(should.eq(1.0), 1.0 - share), share + should
-    measures: list[tuple[str, Any, Any, Any]] = [
+    measures = [
         ("recall", should.eq(1.0), right, 1.0),
         ("specificity", should.eq(0.0), right, 1.0),
         ("precision", True, should, share),
@@ -554,10 +555,3 @@ def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
     attempts = group.drop_duplicates("attempt_id")
     other = ("not " + attempts["skill"]).where(attempts["attempt_id"].isin(unknown), NOTHING)
     return attempts.assign(expected=attempts["attempt_id"].map(names).fillna(other))
-
-
-def _instrument_note(group: pd.DataFrame) -> str:
-    """Return a note that names a group's skills with failed controls; "" if all controls worked."""
-    texts = {"dead": _DEAD, "alarm": _ALARM}
-    skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
-    return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))

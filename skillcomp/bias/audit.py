@@ -42,7 +42,7 @@ from skillcomp.frames.reference_labels import (
     strays_of,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
 _FEATURES = {
@@ -178,7 +178,7 @@ def audit(
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     check_settings(what, ci_level)
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how = {"ci_level": ci_level, "interval": interval}
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
@@ -201,7 +201,7 @@ def audit(
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
     judged = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
@@ -218,7 +218,10 @@ def audit(
                 notes += [note, "" if effect["bias"] == "model family" else pooled]
             rows.append(_with_notes(effect, *notes) | values)
         pairs = copies.iloc[copies_of.get(number, [])]
-        rows += [change | values for change in _copy_rows(pairs, ci_level)]
+        for kind, copied in groups(pairs, ["perturbation"]):
+            bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
+            about = _bias_columns(bias, per or f"copy: {bias}")
+            rows.append(compared(copied, ci_level) | about | values)
         of_group = {name: values[name] for name in shared}
         rows.append(_position_row(judged, of_group, ci_level) | values)
     for values, part in groups(judged, shared) if judged is not None and shared else ():
@@ -245,17 +248,17 @@ def _with_families(
     return made[0], made[1]
 
 
-def _with_notes(effect: dict[str, Any], *notes: str) -> dict[str, Any]:
+def _with_notes(effect: Fields, *notes: str) -> Fields:
     return effect | {"note": join_notes(effect["note"], *notes)}
 
 
 def _bias_columns(
     bias: str, per: str, condition: str | None = None, stratum: str = "all"
-) -> dict[str, Any]:
+) -> Fields:
     return {"bias": bias, "per": per, "condition": condition, "stratum": stratum}
 
 
-def _feature_rows(frame: pd.DataFrame, **how: Any) -> list[dict[str, Any]]:
+def _feature_rows(frame: pd.DataFrame, **how: Any) -> list[Fields]:
     """Estimate the effect of each feature of the answers on the verdict, given the gold label."""
     rows = []
     for bias, (name, per) in _FEATURES.items():
@@ -264,14 +267,6 @@ def _feature_rows(frame: pd.DataFrame, **how: Any) -> list[dict[str, Any]]:
         if name == "own_family" and math.isnan(effect.estimate) and len(frame):
             effect = replace(effect, note=_why_no_family_effect(frame))
         rows.append(row("effect_points", effect) | _bias_columns(bias, per))
-    return rows
-
-
-def _copy_rows(copies: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
-    rows = []
-    for kind, pairs in groups(copies, ["perturbation"]):
-        bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
-        rows.append(compared(pairs, ci_level) | _bias_columns(bias, per or f"copy: {bias}"))
     return rows
 
 
@@ -295,7 +290,7 @@ def _why_no_family_effect(frame: pd.DataFrame) -> str:
 
 def _leniency_rows(
     frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, **how: Any
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     rows = []
     for condition in ordered(verdicts["condition"], reference):
         per = f"answer under {condition} against {reference}"
@@ -306,9 +301,7 @@ def _leniency_rows(
     return rows
 
 
-def _position_row(
-    pairs: pd.DataFrame | None, values: Mapping[str, Any], ci_level: float
-) -> dict[str, Any]:
+def _position_row(pairs: pd.DataFrame | None, values: Mapping[str, Any], ci_level: float) -> Fields:
     """Estimate the position bias of the pairs with these values; None means no judgements."""
     reason = "no pairwise judgements were given"
     if pairs is not None:

@@ -11,11 +11,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
@@ -23,7 +22,15 @@ from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope
-from skillcomp.stats.results import Interval, join_notes, undefined, within_range
+from skillcomp.stats.results import (
+    NAN,
+    Floats,
+    Indices,
+    Interval,
+    join_notes,
+    undefined,
+    within_range,
+)
 
 # words that express uncertainty; "may" must be in lower case, because "May" is a month
 _WORDS = (
@@ -88,7 +95,7 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
 
 def _answer_features(answer: object) -> tuple[float, float, float, float]:
     if not isinstance(answer, str):
-        return (np.nan,) * 4
+        return (NAN,) * 4
     n_words = len(answer.split())
     text = prose(answer)
     spoken = len(text.split())
@@ -96,9 +103,9 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     sentences = [s for s in (_MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
         float(n_words),
-        100.0 * len(HEDGE.findall(text)) / spoken if spoken else np.nan,
+        100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
         float(items >= 2),
-        spoken / len(sentences) if sentences else np.nan,
+        spoken / len(sentences) if sentences else NAN,
     )
 
 
@@ -129,7 +136,7 @@ class Part:
 
 def parts(answer: str) -> list[Part]:
     """Split an answer into parts; joining their texts by line ends gives the answer again."""
-    split: list[Part] = []
+    split = []
     fence = ""
     for line in answer.split("\n"):
         mark = FENCE.match(line)
@@ -176,8 +183,6 @@ def prose(answer: str) -> str:
     """Extract the paragraphs and list items of an answer, without code, tables and quotations."""
     return "\n".join(part.text for part in parts(answer) if part.kind not in ("fixed", "blank"))
 
-
-Floats = NDArray[np.float64]
 
 POINTS = 100.0  # factor from rates to percentage points
 NOT_IDENTIFIED = "not identified"
@@ -241,7 +246,7 @@ def labelled_verdicts(
     # use object columns, which are the fastest for the many small selections that follow
     slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
     joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
-    joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
+    joined = joined.dropna(subset=["gold", "verdict"])
     joined = joined[joined["attempt_id"].isin(about.index)]
     joined = joined.join(about.astype({"agent_family": object}), on="attempt_id")
     families = joined["agent_family"].notna() & joined["grader_family"].notna()
@@ -268,7 +273,7 @@ def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
 
 
-def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
+def _centred_by_stratum(values: Floats, codes: Indices) -> Floats:
     """Subtract from each value the mean of its stratum; ``codes`` holds the strata."""
     codes = np.unique(codes, return_inverse=True)[1]
     size = np.bincount(codes)
@@ -297,17 +302,29 @@ def feature_effect(
     rows = frame[frame[name].notna()]
     if rows.empty:
         return not_identified(f"{name} is not recorded", ci_level)
-    if few := _too_few_cases(rows["cluster"].to_numpy()):
+    if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
+        few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
         return not_identified(few, ci_level, float(len(rows)))
     controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
     whole = rows.dropna(subset=controls)
-    note = _exclusion_note(rows, len(rows) - len(whole), others, controls)
+    notes = []
+    if n_lost := len(rows) - len(whole):
+        notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
+    for other in (name for name in others if name not in controls):
+        if n_known := int(rows[other].notna().sum()):
+            notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
-    feature = rows[name].to_numpy(dtype=float)
+    feature = rows[name].to_numpy(float)
     value, span, reason = _centred_by_stratum(feature, codes), float(np.ptp(feature)), ""
     total = float(value @ value)
-    names, columns = _independent_features(rows, controls, codes)
+    names = []
+    columns: list[Floats] = []
+    for other in controls:  # keep those that the features before them do not determine
+        column = _centred_by_stratum(rows[other].to_numpy(float), codes)
+        if _residual_square_sum(column, columns) > _FLAT * len(rows):
+            names.append(other)
+            columns.append(column)
     if total <= _FLAT * len(rows):
         reason = f"{name} does not vary between answers of one skill, condition and gold label"
     elif span < _REACH:
@@ -320,19 +337,21 @@ def feature_effect(
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
     # If a feature varies little, the pseudo-case of the bounded interval would move the slope
     # beyond any likely effect.
-    rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
+    rule = "t" if interval == "adaptive" and varies and not binary else interval
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
-    if binary:
-        slope = _cut_to_range(slope)
+    low, high, most = slope.low, slope.high, (-POINTS, POINTS)
+    if binary and (low < most[0] or high > most[1]):  # a difference between rates
+        _, low, high, _ = within_range(slope.estimate, low, high, most)
+        slope = replace(slope, low=low, high=high).with_note("limits cut to -100 and 100")
     constant = f", holding {', '.join(names)}" if names else ""
-    notes = join_notes(note, slope.note)
-    return replace(slope, method=f"{slope.method}{constant}", note=notes)
+    note = join_notes(*notes, slope.note)
+    return replace(slope, method=f"{slope.method}{constant}", note=note)
 
 
 def _feature_slope(
     rows: pd.DataFrame,
     columns: Floats,
-    codes: NDArray[np.intp],
+    codes: Indices,
     ci_level: float,
     interval: IntervalRule,
 ) -> Interval:
@@ -340,48 +359,17 @@ def _feature_slope(
 
     The other columns are controls. ``codes`` holds the strata.
     """
-    verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"].to_numpy()
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
-    slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
+    slope = bounded_slope(
+        verdict, columns, codes, cluster, units=units, ci_level=ci_level, interval=interval
+    )
     # If the t interval has limits, leave its note out, because the note is only about strata
     # without variation.
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")
     return in_points(replace(slope, method=f"{_METHOD}, {slope.method}", note=note))
-
-
-def _too_few_cases(clusters: NDArray[Any]) -> str:
-    """Explain that the cases are too few for a slope; return an empty text if they suffice."""
-    n_clusters = len(pd.unique(clusters))
-    return f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}" * (n_clusters < _FEWEST_CLUSTERS)
-
-
-def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls: list[str]) -> str:
-    """Return a note on the rows and features that the model omits because values are missing."""
-    notes = []
-    if n_lost:
-        notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
-    for other in others:
-        n_known = int(rows[other].notna().sum())
-        if other not in controls and n_known:
-            notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
-    return "; ".join(notes)
-
-
-def _independent_features(
-    rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
-) -> tuple[list[str], list[Floats]]:
-    """Return names and centred columns of controls that are not collinear with earlier ones."""
-    names: list[str] = []
-    columns: list[Floats] = []
-    for other in controls:
-        column = _centred_by_stratum(rows[other].to_numpy(dtype=float), codes)
-        if _residual_square_sum(column, columns) > _FLAT * len(rows):
-            names.append(other)
-            columns.append(column)
-    return names, columns
 
 
 def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
@@ -391,16 +379,6 @@ def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
         basis = np.column_stack(others)
         rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
     return float(rest @ rest)
-
-
-def _cut_to_range(interval: Interval) -> Interval:
-    """Clip the limits of a difference between rates to -100 and 100 percentage points."""
-    most = (-POINTS, POINTS)
-    if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
-        return interval
-    _, low, high, _ = within_range(interval.estimate, interval.low, interval.high, most)
-    note = join_notes(interval.note, "limits cut to -100 and 100")
-    return replace(interval, low=low, high=high, note=note)
 
 
 def leniency(
@@ -417,11 +395,11 @@ def leniency(
     Strata without answers under one of the two conditions do not contribute; the second result is
     their number.
     """
-    compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
-    rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
+    compared = frame["condition"].eq(condition).to_numpy(bool)
+    rows = compared | frame["condition"].eq(reference).to_numpy(bool)
     n_skills = frame["skill"][rows].nunique()
     gold_labels = [0.0, 1.0] if gold is None else [gold]
-    labels = frame["gold"].to_numpy(dtype=float)
+    labels = frame["gold"].to_numpy(float)
     rows &= np.isin(labels, gold_labels)
     # keep the strata (skill and gold label) that have answers under both conditions
     strata = 2 * pd.factorize(frame["skill"])[0] + labels

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import clusters_of, prepared
+from skillcomp.frames.estimates import clusters_of, grouped, prepared
 from skillcomp.frames.words import NO_VALUE
 
 WHAT = "bias.position"
@@ -43,8 +43,16 @@ def first_win_rows(
     judged = prepared(pairwise, "pairwise", by, what, copies=False)
     if taken := sorted(_OWN_COLUMNS & set(by)):
         raise FrameError(f"{what}: by= names '{taken[0]}', a column of the result. Rename yours.")
-    names = judged[["first", "second"]].to_numpy(dtype=object)
+    names = judged[["first", "second"]].to_numpy(object)
     sorted_names = np.sort(names, axis=1)
+    clusters = grouped(judged, CASE).ngroup()
+    if cases is not None:  # linked cases (contrast pairs) share a cluster
+        cases = check(cases, "cases")
+        # infer a missing skill from the case id if only one skill has a case with this id
+        unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
+        inferred = judged["case_id"].map(unique.set_index("case_id")["skill"])
+        known = judged[CASE].assign(skill=judged["skill"].fillna(inferred))
+        clusters = clusters_of(known, cases)
     return judged.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
         # In order 1, the answer with the alphabetically first id is shown first.
@@ -52,7 +60,7 @@ def first_win_rows(
         _case=judged.groupby(CASE, dropna=False).ngroup(),
         _first=_first_results(judged),
         _systems=_names_of_systems(judged["case_id"], sorted_names),
-        _cluster=_clusters_of_judgements(judged, cases),
+        _cluster=clusters,
     )
 
 
@@ -82,17 +90,6 @@ def first_wins(
     return wide.merge(about, on=keys, how="left")
 
 
-def _clusters_of_judgements(judged: pd.DataFrame, cases: pd.DataFrame | None) -> pd.Series:
-    """Return the cluster of each judgement; linked cases (contrast pairs) share a cluster."""
-    if cases is None:
-        return judged.groupby(CASE, sort=False, dropna=False).ngroup()
-    cases = check(cases, "cases")
-    # infer a missing skill from the case id if only one skill has a case with this id
-    unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
-    inferred = judged["case_id"].map(unique.set_index("case_id")["skill"])
-    return clusters_of(judged[CASE].assign(skill=judged["skill"].fillna(inferred)), cases)
-
-
 def _first_results(judged: pd.DataFrame) -> pd.Series:
     """Return whether the answer shown first won: 1, 0, .5 for a tie, or NaN without a verdict."""
     is_first, is_second = (judged["winner"].eq(judged[side]) for side in ("first", "second"))
@@ -120,7 +117,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
 
 def _names_of_systems(case_ids: pd.Series, answers: Any) -> pd.Series:
     """Return the names of both systems in ids such as ``case/name``; None if a name is missing."""
-    names: list[str | None] = []
+    names = []
     for case, two in zip(case_ids.astype(str), answers, strict=True):
         sides = [str(answer).removeprefix(f"{case}/") for answer in two]
         has_names = not any(s.isdigit() or s == a for s, a in zip(sides, two, strict=True))

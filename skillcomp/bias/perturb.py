@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     row,
 )
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 Kind = Literal["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 
@@ -208,10 +208,6 @@ def _reorder_answer(answer: str, seed: int) -> str:
     return "\n".join(part.text for part in turned)
 
 
-def _refers_back(part: Part) -> bool:
-    return bool(_BACK_REFERENCE.match(_MARK.sub("", part.text, count=1)))
-
-
 def _turned_runs(
     original: list[Part], places: Iterable[int], label: Callable[[Part], object]
 ) -> list[Part]:
@@ -222,7 +218,9 @@ def _turned_runs(
     turned = list(original)
     for is_labelled, run in groupby(places, key=lambda i: label(original[i])):
         where = list(run)
-        if is_labelled and not any(_refers_back(original[i]) for i in where):
+        if is_labelled and not any(
+            _BACK_REFERENCE.match(_MARK.sub("", original[i].text, count=1)) for i in where
+        ):
             for to, source in zip(where, reversed(where), strict=True):
                 turned[to] = original[source]
     return turned
@@ -315,8 +313,7 @@ def perturbed(
     graded = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
-    how: dict[str, Any] = {"graders": False, "copies": False, "agents": True}
-    refuse_pooling(graded, names, what, **how)
+    refuse_pooling(graded, names, what, graders=False, copies=False, agents=True)
     if graded.empty:
         return estimates([], by=[*names, "perturbation"], extra=list(EXTRA))
     pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
@@ -345,14 +342,19 @@ def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -
     return graded[is_copy].merge(original, on=keys, how="left")
 
 
-def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
+def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
     """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs.dropna(subset=["before", "after"])
     steps = decided["after"] - decided["before"]
     to_pass, to_fail = (int(steps.eq(step).sum()) for step in (1.0, -1.0))
-    columns = {"n_to_pass": to_pass, "n_to_fail": to_fail, "n_dropped": len(pairs) - len(decided)}
     (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
     if not len(decided):
         nothing = "no copy has a verdict together with its original"
         change = undefined("", nothing, ci_level=ci_level, n=0.0)
-    return row("perturbation_points", in_points(change), **columns)
+    return row(
+        "perturbation_points",
+        in_points(change),
+        n_to_pass=to_pass,
+        n_to_fail=to_fail,
+        n_dropped=len(pairs) - len(decided),
+    )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 from scipy.stats import binomtest
@@ -15,7 +12,7 @@ from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Interval, Intervals, join_notes, undefined
 
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
@@ -114,8 +111,17 @@ def position(
     names = listed(by)
     pairs = first_wins(pairwise, by=names, cases=cases)
     parts = [(values, *position_intervals(part, ci_level)) for values, part in groups(pairs, names)]
-    note = _tie_rates_note([_tie_rate(counts["n_ties"], i) for _, i, counts in parts])
-    rows = []
+    # consistency depends on the share of ties, which may differ between the groups
+    decided = [
+        (i["position_consistency"].n, c["n_ties"])
+        for _, i, c in parts
+        if "position_consistency" in i
+    ]
+    ties = [n_ties / (2 * n) for n, n_ties in decided if n]
+    note, rows = "", []
+    if ties and max(ties) - min(ties) > _SIMILAR_TIES:
+        ranging = f"{100 * min(ties):.0f} % to {100 * max(ties):.0f} %"
+        note = f"ties are {ranging} of the verdicts: compare consistency only at similar tie rates"
     for values, intervals, counts in parts:
         for name, interval in intervals.items():
             noted = interval.with_note(note if name in _DEPENDS_ON_TIES else "")
@@ -123,24 +129,7 @@ def position(
     return estimates(rows, by=names, extra=list(COUNTS))
 
 
-def _tie_rate(n_ties: int, intervals: dict[str, Interval]) -> float:
-    """Return the share of ties among the verdicts on the pairs of one group."""
-    n = intervals["position_consistency"].n if "position_consistency" in intervals else 0
-    return n_ties / (2 * n) if n else float("nan")
-
-
-def _tie_rates_note(rates: Sequence[float]) -> str:
-    """Return a note if consistency is compared between groups with different tie rates."""
-    rates = [rate for rate in rates if not math.isnan(rate)]
-    if not rates or max(rates) - min(rates) <= _SIMILAR_TIES:
-        return ""
-    ranging = f"{100 * min(rates):.0f} % to {100 * max(rates):.0f} %"
-    return f"ties are {ranging} of the verdicts: compare consistency only at similar tie rates"
-
-
-def position_intervals(
-    pairs: pd.DataFrame, ci_level: float
-) -> tuple[dict[str, Interval], dict[str, int]]:
+def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, dict[str, int]]:
     """Estimate the measures of one group of pairs, and count its pairs and ties."""
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
@@ -159,7 +148,7 @@ def position_intervals(
     if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
         return dict.fromkeys(_MEASURES, nothing) | once, counts
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [
         bounded_mean(outcome, decided["_cluster"], **how)
         for outcome in (outcomes[0], is_reversed, outcomes[3])
@@ -186,11 +175,18 @@ def _n_ties(pairs: pd.DataFrame) -> int:
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
     cases = pairs.groupby("_case", sort=False)
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
-    return in_points(bounded_mean(cases["points"].mean(), cases["_cluster"].first(), **how))
+    return in_points(
+        bounded_mean(
+            cases["points"].mean(),
+            cases["_cluster"].first(),
+            quantity=DELTAS,
+            null=0.0,
+            ci_level=ci_level,
+        )
+    )
 
 
-def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
+def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate ``first_wins`` and ``position_points`` of pairs that were shown in one order."""
     wins = pairs["first_1"].fillna(pairs["first_2"])
     decided = pairs.assign(wins=wins, points=2 * wins - 1)[wins.notna()]

@@ -103,11 +103,10 @@ def win_rates(
     names = listed(by)
     judged = first_win_rows(pairwise, by=names, cases=cases, what=WHAT)
     judged = _with_sides(judged, attempts, sides, reference)
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     rows = [
         estimate | values
         for values, part in groups(judged, names)
-        for estimate in _win_rate_rows(part, **how)
+        for estimate in _win_rate_rows(part, ci_level=ci_level, interval=interval)
     ]
     return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
 
@@ -142,7 +141,7 @@ def _with_sides(
 def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
     """Estimate the win rates of one group, with one row per pair of names."""
     for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
-        decided = judged[judged["_result"].notna()]
+        decided = judged.dropna(subset="_result")
         result = decided["_result"]
         counts = {
             "n_wins": int(result.gt(TIE).sum()),

@@ -43,6 +43,7 @@ from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import (
     NEEDED,
     OUTSIDE,
+    Fields,
     Interval,
     join_notes,
     needed_columns,
@@ -63,7 +64,7 @@ LOST_GOLD = 0.05
 # not show) were added to the variance.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-Parts = Iterable[tuple[dict[str, Any], Group]]  # type of the result of `labelled_groups`
+Parts = Iterable[tuple[Fields, Group]]  # type of the result of `labelled_groups`
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
@@ -360,7 +361,7 @@ def _estimated_rows(
         if reference is None or (condition != reference and reference in group.sides)
     ]
     places = [(group, *names) for _, group, names in compared]
-    rows: list[dict[str, Any]] = []
+    rows = []
     found = estimates_by_name(places, ci_level, interval)
     for (values, group, names), intervals in zip(compared, found, strict=True):
         intervals = {
@@ -371,7 +372,7 @@ def _estimated_rows(
         chosen = choose(
             group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
         )
-        about: dict[str, Any] = {**values, "condition": names[0], "n_gold": n_gold}
+        about = {**values, "condition": names[0], "n_gold": n_gold}
         about |= {**error_columns(own), "youden": own.j, "gold_drawn": made.draw.words}
         sides = [group.sides[name] for name in names]
         if reference is None:
@@ -489,7 +490,8 @@ def _by_a_draw(
         return "", intervals["ppi"].note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
-    n_lost, n_with_gold = _gold_cases_without_verdict(sides)
+    lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
+    n_lost, n_with_gold = int(lacks_verdict.sum()), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
         return (
@@ -503,12 +505,6 @@ def _by_a_draw(
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
     unseen = f"by their chances {UNSEEN}" if UNSEEN in intervals["ppi"].note else ""
     return name, join_notes(drawn, rests, why, unseen)
-
-
-def _gold_cases_without_verdict(sides: Mapping[str, pd.DataFrame]) -> tuple[int, int]:
-    """Count the cases with gold but without a verdict, and all cases with gold."""
-    gold = [cases[cases["gold"].notna()] for cases in sides.values()]
-    return sum(int(rows["verdict"].isna().sum()) for rows in gold), sum(map(len, gold))
 
 
 def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
@@ -526,13 +522,12 @@ def rows_of(
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
     lost: str,
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Build one row per estimator, marking the recommended one.
 
     ``lost`` is a note for all estimators that use verdicts.
     """
     name, reason = chosen
-    shared = {**columns, "reason": reason}
     rows = []
     for word in estimators:
         interval = intervals[word]
@@ -541,8 +536,17 @@ def rows_of(
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
         noted = interval.with_note("" if word == "gold_only" else lost, wide)
         needed = needed_columns(by_gold if has_width else undefined("", ""))
-        about = {**shared, **needed, "recommended": word == name}
-        rows.append(row(measure, noted, estimator=word, **about))
+        rows.append(
+            row(
+                measure,
+                noted,
+                estimator=word,
+                **columns,
+                reason=reason,
+                **needed,
+                recommended=word == name,
+            )
+        )
     return rows
 
 
@@ -556,7 +560,7 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 def labelled_groups(
     made: Tables, ci_level: float, *, deltas: bool = False
-) -> Iterator[tuple[dict[str, Any], Group]]:
+) -> Iterator[tuple[Fields, Group]]:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
     # a group without gold has no strata

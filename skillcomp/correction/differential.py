@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import Contrast, Units, Value, between, lost_attempts
 from skillcomp.correction.delta_and_rate import labelled_groups
-from skillcomp.correction.estimators import Errors, differential_tests, tables
+from skillcomp.correction.estimators import differential_tests, tables
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -21,7 +19,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
+from skillcomp.stats.grader_errors import youden_difference
 from skillcomp.stats.results import Interval, join_notes
 
 _RATES = ("sensitivity", "specificity")
@@ -97,7 +95,7 @@ def differential(
     check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
     require_reference(made.cases["condition"], reference)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, group in labelled_groups(made, ci_level):
         errors, units = group.errors, group.units
         for condition, own in errors.items():
@@ -106,34 +104,24 @@ def differential(
                 tests = differential_tests(units[condition], units[reference])
                 items = pd.concat([units[condition], units[reference]])
                 changes = _changes_by_gold(items, (reference, condition), ci_level)
-                made_rows += _difference_rows(own, errors[reference], tests, changes)
+                base = errors[reference]
+                pair = tests.sensitivity, tests.specificity
+                for truth, name, test in zip((1.0, 0.0), _RATES, pair, strict=True):
+                    # without gold of this kind under both conditions, the rates say why there is
+                    # no change
+                    change = changes.get(truth) or getattr(own, name).minus(getattr(base, name))
+                    method = f"{change.method}; p by {test.method}"
+                    change = replace(change, method=method, p_value=test.p_value)
+                    noted = change.with_note(test.note, NO_POWER)
+                    made_rows.append(row(f"delta_{name}", noted))
+                youden = youden_difference(own.youden, base.youden)
+                made_rows.append(row("delta_youden", youden))
             compared = dict.fromkeys([condition, reference])
             lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
             for each in made_rows:
                 note = join_notes(each["note"], lost)
                 rows.append(each | values | {"condition": condition, "note": note})
     return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
-
-
-def _difference_rows(
-    own: Errors,
-    reference: Errors,
-    tests: DifferentialTests,
-    changes: Mapping[float, Interval],
-) -> list[dict[str, Any]]:
-    rows = []
-    by_rate = [tests.sensitivity, tests.specificity]
-    for truth, name, test in zip((1.0, 0.0), _RATES, by_rate, strict=True):
-        # without gold of this kind under both conditions, the rates say why there is no change
-        change = changes.get(truth) or getattr(own, name).minus(getattr(reference, name))
-        change = replace(
-            change,
-            method=f"{change.method}; p by {test.method}",
-            note=join_notes(change.note, test.note, NO_POWER),
-            p_value=test.p_value,
-        )
-        rows.append(row(f"delta_{name}", change))
-    return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]
 
 
 def _changes_by_gold(
@@ -143,10 +131,17 @@ def _changes_by_gold(
     right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
     items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
     units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
-    how: dict[str, Any] = {"shared": False, "ci_level": ci_level, "interval": "bounded"}
     changes = {}
     for group, about in enumerate(units.groups):
-        gap = between(units, Contrast(about, group, {(): 1.0}), "condition", compared, **how)
+        gap = between(
+            units,
+            Contrast(about, group, {(): 1.0}),
+            "condition",
+            compared,
+            shared=False,
+            ci_level=ci_level,
+            interval="bounded",
+        )
         if all(gap.sizes):
             changes[about["gold"]] = gap.intervals[2]
     return changes

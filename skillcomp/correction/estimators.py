@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -58,9 +57,14 @@ from skillcomp.stats.grader_errors import (
 )
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean
-from skillcomp.stats.results import Interval, join_notes, quantile, undefined, within_range
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    Interval,
+    Intervals,
+    join_notes,
+    quantile,
+    undefined,
+    within_range,
+)
 
 _PLACE = [*CASE, "condition", "attempt_id"]
 
@@ -365,7 +369,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """
     samples = []
     for units in groups:
-        verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+        verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
         about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
         samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
     rates = rates_against_gold(samples, ci_level)
@@ -386,7 +390,7 @@ LABELS = {"verdict": ("the grader as it is", "grader"), "gold": ("gold alone", "
 
 def plain_means(
     compared: Sequence[Sequence[pd.DataFrame]], ci_level: float, interval: IntervalRule
-) -> list[dict[str, Interval]]:
+) -> list[Intervals]:
     """Estimate the rate of one condition or the delta of two, by verdicts alone and by gold alone.
 
     An entry of ``compared`` holds the cases of one condition or, in all entries, of two.
@@ -423,8 +427,15 @@ def _means_of_source(
             is_share = any(bool(table["checks"].notna().any()) for table in tables)
             arms = arms_of(columns, is_share=is_share)
         samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
-        notes.append(_note_on_pairs(sides, part, source) if is_delta else "")
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
+        note = ""
+        if is_delta:
+            seen = [cases.loc[cases[source].notna(), "case"] for cases in sides]
+            dropped, skills = pd.concat(seen).nunique() - len(part), part["skill"].nunique()
+            pooled = f"cases of these {skills} skills" if skills > 1 else ""
+            lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
+            note = join_notes(pooled, lost if dropped else "")
+        notes.append(note)
+    how = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
     label, who = LABELS[source]
     nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
     return [
@@ -433,15 +444,6 @@ def _means_of_source(
             bounded_means(samples, ci_level=ci_level, interval=interval, **how), notes, strict=True
         )
     ]
-
-
-def _note_on_pairs(sides: Sequence[pd.DataFrame], pairs: pd.DataFrame, source: str) -> str:
-    """Return a note on the skills of a delta, and on the cases that it leaves out."""
-    seen = [cases.loc[cases[source].notna(), "case"] for cases in sides]
-    dropped, skills = pd.concat(seen).nunique() - len(pairs), pairs["skill"].nunique()
-    pooled = f"cases of these {skills} skills" if skills > 1 else ""
-    lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
-    return join_notes(pooled, lost if dropped else "")
 
 
 def _cases_of_both(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -592,7 +594,7 @@ _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is
 
 def estimates_by_name(
     compared: Compared, ci_level: float, interval: IntervalRule
-) -> list[dict[str, Interval]]:
+) -> list[Intervals]:
     """Apply every estimator to the rate of a condition, or to the delta of two, of a group."""
     sides = [[group.sides[name] for name in names] for group, *names in compared]
     return [
@@ -604,12 +606,12 @@ def estimates_by_name(
 
 
 def _by_estimator(
-    plain: dict[str, Interval],
+    plain: Intervals,
     group: Group,
     conditions: Sequence[str],
     ci_level: float,
     interval: IntervalRule,
-) -> dict[str, Interval]:
+) -> Intervals:
     naive, is_delta = plain["verdict"], len(conditions) > 1
     if group.by_strata:
         in_strata = _delta_in_strata if is_delta else _rate_in_strata

@@ -34,7 +34,7 @@ from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ratios import amount_change, log_ratio, ratio_of_means
-from skillcomp.stats.results import Interval, is_number, join_notes
+from skillcomp.stats.results import Fields, Interval, is_number, join_notes
 
 DELTA_FACTS = ["reference", "rate", "reference_rate", "n_dropped"]
 NO_AMOUNTS = "no case has an amount in both conditions"
@@ -59,15 +59,22 @@ def amount_deltas(
     are for pass rates.
     """
     kind = "outcomes" if value == "score" else "attempts"
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
-    checked = prepared(attempts, kind, by, "deltas.paired", **how)
+    checked = prepared(
+        attempts, kind, by, "deltas.paired", compared=["condition"], average=average, agents=True
+    )
     require_reference(checked["condition"], reference)
     amount = checked[value].astype("float64")
     if value == "score":
         refuse_different_checks(checked, "deltas.paired")
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
-    _check_limit(amount, value, limit)
+    if limit is not None and not (is_number(limit) and 0.0 < limit < np.inf):
+        raise FrameError(f"limit: found {limit!r}; allowed: a number above 0.")
+    if limit is not None and (amount.min() < 0 or amount.max() > limit):
+        raise FrameError(
+            f"limit: found {limit:g}, but {value} runs from {amount.min():g} to {amount.max():g}; "
+            "allowed: amounts from 0 to the limit. Name the limit that each attempt had."
+        )
     refuse_infinite(amount, value)
     # the groups of `by` in alphabetical order
     units, zeros = (
@@ -98,18 +105,6 @@ def refuse_infinite(amount: pd.Series, name: str) -> None:
         )
 
 
-def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
-    if limit is None:
-        return
-    if not is_number(limit) or not 0.0 < limit < np.inf:
-        raise FrameError(f"limit: found {limit!r}; allowed: a number above 0.")
-    if amount.min() < 0 or amount.max() > limit:
-        raise FrameError(
-            f"limit: found {limit:g}, but {value} runs from {amount.min():g} to {amount.max():g}; "
-            "allowed: amounts from 0 to the limit. Name the limit that each attempt had."
-        )
-
-
 def _rows_of_contrast(
     units: Units,
     zeros: Units,
@@ -118,7 +113,7 @@ def _rows_of_contrast(
     cluster: str,
     limit: float | None,
     ci_level: float,
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the rows of an amount: ratio of totals, mean difference, mean ratio.
 
     A score has only the difference. An undefined estimate is NaN, with a note. ``zeros`` has the
@@ -149,13 +144,23 @@ def _rows_of_contrast(
         scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
         change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
         return [row("delta_score", noted(change, heavy), **about)]
-    free, known = _attempts_without_cost(zeros.part(contrast).numbers)
+    # for each side, the attempts with an amount of 0, and those with any amount
+    zero = zeros.part(contrast).numbers
+    counts_of_zeros = (np.nansum(n, axis=0) for n in (zero["level"] * zero["n"], zero["n"]))
+    free, known = (n.round().astype(int).tolist() for n in counts_of_zeros)
     unbilled = zeros_note(value, free, known, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     if not np.isnan(total.low):
         # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
         total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
-    difference = _mean_difference(amounts, base, labels, limit, ci_level)
+    if limit is None or amounts.empty:
+        difference = amount_change(amounts, base, labels, ci_level=ci_level)
+    else:
+        difference = bounded_mean(
+            (amounts - base) / limit, labels, quantity=DELTAS, null=0.0, ci_level=ci_level
+        ).times(limit)
+        method = f"{difference.method}; amounts from 0 to {limit:g}"
+        difference = replace(difference, method=method)
     more = "" if limit is not None else heavy
     rows = [row(f"total_ratio_{value}", noted(total, unbilled, more), **about)]
     rows.append(row(f"delta_{value}", noted(difference, unbilled, more), **about))
@@ -163,12 +168,6 @@ def _rows_of_contrast(
     both = (amounts > 0) & (base > 0)
     about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
     return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
-
-
-def _attempts_without_cost(numbers: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """Return per side the attempts with an amount of 0, and those with any amount."""
-    free = np.nansum(numbers["level"] * numbers["n"], axis=0).round().astype(int)
-    return free.tolist(), np.nansum(numbers["n"], axis=0).astype(int).tolist()
 
 
 def zeros_note(value: str, free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
@@ -180,18 +179,6 @@ def zeros_note(value: str, free: Sequence[int], known: Sequence[int], sides: Seq
         if n
     ]
     return f"amounts of 0{hint}: {', '.join(parts)}" if parts else ""
-
-
-def _mean_difference(
-    amounts: pd.Series, base: pd.Series, label: Any, limit: float | None, ci_level: float
-) -> Interval:
-    """Return the mean difference; with a ``limit`` it has a bounded interval."""
-    difference = amounts - base
-    if limit is None or difference.empty:
-        return amount_change(amounts, base, label, ci_level=ci_level)
-    share = bounded_mean(difference / limit, label, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    method = f"{share.method}; amounts from 0 to {limit:g}"
-    return replace(share.times(limit), method=method)
 
 
 def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:

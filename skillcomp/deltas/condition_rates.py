@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from skillcomp.contrast import (
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
 from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 
 MISSING_OF_RATE = [*MISSING[:2], *MISSING[-2:]]
 
@@ -69,8 +69,8 @@ def rates(
     ``"t"``, it is within 0 and 1 and never has zero width.
     """
     names, levels = listed(by, "condition"), listed(average)
-    how: dict[str, Any] = {"cluster": cluster, "average": levels, "weight": weight}
-    rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"cluster": cluster, "average": levels, "weight": weight}
+    rules: Fields = {"ci_level": ci_level, "interval": interval}
     if value == "passed_own_words" and bounds is None:
         estimate = partial(rates, by=names, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.rates", None)

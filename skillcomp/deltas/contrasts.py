@@ -141,7 +141,14 @@ def contrast(
       agent reference  estimate  rate
     0     b         a      -0.4   0.2
     """
-    names, averaged, between = listed(by), listed(average), _compared_column(between)
+    names, averaged, columns = listed(by), listed(average), as_list(between)
+    if len(columns) != 1 or not isinstance(columns[0], str):
+        raise FrameError(
+            f"{_WHAT}: between: found {between!r}; allowed: the name of one column, such as "
+            "'agent'. To compare combinations, add a column: "
+            "outcomes.assign(level=outcomes['agent'] + '/' + outcomes['grader'])."
+        )
+    between = columns[0]
     checked = _checked_outcomes(outcomes, between, names, averaged)
     check_bounds(outcomes, value, bounds)
     base = reference if condition is None else None
@@ -195,18 +202,6 @@ def contrast(
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
     return with_method(result, cluster, weight)
-
-
-def _compared_column(between: By) -> str:
-    """Return the name of the compared column; a list of one name is accepted."""
-    columns = as_list(between)
-    if len(columns) != 1 or not isinstance(columns[0], str):
-        raise FrameError(
-            f"{_WHAT}: between: found {between!r}; allowed: the name of one column, such as "
-            "'agent'. To compare combinations, add a column: "
-            "outcomes.assign(level=outcomes['agent'] + '/' + outcomes['grader'])."
-        )
-    return str(columns[0])
 
 
 def _checked_outcomes(
@@ -278,14 +273,7 @@ def _why_nothing(
     for level, condition in weights:
         if (level, condition) not in there:
             return f"{between} {level!r} has no attempts under '{condition}'"
-    _refuse_different_cases(units, group, list(weights), between)
-    return "no case has an outcome in every compared cell"
-
-
-def _refuse_different_cases(
-    units: Units, group: int, arms: list[tuple[Any, str]], between: str
-) -> None:
-    """Raise FrameError if a case has rows of one level and none of the other."""
+    arms = list(weights)
     for (level, condition), (other, _) in (arms[:2], arms[2:])[: len(arms) // 2]:
         sides = [
             f"only {between} {name!r}: {first_names(labels)}"
@@ -301,3 +289,4 @@ def _refuse_different_cases(
                 f"Ask all levels the same cases; deltas.rates with by=['{between}'] gives the rate "
                 "of each level on its own cases."
             )
+    return "no case has an outcome in every compared cell"

@@ -34,7 +34,7 @@ from skillcomp.frames.estimates import (
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 _WHAT = "deltas.paired"
 _DIMENSION = "comprehension_dimension"
@@ -229,7 +229,7 @@ def paired(
     if _DIMENSION in names:
         require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
         outcomes = outcomes[outcomes[_DIMENSION].notna()]
-    how: dict[str, Any] = {"by": names, "reference": reference, "cluster": cluster}
+    how: Fields = {"by": names, "reference": reference, "cluster": cluster}
     how |= {
         "average": listed(average),
         "weight": weight,
@@ -249,7 +249,7 @@ def paired(
 
 
 def _deltas_of_value(
-    outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: dict[str, Any]
+    outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: Fields
 ) -> pd.DataFrame:
     is_amount = value in AMOUNTS and bounds is None
     if limit is not None and not is_amount:
@@ -285,16 +285,18 @@ def deltas_and_units(
     """
     how |= {"value": value, "cluster": cluster, "weight": weight}
     units, contrasts = paired_units(outcomes, by, what, reference=reference, **how)
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-    rows = contrast_rows(f"delta_{value}", units, contrasts, **rules)
-    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-    result = estimates(rows, by=[*by, "condition"], extra=DELTA_COLUMNS, **noted)
+    rows = contrast_rows(
+        f"delta_{value}", units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
+    )
+    result = estimates(
+        rows, by=[*by, "condition"], extra=DELTA_COLUMNS, outcomes=outcomes, reference=reference
+    )
     return with_method(result, cluster, weight), units, contrasts
 
 
 def contrast_rows(
     measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Estimate rates, deltas or differences of deltas; return one row for each contrast.
 
     ``how`` contains arguments of :func:`skillcomp.contrast.within`. Of a difference of deltas, the
@@ -365,7 +367,7 @@ def _deltas_of_values(
     values: list[Any],
     bounds: Bounds,
     limit: float | None,
-    how: dict[str, Any],
+    how: Fields,
 ) -> pd.DataFrame:
     """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
     amounts = [value for value in values if value in AMOUNTS]

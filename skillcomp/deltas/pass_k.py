@@ -14,7 +14,7 @@ from skillcomp.deltas.condition_rates import MISSING_OF_RATE, contrasts_of_rates
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS, contrast_rows, paired_units
 from skillcomp.frames.estimates import By, estimates, listed
 from skillcomp.stats import passk
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import NAN, join_notes
 
 _PASS_K = {"pass_at_k": passk.pass_at_k, "pass_hat_k": passk.pass_hat_k}
 
@@ -120,7 +120,15 @@ def _pass_k(
         n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
         note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
         each |= {"k": k, "n_short": int(n.lt(k).sum())}
-        each["note"] = join_notes(note, _short_cases(n, label, k))
+        if n.lt(k).any():
+            largest = int(n.min())
+            largest_k = (
+                f"the largest k for all cases is {largest}" if largest else "no k suits all cases"
+            )
+            short = first_names(label[n.lt(k)].to_numpy())
+            few = f"with fewer than {k} attempts that have an outcome: {short}"
+            note = join_notes(note, f"left out, {few}; {largest_k}")
+        each["note"] = note
         each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
     columns = [*extra, "k", "n_short"]
     keys = [*names, "condition"]
@@ -140,22 +148,10 @@ def _units_at_k(
         n = units.numbers[count]
         enough = np.nan_to_num(n) >= k
         passes = np.rint(units.numbers[name][enough] * n[enough])
-        numbers[name] = np.full(n.shape, np.nan)
+        numbers[name] = np.full(n.shape, NAN)
         numbers[name][enough] = of_case(n[enough], passes, k)
         numbers[name][retried] = n[retried] <= k
     enough |= retried
     if is_paired:  # pairs with fewer than k expected attempts lack no attempts
-        numbers["size"] = np.where(enough, numbers["size"], np.nan)
+        numbers["size"] = np.where(enough, numbers["size"], NAN)
     return replace(units, numbers=numbers)
-
-
-def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:
-    """Return a note on the cases with fewer than k outcomes, and on the largest possible k."""
-    short = case[n.lt(k)].to_numpy()
-    if not len(short):
-        return ""
-    largest = int(n.min())
-    return (
-        f"left out, with fewer than {k} attempts that have an outcome: {first_names(short)}; "
-        + (f"the largest k for all cases is {largest}" if largest else "no k suits all cases")
-    )

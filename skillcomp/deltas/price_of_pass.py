@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -35,7 +34,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
 from skillcomp.stats.ratios import ratio_of_means
-from skillcomp.stats.results import join_notes, undefined
+from skillcomp.stats.results import Fields, join_notes, undefined
 
 _WHAT = "deltas.price"
 _AMOUNTS = ("cost_usd", "tokens", "minutes")
@@ -150,7 +149,10 @@ def price(
                 rows.append(place | _price_row(amount, _of_amount(side, amount), cluster, ci_level))
         for name in [name for name in sides if name != reference and reference in sides]:
             for amount in _AMOUNTS:
-                pairs = _paired_sides(*(_of_amount(sides[n], amount) for n in (name, reference)))
+                own, base = (_of_amount(sides[n], amount) for n in (name, reference))
+                pairs = own.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
+                for column in ("value", "passes"):
+                    pairs[column] -= pairs[f"{column}_reference"]
                 reason = _reason_without_price(pairs, cluster, ci_level, interval)
                 place = about | {"condition": name, "reference": reference}
                 rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
@@ -215,13 +217,6 @@ def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
     return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n, n_free=free)
 
 
-def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per case with the changes of an amount and of the pass rate."""
-    pairs = side.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
-    changes = {n: pairs[n] - pairs[f"{n}_reference"] for n in ("value", "passes")}
-    return pairs.assign(**changes)
-
-
 def _reason_without_price(
     pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
 ) -> str:
@@ -230,7 +225,7 @@ def _reason_without_price(
     It is also "" if for no case both the change in the amount and the change in the pass rate are
     known; `_price_row` gives the reason then.
     """
-    cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
+    cases = pairs.dropna(subset=["value", "passes"])
     if cases.empty:
         return ""
     sides = [(cases["rate"], cases["n_priced"], None, 1.0)]
@@ -248,9 +243,9 @@ def _reason_without_price(
 
 def _price_row(
     amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
-) -> dict[str, Any]:
+) -> Fields:
     """Return the row of a price; if there is no price, its estimate is NaN with a note."""
-    part = cases[cases["value"].notna() & cases["passes"].notna()]
+    part = cases.dropna(subset=["value", "passes"])
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]
     counts, lacking, bias = _missing_counts(cases, amount, ends)

@@ -15,7 +15,7 @@ from skillcomp.errors import FrameError, plural
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pooling, require_columns
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 # Two levels may be compared if their numbers of checks differ in fewer than _FEW_CASES cases, or in
 # at most the share _FEW_SHARE of the cases.
@@ -107,7 +107,7 @@ def over_time(
     if "run" in names:
         raise FrameError("deltas.over_time: by= names 'run', which is compared. Leave it out.")
     what = "deltas.over_time"
-    of_value: dict[str, Any] = {"value": value, "bounds": bounds}
+    of_value: Fields = {"value": value, "bounds": bounds}
     checked = compared_outcomes(outcomes, [*names, "run"], what, **of_value, agents=False)
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
@@ -123,7 +123,7 @@ def over_time(
     # the original conditions, so reset it.
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     checked = checked.assign(checks_differ=False)
-    how: dict[str, Any] = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
+    how: Fields = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 from scipy.optimize import brentq
@@ -23,7 +22,7 @@ from skillcomp.contrast import (
 from skillcomp.deltas.paired_deltas import DELTA_COLUMNS
 from skillcomp.frames.estimates import By, estimates, listed, row, with_method
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import Interval, join_notes
+from skillcomp.stats.results import Fields, Interval, join_notes
 
 _LOG_P = (math.log(1e-10), math.log(1.0 - 1e-9))  # The range of p-values, as logarithms.
 
@@ -101,10 +100,10 @@ def unpaired(
     0     0.667         12.0         12.0
     """
     names, what = listed(by), "deltas.unpaired"
-    how: dict[str, Any] = {"value": value, "bounds": bounds, "average": listed(average)}
+    how: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
     how |= {"reference": reference, "cluster": cluster, "weight": weight}
     checked, units = compared_units(outcomes, names, what, **how)
-    rules: dict[str, Any] = {"cluster": cluster, "interval": interval}
+    rules = {"cluster": cluster, "interval": interval}
     rows = [
         _unpaired_row(units, contrast, f"delta_{value}", ci_level, rules)
         for contrast in contrasts_with(units, reference)
@@ -120,8 +119,8 @@ def unpaired(
 
 
 def _unpaired_row(
-    units: Units, contrast: Contrast, measure: str, ci_level: float, rules: dict[str, Any]
-) -> dict[str, Any]:
+    units: Units, contrast: Contrast, measure: str, ci_level: float, rules: Fields
+) -> Fields:
     """Return the row of the difference between the rates of two conditions."""
     arms = [
         replace(contrast, weights={key: 1.0}, sides=("",), nothing=f"no outcome under {key[0]}")

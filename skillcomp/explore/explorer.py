@@ -25,6 +25,7 @@ from skillcomp.errors import (
 )
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report.escaped_text import render, template_text, visible
+from skillcomp.stats.results import Fields
 
 with extra_imports("lab", "an explorer"):
     import anywidget
@@ -210,7 +211,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         """Return the view; unless `live`, leave out pictures, buttons and clickable rows."""
         raise NotImplementedError
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         """Return values for traits of `View` by name, such as the status and the shortcuts."""
         raise NotImplementedError
 

@@ -17,6 +17,7 @@ from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.report import escaped_text as html
+from skillcomp.stats.results import Fields
 from skillcomp.table import table
 
 with extra_imports("lab", "an explorer"):
@@ -115,7 +116,7 @@ class LabelEditor(ui.Explorer):
         self._selected = self.selected_rows(items, *self.choices).index.tolist()
         self._show_item(self._next_open(0))
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {
             "step": lambda by: self._show_item(ui.next_position(self._at, by, len(self._selected))),
             "label": self._save_label,
@@ -192,7 +193,7 @@ class LabelEditor(ui.Explorer):
             self._agreement = Markup(table(rows, columns=columns).html())
         self._n_agreement_labels = len(labels)
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         n, done = len(self._names), self.n_labelled
         status = f"{done:,} of {n:,} labelled" + (", all done" if n and done == n else "")
         old = self._labels.get(self._item_name) if self._item_name else None
@@ -211,7 +212,7 @@ class LabelEditor(ui.Explorer):
         return self._at, len(self._selected)
 
     def _render_view(self, *, live: bool) -> Markup:
-        about: dict[str, Any] = {"answer": None, "agreement": self._agreement, "live": live}
+        about: Fields = {"answer": None, "agreement": self._agreement, "live": live}
         about["borderline"] = self.borderline
         about["labels"] = f"the first {plural(self._n_agreement_labels, 'label')}"
         if self._item_name is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
@@ -25,6 +26,7 @@ from skillcomp.report.default_grader import default_grader
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
+from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
@@ -102,7 +104,7 @@ class StudyExplorer(ui.Explorer):
         self.choices = self._make_controls()
         self._result = cache(lambda grader: answer(own, grader=grader))
         self._outcomes_of = cache(self._graded_attempts)
-        self._shown = cache(self._html_of_choice)
+        self._shown = cache(lambda tab, *_: Markup(getattr(self, f"_{tab}_html")()))
         self._row: int | None = None
         self._case: int | None = None
         self._exported = _EXPORTS
@@ -137,7 +139,7 @@ class StudyExplorer(ui.Explorer):
 
     def export(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, the figure and the tables of the tabs to a folder; return the files."""
-        written: list[Path] = []
+        written = []
         try:
             if not str(folder).strip():
                 raise StudyError("export: the folder has no name; type one, such as my-report.")
@@ -193,18 +195,18 @@ class StudyExplorer(ui.Explorer):
         }
         _offer_margins(controls["margin"], {at / 100 for at in range(51)})
         controls["margin"].at = 10
-        if graders:
-            controls["grader"].at = graders.index(_grader_to_start_with(self._study, graders))
+        with suppress(SkillcompError):  # the tab `graders` shows the error
+            controls["grader"].at = graders.index(default_grader(self._study))
         return controls
 
     def _control_changed(self, name: str) -> None:
         if name not in ("tab", "repeat"):
             self._row = self._case = None
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {"row": self._open_row, "case": self._open_case, "step": self._step_case}
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         for name, control in self.choices.items():
             several = len({*control.values} - {None}) > 1
             shown = several and (name != "repeat" or self._case is not None)
@@ -263,7 +265,7 @@ class StudyExplorer(ui.Explorer):
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
         verdicts = self.selected_rows(self._verdicts, "skill", "agent")
-        how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
+        how = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
@@ -277,10 +279,10 @@ class StudyExplorer(ui.Explorer):
                 "seconds=, input_tokens= and output_tokens= of sc.from_frame."
             )
         outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline_rows() else []
-        how: dict[str, Any] = {"by": by, "reference": self._reference_condition()}
+        how: Fields = {"by": by, "reference": self._reference_condition()}
         changes = deltas.paired(outcomes, attempts, value=recorded, **how)
         prices = deltas.price(outcomes, attempts, **how)
-        rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)
+        rows = pd.concat([changes, prices.dropna(subset="estimate")], ignore_index=True)
         return self.selected_rows(rows, "condition")
 
     # Drawing
@@ -295,10 +297,6 @@ class StudyExplorer(ui.Explorer):
             return self._shown(*(c.value for n, c in self.choices.items() if n != "repeat"))
         except SkillcompError as error:
             return _html_paragraph(NOT_SHOWN + str(error))
-
-    def _html_of_choice(self, tab: str, *_: Any) -> Markup:
-        """Return the HTML of a tab; margin and choices only serve as keys of the cache."""
-        return Markup(getattr(self, f"_{tab}_html")())
 
     def _answer_html(self) -> Markup:
         return Markup("").join(_html_paragraph(text) for text in self._sentence_rows()["sentence"])
@@ -403,13 +401,6 @@ class StudyExplorer(ui.Explorer):
 def _offer_margins(control: ui.Control, margins: set[float]) -> None:
     values = sorted(margins)
     control.offer(values, [f"{value:.2f}" for value in values])
-
-
-def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
-    try:
-        return default_grader(own)
-    except SkillcompError:  # the tab `graders` shows the error
-        return graders[0]
 
 
 def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:

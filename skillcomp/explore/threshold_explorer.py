@@ -29,6 +29,7 @@ from skillcomp.overlap.score import (
     source_files,
 )
 from skillcomp.report import escaped_text as html
+from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
@@ -36,6 +37,7 @@ with extra_imports("lab", "an explorer"):
 
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
+_Point = tuple[int, float | None]  # n and the cut; a cut of None flags any shared n-gram.
 _FIRST = 6  # The value of n at the start, as in the comprehension report.
 _LONG = 80  # Maximum number of characters shown of the longest sequence of shared words.
 _MOST = 200  # A list shows at most this number of texts.
@@ -109,7 +111,7 @@ def threshold(
     passages = check(passages, "passages")
     texts = dict(zip(passages["passage_id"], passages["text"], strict=True))
     questions = passages.get("question", [None] * len(passages))
-    prompts: dict[Any, Any] = dict(zip(passages["passage_id"], questions, strict=True))
+    prompts = dict(zip(passages["passage_id"], questions, strict=True))
     if attempts is not None:
         attempts = check(attempts, "attempts")
         texts |= dict(zip(attempts["attempt_id"], attempts["answer"], strict=True))
@@ -117,12 +119,12 @@ def threshold(
             cases = check(cases, "cases")[[*CASE, "prompt"]]
             rows = attempts.merge(cases, on=CASE, how="left")
             prompts |= dict(zip(rows["attempt_id"], rows["prompt"], strict=True))
-    start: tuple[int, float | None] = (_FIRST if _FIRST in lengths else lengths[0], None)
+    start: _Point = (_FIRST if _FIRST in lengths else lengths[0], None)
     if cut is not None:
         chosen = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
         chosen = chosen[chosen["chosen"].fillna(False) & chosen["n"].notna()]
         if len(chosen):
-            row: Any = chosen.iloc[0]
+            row = chosen.iloc[0]
             start = int(row["n"]), None if row["rule"] == "any" else float(row["cut"])
     names = set(passages["level"].dropna())
     copies = existing_names(positive, COPIES, names)
@@ -153,7 +155,7 @@ class ThresholdExplorer(ui.Explorer):
         skills: Skills,
         texts: Mapping[Any, Any],
         prompts: Mapping[Any, Any],
-        start: tuple[int, float | None],
+        start: _Point,
         tokenizer: Tokenizer | None = None,
     ) -> None:
         self._settings, self._tokenizer = settings, tokenizer
@@ -192,7 +194,7 @@ class ThresholdExplorer(ui.Explorer):
         super().__init__("Threshold", compare)
 
     @property
-    def _chosen_point(self) -> tuple[int, float | None]:
+    def _chosen_point(self) -> _Point:
         return self.choices["n"].value, self.choices["cut"].value
 
     def _offer_cuts(self, nearest: float | None) -> None:
@@ -210,7 +212,7 @@ class ThresholdExplorer(ui.Explorer):
             self._offer_cuts(self.choices["cut"].value)
         self._update_lists()
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {
             "keep": self._save_point,
             "error": lambda value: self._open_text("error", value, self.errors),
@@ -232,7 +234,7 @@ class ThresholdExplorer(ui.Explorer):
         at = ui.valid_position(value, len(rows))
         self._open_row = self._open_row if at is None else (what, at)
 
-    def _flags_at(self, point: tuple[int, float | None]) -> pd.Series:
+    def _flags_at(self, point: _Point) -> pd.Series:
         texts = self._texts_by_n[point[0]]
         flags = texts["any_shared"] if point[1] is None else texts["share"].ge(point[1])
         return flags.astype(bool).set_axis(texts["text"])
@@ -252,11 +254,11 @@ class ThresholdExplorer(ui.Explorer):
         apart = before.notna().to_numpy() & before.ne(flagged).to_numpy()
         self.moved = texts.assign(what=moved)[apart].reset_index(drop=True)
 
-    def _point_label(self, point: tuple[int, float | None]) -> str:
+    def _point_label(self, point: _Point) -> str:
         how = "any shared" if point[1] is None else f"at least {100 * point[1]:.1f} % shared"
         return f"n = {point[0]}, {how}"
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         errors = f"{len(self.errors)} of these texts judged wrongly"
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
@@ -332,7 +334,7 @@ class ThresholdExplorer(ui.Explorer):
         more = f", the first {_MOST} of them" if len(rows) > _MOST else ""
         return table(first_rows), f"{words}: {len(rows)}{more}"
 
-    def _open_text_view(self) -> dict[str, Any] | None:
+    def _open_text_view(self) -> Fields | None:
         if self._open_row is None:
             return None
         what, at = self._open_row

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from skillcomp.errors import plural
 from skillcomp.explore import explorer as ui
@@ -21,6 +20,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_answers import Answers, grader_names
+from skillcomp.stats.results import Fields, Indices
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
@@ -172,18 +172,18 @@ class VerdictBrowser(ui.Explorer):
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
-    _items: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    _items: Indices = np.empty(0, dtype=np.intp)
 
     def _control_changed(self, name: str) -> None:
         self._apply_filters()
 
-    def _command_handlers(self) -> dict[str, Any]:
+    def _command_handlers(self) -> Fields:
         return {"step": self._step_check, "first": lambda _: self._step_check(0)}
 
     def _step_check(self, by: Any) -> None:
         self.at = ui.next_position(self.at, by, len(self._items)) if by else 0
 
-    def _widget_state(self) -> dict[str, Any]:
+    def _widget_state(self) -> Fields:
         n = len(self._items)
         status = "No verdict is left by these filters."
         if n:
@@ -220,17 +220,11 @@ def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> pd.DataFra
     levels = table[["skill", "case_id", "condition", "check_id"]]
     levels = levels.assign(grader=grader_names(table), passed=passed)
     if gold is not None:
-        levels["gold"] = _gold_agreement(table, gold)
+        keys = ["attempt_id", "check_id"]
+        labels = gold.dropna(subset=["passed"]).astype({"passed": "float64"})
+        limits = labels.groupby(keys)["passed"].agg(["min", "max"])
+        own, mine = table[keys].join(limits, on=keys), table["passed"].astype("float64")
+        unknown = own["min"].isna() | mine.isna()
+        differs = own["min"].ne(mine) | own["max"].ne(mine)
+        levels["gold"] = np.select([unknown, differs], [_OPEN, _DISAGREES], _AGREES)
     return levels[columns_of(levels, *_FILTERS)].reset_index(drop=True)
-
-
-def _gold_agreement(table: pd.DataFrame, gold: pd.DataFrame) -> NDArray[np.str_]:
-    keys = ["attempt_id", "check_id"]
-    labels = gold.dropna(subset=["passed"])
-    labels = labels.assign(passed=labels["passed"].astype("float64"))
-    limits = labels.groupby(keys)["passed"].agg(["min", "max"])
-    own = table[keys].join(limits, on=keys)
-    mine = table["passed"].astype("float64")
-    unknown = own["min"].isna() | mine.isna()
-    differs = own["min"].ne(mine) | own["max"].ne(mine)
-    return np.select([unknown, differs], [_OPEN, _DISAGREES], _AGREES)

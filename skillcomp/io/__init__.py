@@ -6,6 +6,4 @@ __getattr__, _, _names = attach_stub(__name__, __file__)
 # RunStore, read_skill and read_suite are public names of `skillcomp`, so they are not listed here
 __all__ = [name for name in _names if name not in {"RunStore", "read_skill", "read_suite"}]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

@@ -104,7 +104,12 @@ class PatternSearch:
         left = self.require_time()
         try:
             if _is_small(pattern):
-                return _result_here(task, pattern, text, flags, min(left, _AT_ONCE))
+                compiled, limit = regex.compile(pattern, flags), min(left, _AT_ONCE)
+                if task == "compile":
+                    return True
+                if task == "count":
+                    return sum(1 for _ in compiled.finditer(text, timeout=limit))
+                return getattr(compiled, task)(text, timeout=limit) is not None
         except TimeoutError:
             pass
         except (MemoryError, RecursionError, OverflowError, regex.error) as error:
@@ -156,15 +161,6 @@ def _is_small(pattern: str) -> bool:
     size = len(pattern) * prod(max(count, 1) for count in counts[:_MAX_GROUPS])
     n_groups = pattern.count("(") + pattern.count("[")
     return size <= _SMALL and len(counts) <= _MAX_GROUPS and n_groups <= _MAX_GROUPS
-
-
-def _result_here(task: _Task, pattern: str, text: str, flags: int, seconds: float) -> int:
-    compiled = regex.compile(pattern, flags)
-    if task == "compile":
-        return True
-    if task == "count":
-        return sum(1 for _ in compiled.finditer(text, timeout=seconds))
-    return getattr(compiled, task)(text, timeout=seconds) is not None
 
 
 def schema_problem(content: Mapping[str, Any]) -> str | None:
@@ -229,7 +225,7 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
 
     if _names_both(schema):
         raise PatternError(_UNSUPPORTED)
-    kind: Any = extend(validator_for(schema), _bounded_keywords(patterns))
+    kind = extend(validator_for(schema), _bounded_keywords(patterns))
 
     def evolve(self: Any, **changes: Any) -> Any:
         # a part of the schema may have its own `$schema`; for such a part, jsonschema would use a

@@ -287,7 +287,7 @@ def _claude_outcome(result: Event) -> _Fields:
     text, stop = result.get("result"), _text_at(result, "stop_reason")
     # a wrapper script around Claude Code may omit the ``subtype`` of the result
     subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
-    out: _Fields = {"stop_reason": stop or subtype}
+    out = {"stop_reason": stop or subtype}
     # "success" only means that the program ended normally; is_error shows an error of the API
     if result.get("is_error") or subtype != "success":
         errors = result.get("errors")
@@ -379,7 +379,7 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # Maps the id of a tool call to the index of its step.
+    at = {}  # Maps the id of a tool call to the index of its step.
     first_steps: dict[str, int] = {}  # Maps the id of a message to the index of its first step.
     spent = _usage_of_messages(events)
     turn = 1
@@ -433,7 +433,7 @@ def _with_result(step: Step, block: Event) -> Step:
     body = block.get("content")
     texts = [body] if isinstance(body, str) else [b.get("text") for b in list_of_objects(body)]
     failed = bool(block.get("is_error"))
-    code: int | None = None
+    code = None
     if step.kind == "command":
         match = _EXIT.match(str(texts[0]) if texts else "")
         code = int(match[1]) if match else (None if failed else 0)
@@ -541,7 +541,7 @@ def _codex_item(item: Event, turn: int) -> Step:
     texts = (_text_at(item, key) for key in ("command", "text", "query", "message"))
     text = next(filter(None, texts), None)
     tool = None if step_kind != "other" else kind
-    reads: bool | None = None
+    reads = None
     if step_kind == "command":
         reads = is_read_only(text or "")
     elif step_kind == "file_change":

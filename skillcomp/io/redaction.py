@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import orjson
 
+_Span = tuple[int, int, str]  # Start, end and label of a place with secrets.
 # These parts of a name need not be whole words, as in APIKEY and PGPASSWORD.
 _PARTS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH$"
 # These are whole words of a name, since COMPASS, PATTERN and BYPASS are names of no secrets.
@@ -219,7 +220,7 @@ class _Secrets:
             end = stop
         return b"".join([*pieces, data[end:]]) if pieces else data
 
-    def spans(self, data: bytes) -> list[tuple[int, int, str]]:
+    def spans(self, data: bytes) -> list[_Span]:
         """Return start, end and label of each place with secrets, in order."""
         if not (self.plain or self.needles.labels):
             return []
@@ -230,12 +231,12 @@ class _Secrets:
                 spans += [(match.start(), match.end(), label) for match in found]
         return list(_merged(spans))
 
-    def _spans_from(self, data: bytes, at: int) -> Iterator[tuple[int, int, str]]:
+    def _spans_from(self, data: bytes, at: int) -> Iterator[_Span]:
         """Yield start, end and label of the forms that begin in a block."""
         block = data[at : at + BLOCK + self.overlap]
         # The block is searched before and after each rule: in a path, \n may be no escape.
         counts: dict[bytes, int] = {}
-        rules: list[_Rule] = []
+        rules = []
         for rule, text in _stages(block):
             rules += [rule] if rule else []
             text = _squeezed(text)
@@ -281,10 +282,10 @@ def _decoded(block: bytes) -> bytes:
     return list(_stages(block))[-1][1]
 
 
-def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
     """Yield spans in order; overlapping spans become one, with the label of the longest."""
     last_end = -1
-    groups: list[list[tuple[int, int, str]]] = []
+    groups: list[list[_Span]] = []
     for span in sorted(set(spans)):
         if span[0] >= last_end:
             groups.append([])
@@ -298,8 +299,7 @@ def _merged(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, s
 def _byte_forms(secret: str) -> tuple[bytes, ...]:
     forward = secret.encode("utf-8", "surrogatepass")
     wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    quoted = json.dumps(secret)[1:-1].encode()
-    return (*dict.fromkeys((forward, quoted)), forward[::-1], *wide)
+    return (*dict.fromkeys((forward, json.dumps(secret)[1:-1].encode())), forward[::-1], *wide)
 
 
 def _forms(secret: str) -> Iterator[bytes]:
@@ -380,8 +380,7 @@ def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
 
 def _secrets(environment: Mapping[str, str] | None = None) -> _Secrets:
     """Return the secrets of an environment; by default with those that agents reported."""
-    variables = os.environ if environment is None else environment
-    labels = _labels_of(tuple(variables.items()))
+    labels = _labels_of(tuple((os.environ if environment is None else environment).items()))
     if environment is None:
         labels = {**_hidden, **labels}
     return _compiled(tuple(labels.items()))

@@ -173,7 +173,7 @@ def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 def require_skills(what: str, skills: object, error: type[SkillcompError]) -> None:
     """Raise ``error`` unless ``skills`` maps slugs to skills or texts."""
-    wrong: list[object] = [skills]
+    wrong = [skills]
     if isinstance(skills, Mapping):
         pairs = skills.items()
         wrong = [slug for slug, _ in pairs if not isinstance(slug, str)]

@@ -101,5 +101,4 @@ def overview_html(
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     lines = Markup("").join(Markup("<li>{}</li>").format(t) for t in [*texts[:_SHOWN], *more])
     notes = Markup("<p>How values were read:</p><ul>{}</ul>").format(lines) if changes else ""
-    whole = Markup("<b>{}</b><table><tbody>{}</tbody></table>{}").format(title, rows, notes)
-    return str(whole)
+    return str(Markup("<b>{}</b><table><tbody>{}</tbody></table>{}").format(title, rows, notes))

@@ -153,7 +153,7 @@ class _Row:
         if not prompt:
             self.note("prompt", "is empty; there is nothing to ask.")
         trigger = self.truth("should_trigger", needed=True)
-        extra: JsonObject = {
+        extra = {
             **{name: text or None for name, text in self.row.items() if name not in COLUMNS},
             "sandbox": self.word("sandbox", ("read-only", "workspace-write")),
             **{name: self.number(name, least) for name, least in NUMBERS.items()},

@@ -20,7 +20,7 @@ import pandas as pd
 
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
-from skillcomp.io.files import JsonObject, as_path, checked_slug, read_yaml
+from skillcomp.io.files import as_path, checked_slug, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
@@ -475,8 +475,8 @@ def store_problems(store: RunStore) -> list[str]:
     """
     problems = []
     tables = {}
-    every: JsonObject = {"perturbation": "all"}
-    rows_of: dict[str, JsonObject] = {"attempts": every, "invocations": every}
+    every = {"perturbation": "all"}
+    rows_of = {"attempts": every, "invocations": every}
     rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
     for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,7 @@ from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.io.files import as_object
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.ngrams import split_text
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Skill, Suite
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
@@ -168,8 +168,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
                 other = first.setdefault(gram, skill.slug)
                 if other != skill.slug and skill.slug not in findings:
                     message = f"concept.{name}: shares '{' '.join(gram)}' with skill '{other}'."
-                    place = f"skill {skill.slug}"
-                    findings[skill.slug] = finding("concept_shared", place, message)
+                    findings[skill.slug] = finding("concept_shared", f"skill {skill.slug}", message)
     return findings
 
 
@@ -203,19 +202,16 @@ def _section_messages(skill: Skill, rule: str, dimensions: Collection[str | None
             yield rule, message + hint
             continue
         place = f"line {section.line}"
-        text = _text_with_subsections(skill, section)
+        # the text of the section with its subsections
+        after = [s for s in skill.sections if s.line > section.line]
+        ends = (at for at, s in enumerate(after) if s.level <= section.level)
+        text = "\n".join(s.text for s in (section, *after[: next(ends, None)]))
         n = len(_ITEM.findall(text)) + max(len(_ROW.findall(text)) - 1, 0)
         if not text.strip():
             yield rule, f"{place}: the section '{section.title}' is empty."
         elif title == "Verification" and n < ITEMS:
             message = f"{place}: '{section.title}' has {plural(n, 'item')}; expected at least "
             yield "verification_short", f"{message}{ITEMS}."
-
-
-def _text_with_subsections(skill: Skill, section: Section) -> str:
-    after = (s for s in skill.sections if s.line > section.line)
-    below = takewhile(lambda s: s.level > section.level, after)
-    return "\n".join([section.text, *(s.text for s in below)])
 
 
 def primitives(mental_model: str) -> tuple[str, ...]:

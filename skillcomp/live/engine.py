@@ -188,8 +188,7 @@ class Engine(ABC, Generic[J]):
 
     async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
         await self.ledger.close()
-        exhausted = self.budget.exhausted if self.n_open.total() else None
-        self.stopped = self.stop.reason or exhausted
+        self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open.total() else None)
         rows = []
         for receipt in receipts:
             tally = self.tallies[receipt.name]

@@ -318,7 +318,7 @@ class Evaluation:
             self.store.add_skill(skill, slug=slug)
         if self.mock:
             self.store.annotate(mock=True)
-        under: dict[str, Results] = {}  # results by condition and task
+        under = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
@@ -388,7 +388,7 @@ class Evaluation:
         attempts = []
         scores, rationales, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
-            row: JsonObject = tries.get(repeat, {"attempt_id": None, "status": None})
+            row = tries.get(repeat, {"attempt_id": None, "status": None})
             verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
             attempts.append(verdict["passed"])
             seconds += row.get("seconds") or 0.0
@@ -429,7 +429,7 @@ class Evaluation:
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
-        artefact: JsonObject = {
+        artefact = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,
             "stage": "evaluated",
@@ -573,14 +573,12 @@ def _interval_fields(complete: pd.DataFrame) -> JsonObject:
         interval = bounded_mean(passed.to_numpy(), quantity=RATES)
         supports = f"a pass rate from {interval.low:.2f} to {interval.high:.2f}"
         return {"of": "execution_pass_rate", **_estimate_fields(interval), "supports": supports}
-    changes = passed - complete[others[0]]
-    interval = bounded_mean(changes.to_numpy(), quantity=DELTAS, null=0.0)
+    interval = bounded_mean((passed - complete[others[0]]).to_numpy(), quantity=DELTAS, null=0.0)
     change = "neither better nor worse: a delta from"
     if interval.low > 0 or interval.high < 0:
         change = "better, by" if interval.low > 0 else "worse, by"
     supports = f"{change} {interval.low:+.2f} to {interval.high:+.2f}"
-    is_delta = others[0] == "previous"
-    name = "delta" if is_delta else "execution_pass_rate minus no_skill_pass_rate"
+    name = "delta" if others[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
     estimate = _estimate_fields(interval)
     return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}
 

@@ -161,7 +161,16 @@ def grade(
         study = {"round": round, "seed": seed}
         works = []
         for grader in graders:
-            own = _items_of_grader(items.values(), grader)
+            # a grader may choose its own checks, also for attempts that exceeded their time limit
+            of = getattr(grader, "checks_of", None)
+            own = [item for item in items.values() if of or item.attempt.status == "ok"]
+            if of is not None:
+                chosen = ((item, of(item.attempt, item.case)) for item in own)
+                own = [
+                    replace(item, case=item.case.model_copy(update={"checks": checks}))
+                    for item, checks in chosen
+                    if checks
+                ]
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study))
         do_stage(works, budget_usd, concurrency, progress)
     return status(store)
@@ -336,22 +345,6 @@ class Gradings(Judging[Item]):
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
         return self.is_over(job.key, last, problems, ok=ok)
-
-
-def _items_of_grader(items: Iterable[Item], grader: LiveGrader) -> list[Item]:
-    """Return the items for a grader, each with the checks that its method ``checks_of`` returns.
-
-    Items without such checks are left out. For a grader without this method, return the items with
-    the status ``ok``, with all checks.
-    """
-    of = getattr(grader, "checks_of", None)
-    if of is None:
-        return [item for item in items if item.attempt.status == "ok"]
-    chosen = []
-    for item in items:
-        if checks := of(item.attempt, item.case):
-            chosen.append(replace(item, case=item.case.model_copy(update={"checks": checks})))
-    return chosen
 
 
 def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:

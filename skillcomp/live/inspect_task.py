@@ -124,7 +124,10 @@ def inspect_task(
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
     about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
-    setup = load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader))
+    judges = [check.judge for case in cases.cases for check in case.checks]
+    by_model = any(judge is None or judge.type == "llm-rubric" for judge in judges)
+    needs_grader = isinstance(grader, str) and by_model
+    setup = load_skill(skill_block(loaded) if loaded else None, needs_grader)
     tools = []
     if _is_about_triggers(cases):
         is_one = isinstance(neighbours, str | PathLike | Skill)
@@ -270,13 +273,6 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
         return suite.cases
     prompts, slug = control_prompts(skill.slug), f"{CONTROLS}{skill.slug}"
     return (*suite.cases, *read_prompts(prompts, Path(FILE), slug, skill.slug).cases)
-
-
-def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
-    every = [check for case in suite.cases for check in case.checks]
-    return isinstance(grader, str) and any(
-        check.judge is None or check.judge.type == "llm-rubric" for check in every
-    )
 
 
 def _sample_of(case: Case, about: JsonObject, files: dict[str, Path]) -> Sample:

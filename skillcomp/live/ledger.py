@@ -22,6 +22,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribute_of
 from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
+from skillcomp.stats.results import NAN
 
 # letters per token; English text has about four, so 2.5 overestimates the number of tokens
 _LETTERS = 2.5
@@ -56,7 +57,7 @@ class Ledger:
         """
         if not records:
             return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done = asyncio.get_running_loop().create_future()
         self._waiting.append((table, records, done))
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.ensure_future(self._write_waiting())
@@ -220,7 +221,7 @@ def upper_cost(agent: Agent, *texts: str | None) -> float:
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
     if agent.model is None or not isinstance(limit, int):
-        return math.nan
+        return NAN
     n_tokens = _FRAME + sum(upper_tokens(text) for text in texts if text)
     prices = attribute_of(agent, "prices")
     dearest = Usage(n_tokens, limit, 0, n_tokens, n_tokens)  # all written to a cache for an hour
@@ -316,7 +317,7 @@ class Budget:
         self._n_running = 0
         # whether the highest possible cost of the running call is unknown
         self._has_unknown_cost = False
-        self._dearest = math.nan
+        self._dearest = NAN
         self._changed = asyncio.Condition()
 
     def _reserve_now(self, estimate: float) -> float | None:

@@ -108,7 +108,7 @@ def _checked_call(
 ) -> Any:
     """Call a class or function with the keys of a study file, and check the object it returns."""
     # code in C may have no signature; the call itself then checks the arguments
-    by_name: dict[str, inspect.Parameter] = {}
+    by_name = {}
     takes_any = True
     with suppress(TypeError, ValueError):
         parameters = inspect.signature(maker).parameters.values()

@@ -148,8 +148,7 @@ class AnswerWork(Engine[PlannedCell]):
         agents: Sequence[Agent],
         settings: dict[str, Any],
     ) -> None:
-        wanted = Counter(cell.agent for cell in plan.cells)
-        super().__init__(store, agents, settings, wanted)
+        super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
         self.plan = plan
         earlier = tries(store)
         tried = {cell.place: earlier.get(cell.place, Tried()) for cell in plan.cells}

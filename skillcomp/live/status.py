@@ -324,8 +324,7 @@ def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
 
 
 def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
-    columns = ["grader", "grader_version", "order", "first", "second"]
-    table = store.rows("pairwise", *columns)
+    table = store.rows("pairwise", "grader", "grader_version", "order", "first", "second")
     judged = {(row["grader"], row["grader_version"], *_pair_order(row)) for row in table}
     for row in store.records("comparisons"):
         comparison = (row["grader"], row.get("grader_version"), *_pair_order(row))

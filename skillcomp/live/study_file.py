@@ -180,8 +180,7 @@ class _Installed(_Guest):
     kind: str
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self.arguments(folder, place)
-        return build_installed(self.group, self.kind, arguments, place=place)
+        return build_installed(self.group, self.kind, self.arguments(folder, place), place=place)
 
 
 def _validated_spec(group: Group, entry: Any, validate: Callable[[Any], Any]) -> Any:
@@ -502,8 +501,12 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
         return f"{opening}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
-    if example := _example_of(kind, fault["loc"]):
-        return f"{opening}write {example}."
+    loc = fault["loc"]
+    if example := _EXAMPLES.get("agents" if "agent" in loc else loc[0]):
+        if kind == "list_type" and len(loc) == 1:
+            return f"{opening}write [{example}]."
+        if kind in ("model_type", "model_attributes_type"):
+            return f"{opening}write {example}."
     message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
     return f"{opening}allowed: {message}."
 
@@ -521,17 +524,9 @@ _EXAMPLES = {
 }
 
 
-def _example_of(kind: str, loc: tuple[Any, ...]) -> str | None:
-    """Return an example that could replace a value of the wrong type, or None."""
-    example = _EXAMPLES.get("agents" if "agent" in loc else loc[0])
-    if kind == "list_type" and len(loc) == 1 and example:
-        return f"[{example}]"
-    return example if kind in ("model_type", "model_attributes_type") else None
-
-
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
     """Return the keys that are allowed in place of the unknown key at the location `loc`."""
-    models: dict[str, Any] = {
+    models = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,
         "cli": _Cli,

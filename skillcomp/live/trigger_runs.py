@@ -43,7 +43,14 @@ from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts
-from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
+from skillcomp.live.agents.agent import (
+    PAID,
+    Asked,
+    Bounds,
+    Reply,
+    first_fault,
+    settings_json,
+)
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
 from skillcomp.live.engine import do_stage
@@ -288,8 +295,7 @@ def _selected_cases(
 ) -> list[tuple[str, Case]]:
     """Return the cases that a run asks, each with the slug of its skill; see `chosen_cases`."""
     suites = {slug: read_suite(file, skill=slug) for slug, file in suite_files.items()}
-    ids = [case.own_id for suite in suites.values() for case in suite.cases]
-    _require_names("case", only, ids)
+    _require_names("case", only, [case.own_id for suite in suites.values() for case in suite.cases])
     cases = []
     for slug, suite in suites.items():
         chosen = chosen_cases(suite, which, only, most)
@@ -334,8 +340,7 @@ def read_run(folder: Path) -> TriggerPlan:
     try:
         plan = TriggerPlan.model_validate_json(data)
     except ValidationError as cause:
-        first = cause.errors(include_url=False)[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        why = first_fault(cause)
         raise StoreError(f"{file}: not the description of a run ({why}).") from cause
     slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
     require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
@@ -418,8 +423,9 @@ class _CaseAgent:
         self._agent = agent = _program_agent(plan.program, plan.model)
         self._cases = cases_by_id(store.suites.values())
         self.name, self.model, self.family = agent.name, agent.model, agent.family
-        limits = {"neighbours": list(plan.neighbours), "timeout_s": plan.timeout_s}
-        self.settings = settings_json(**json.loads(agent.settings), **limits)
+        self.settings = settings_json(
+            **json.loads(agent.settings), neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
+        )
         self.takes_files, self.installs_folders = True, True
         self._beside: dict[str, Skill] = {}
         for slug in plan.neighbours:

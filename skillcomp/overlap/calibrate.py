@@ -47,7 +47,7 @@ from skillcomp.overlap.score import (
 )
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
-from skillcomp.stats.results import NAN, Interval, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Indices, Interval, join_notes, undefined
 
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
@@ -246,19 +246,14 @@ def calibrate(
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(_calibration_rows(make_sample(part, settings), settings))
-        rows.loc[rows["chosen"], "note"] += _lost_letters(part, label)
+        lost = part.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
+        if label == name_of_tokenizer(None) and lost >= FEW_LOST:
+            rows.loc[rows["chosen"], "note"] += f"; {lost_letters_note(lost)}"
         rows = rows.reindex(columns=list(COLUMNS)).assign(tokenizer=label).astype(COLUMNS)
         if names:
             rows.insert(0, "skill", slug)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
-
-
-def _lost_letters(shared: pd.DataFrame, label: str) -> str:
-    """Return a note if the default tokenizer loses letters of the texts, else an empty text."""
-    share = shared.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
-    lost = label == name_of_tokenizer(None) and share >= FEW_LOST
-    return f"; {lost_letters_note(share)}" if lost else ""
 
 
 def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
@@ -298,32 +293,28 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.
     return rows
 
 
-def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
+def _calibration_rows(sample: Sample, settings: Settings) -> list[Fields]:
     """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
     chooser = Chooser(sample, sample.nulls, settings)
     chosen = chooser.best()
-    rows: list[dict[str, Any]] = []
+    rows = []
     for candidate in _candidates_by_length(sample, chooser):
         rows += performance(sample, settings, candidate)
     rows += [_auc_row(sample, settings, *place) for place in enumerate(sample.lengths)]
     rows += _nested_validation(sample, settings, chooser, chosen)
-    rows += _choices_by_null(sample, settings)
+    for group in sample.nulls:
+        alone, note = Chooser(sample, [group], settings), f"under the null '{group.name}' alone"
+        measure = f"chosen_n_{group.name}"
+        rows.append(_choice_row(sample, settings, alone, alone.best(), measure, note))
     note = f"under {' and '.join(settings.nulls)} together"
     answer = _choice_row(sample, settings, chooser, chosen, "chosen_n", note)
-    if chosen < 0:
-        rows += _estimated_choice(sample, settings, chooser)
+    candidate = chooser.best(by_estimate=True) if chosen < 0 else -1
+    if candidate >= 0:  # a choice by estimates instead of upper limits
+        note = "the estimates keep the limit; their intervals do not show it"
+        value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
+        value = replace(value, estimate=float(chooser.n[candidate]))
+        rows.append(_measure_row(sample, candidate, "estimated_n", value))
     return [*rows, answer | {"chosen": True}]
-
-
-def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
-    """Return a row with the n chosen by estimates instead of upper limits, or no row."""
-    candidate = chooser.best(by_estimate=True)
-    if candidate < 0:
-        return []
-    note = "the estimates keep the limit; their intervals do not show it"
-    value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
-    value = replace(value, estimate=float(chooser.n[candidate]))
-    return [_measure_row(sample, candidate, "estimated_n", value)]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
@@ -350,7 +341,7 @@ def _measure_row(
     limit: float = NAN,
     note: str = "",
     n_short: float = NAN,
-) -> dict[str, Any]:
+) -> Fields:
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
@@ -362,7 +353,7 @@ def _measure_row(
     return estimate | {"keeps_limit": keeps, "chosen": False} | about
 
 
-def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
+def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fields]:
     """Estimate the flag rates of one candidate among copies, nulls and other texts.
 
     Parameters
@@ -392,8 +383,17 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
         specificity = bounded_mean(passed, units, ci_level=settings.ci_level)
         n_short = int(sum((~rows_).sum() for rows_ in judged))
         rows.append(_measure_row(sample, candidate, "specificity", specificity, n_short=n_short))
+    by_any = sample.candidates["rule"].iloc[candidate] == "any"
     for group in sample.nulls:
-        rows += _false_flags(sample, settings, candidate, group)
+        flagged, n_short = _flag_rate(sample, settings, group, candidate)
+        measure = f"false_flags_{group.name}"
+        note = join_notes(_short_texts_note(n_short), _texts_needed_note(flagged, settings, group))
+        how: Fields = {"limit": settings.max_false_flags, "n_short": n_short}
+        rows.append(_measure_row(sample, candidate, measure, flagged, **how, note=note))
+        if group.passages and by_any and sample.n_cases:
+            longer = _rate_at_answer_length(sample, group, candidate, flagged)
+            measure = f"{measure}_at_answer_length"
+            rows.append(_measure_row(sample, candidate, measure, longer, **how))
     for group in sample.others:
         flagged, n_short = _flag_rate(sample, settings, group, candidate)
         note = _short_texts_note(n_short)
@@ -413,8 +413,7 @@ def _flag_rate(
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
     rate = bounded_mean(flags, units, ci_level=settings.ci_level)
-    n_short = int((group.tokens < sample.lengths[column]).sum())
-    return _without_interval(rate, group), n_short
+    return _without_interval(rate, group), int((group.tokens < sample.lengths[column]).sum())
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
@@ -427,28 +426,6 @@ def _without_interval(value: Interval, group: Group) -> Interval:
 
 def _short_texts_note(n_short: int) -> str:
     return f"{plural(n_short, 'text')} too short for this n left out" if n_short else ""
-
-
-def _false_flags(
-    sample: Sample, settings: Settings, candidate: int, group: Group
-) -> list[dict[str, Any]]:
-    """Return a row with the rate of false flags in a null group.
-
-    For passages and the rule ``any``, a second row extrapolates the rate to texts as long as the
-    answers, if the sample has answers.
-    """
-    flagged, n_short = _flag_rate(sample, settings, group, candidate)
-    measure, limit = f"false_flags_{group.name}", settings.max_false_flags
-    needed_note = _texts_needed_note(flagged, settings, group)
-    note = join_notes(_short_texts_note(n_short), needed_note)
-    how: dict[str, Any] = {"limit": limit, "n_short": n_short}
-    rows = [_measure_row(sample, candidate, measure, flagged, **how, note=note)]
-    by_any = sample.candidates["rule"].iloc[candidate] == "any"
-    if group.passages and by_any and sample.n_cases:
-        longer = _rate_at_answer_length(sample, group, candidate, flagged)
-        measure = f"{measure}_at_answer_length"
-        rows.append(_measure_row(sample, candidate, measure, longer, **how))
-    return rows
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> str:
@@ -515,7 +492,7 @@ def _rate_at_answer_length(
     return Interval(estimate, low, high, flagged.ci_level, method, note, *counts)
 
 
-def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
+def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> Fields:
     """Return a row with the AUC of the share of shared n-grams, for copies against nulls.
 
     AUC is the area under the ROC curve. Nulls are texts that do not copy.
@@ -540,7 +517,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Evaluate the choice of a rule by repeated cross-validation over documents and cases."""
     few = min([sample.n_documents, *([sample.n_cases] if sample.n_cases else [])])
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
@@ -591,7 +568,7 @@ def _held_out_flags(
     return flagged, judged, left_out
 
 
-def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
+def _fold_numbers(n_units: int, seed: int) -> Indices:
     fold = np.zeros(n_units, dtype=np.intp)
     if n_units >= N_SPLITS:
         splitter = KFold(N_SPLITS, shuffle=True, random_state=seed)
@@ -600,19 +577,9 @@ def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
     return fold
 
 
-def _choices_by_null(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
-    """Return one row per null group: the rule that would be chosen for this group alone."""
-    rows = []
-    for group in sample.nulls:
-        alone = Chooser(sample, [group], settings)
-        chosen, note = alone.best(), f"under the null '{group.name}' alone"
-        rows.append(_choice_row(sample, settings, alone, chosen, f"chosen_n_{group.name}", note))
-    return rows
-
-
 def _choice_row(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
-) -> dict[str, Any]:
+) -> Fields:
     """Return the row of a chosen n, with the range of n over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
     best = "shortest n" if sample.positive.made_up else "most sensitivity"
@@ -674,7 +641,7 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     return reason + f", or choose max_false_flags={np.ceil(worst.high * 1000) / 1000:g}"
 
 
-def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:
+def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> Indices:
     """Return the rule that is chosen on each resample of documents and cases."""
     rng = np.random.default_rng(settings.seed)
     draws = [

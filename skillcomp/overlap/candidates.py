@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.estimates import check_settings, clusters_of, listed
 from skillcomp.stats.bounded_studies import upper_limits_of_rates
-from skillcomp.stats.results import NAN
+from skillcomp.stats.results import NAN, Bools, Floats, Indices
 
-Floats = NDArray[np.float64]
 # Largest number of cuts that are tried for each n. A text is flagged if its share of shared n-grams
 # is at least the cut.
 MAX_CUTS = 200
@@ -85,10 +84,10 @@ class Group:
 
     name: str
     passages: bool
-    flags: NDArray[np.bool_]
+    flags: Bools
     share: Floats
-    judged: NDArray[np.bool_]
-    units: NDArray[np.intp]
+    judged: Bools
+    units: Indices
     tokens: Floats
     made_up: bool = False
 
@@ -186,18 +185,19 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     long = wide["long"].to_numpy() > 0
     share, any_ = np.where(long, wide["share"].to_numpy(), 0.0), (wide["any"].to_numpy() > 0) & long
     null = wide.index.get_level_values("name").isin(settings.nulls)
-    made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
+    made_up = about["made_up"].eq(True).fillna(False).to_numpy(bool)
     candidates = _list_candidates(lengths, share, positive | null)
     if (made_up & positive).any():
         # drop the rule `share`: its best cut would reflect how the made-up copies were generated
         candidates = candidates[candidates["rule"].eq("any")]
-    flags = _flag_matrix(candidates, lengths, any_, share)
-    document = about["document"].fillna(about["passage_id"])
-    codes = pd.factorize(document)[0]
+    column = np.searchsorted(lengths, candidates["n"].to_numpy())
+    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
+    flags = np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
+    codes = pd.factorize(about["document"].fillna(about["passage_id"]))[0]
     codes[~passages] = clusters_of(about[~passages])
-    tokens = about["n_tokens"].to_numpy(dtype=float)
+    tokens = about["n_tokens"].to_numpy(float)
 
-    def group(name: str, mask: NDArray[np.bool_]) -> Group:
+    def group(name: str, mask: Bools) -> Group:
         of_passages = bool(passages[mask].all())
         judged = long[mask] | (name == "positive")
         facts = flags[mask], share[mask], judged, codes[mask], tokens[mask]
@@ -236,9 +236,7 @@ def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
         raise FrameError(f"overlap.calibrate: '{both[0]}' is named as positive and as a null.")
 
 
-def _list_candidates(
-    lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]
-) -> pd.DataFrame:
+def _list_candidates(lengths: Sequence[int], share: Floats, judged: Bools) -> pd.DataFrame:
     """List the candidate rules in the order that `Sample.candidates` describes."""
     rows = [("any", n, NAN) for n in reversed(lengths)]
     for column, n in reversed(list(enumerate(lengths))):
@@ -248,14 +246,6 @@ def _list_candidates(
             middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
         rows += [("share", n, float(cut)) for cut in middle]
     return pd.DataFrame(rows, columns=["rule", "n", "cut"])
-
-
-def _flag_matrix(
-    candidates: pd.DataFrame, lengths: Sequence[int], any_: NDArray[np.bool_], share: Floats
-) -> NDArray[np.bool_]:
-    column = np.searchsorted(lengths, candidates["n"].to_numpy())
-    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
-    return np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
 
 
 class Chooser:
@@ -293,7 +283,7 @@ class Chooser:
         order = np.lexsort([-cut, -self.n])
         self.steps = [self._equal_candidates(order[self.is_any[order] == r]) for r in (True, False)]
 
-    def _equal_candidates(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    def _equal_candidates(self, order: Indices) -> list[Indices]:
         """Group neighbouring candidates if they have the same n and the same flags in all nulls."""
         if not len(order):
             return []
@@ -316,7 +306,7 @@ class Chooser:
                 rates.append((weights @ flagged) / (weights @ texts)[:, self.column])
         return rates
 
-    def keeps_limit(self, documents: Floats, cases: Floats) -> NDArray[np.bool_]:
+    def keeps_limit(self, documents: Floats, cases: Floats) -> Bools:
         """Return a table: whether a candidate (column) is allowed in a resample (row).
 
         A row of ``documents`` and ``cases`` has the weights of one resample. The upper limits of a
@@ -337,7 +327,7 @@ class Chooser:
                 allowed[going[:, None], candidates] = True
         return allowed
 
-    def _keep_alone(self, documents: Floats, cases: Floats, candidate: int) -> NDArray[np.bool_]:
+    def _keep_alone(self, documents: Floats, cases: Floats, candidate: int) -> Bools:
         """Return, for each row of weights, whether a candidate keeps the limit in every null."""
         keeps = np.ones(len(documents), dtype=bool)
         for group, (flagged, texts) in zip(self.groups[1:], self.tables[1:], strict=True):
@@ -378,9 +368,9 @@ class Chooser:
         documents: Floats,
         cases: Floats,
         *,
-        among: NDArray[np.bool_] | None = None,
+        among: Bools | None = None,
         by_estimate: bool = False,
-    ) -> NDArray[np.intp]:
+    ) -> Indices:
         """Return the preferred candidate for each row of weights.
 
         The result is -1 if no candidate that keeps the limit finds a copy. `among` marks the
@@ -433,16 +423,15 @@ class Chooser:
             "taken: offer longer ones to see where copies are lost"
         )
 
-    def _middle_cut(self, tied: NDArray[np.bool_], worst: Floats) -> NDArray[np.intp]:
+    def _middle_cut(self, tied: Bools, worst: Floats) -> Indices:
         worst = np.where(tied, worst, np.inf)
         best = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
         best &= self.n == np.where(best, self.n, 0).max(axis=1, keepdims=True)
-        place = best.sum(axis=1, keepdims=True) // 2 + 1
-        middle = best.cumsum(axis=1) == place
+        middle = best.cumsum(axis=1) == best.sum(axis=1, keepdims=True) // 2 + 1
         return np.asarray(np.argmax(middle, axis=1))
 
 
-def _counts_by_unit(group: Group, column: NDArray[np.intp], n_units: int) -> tuple[Floats, Floats]:
+def _counts_by_unit(group: Group, column: Indices, n_units: int) -> tuple[Floats, Floats]:
     """Return two tables of counts with one row per unit (a document or a case).
 
     The first counts flagged texts, with one column per candidate. The second counts the texts on
@@ -451,6 +440,6 @@ def _counts_by_unit(group: Group, column: NDArray[np.intp], n_units: int) -> tup
     flagged = np.zeros((n_units, group.flags.shape[1]))
     texts = np.zeros((n_units, group.judged.shape[1]))
     flags = group.flags & group.judged[:, column]
-    np.add.at(flagged, group.units, flags.astype(np.float64))
-    np.add.at(texts, group.units, group.judged.astype(np.float64))
+    np.add.at(flagged, group.units, flags.astype(float))
+    np.add.at(texts, group.units, group.judged.astype(float))
     return flagged, texts

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -107,7 +106,7 @@ def positives(
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
-                about: dict[str, Any] = {
+                about = {
                     "skill": slug,
                     "document": f"{slug}/sentence {number}",
                     "n_sentences": n_sentences,
@@ -118,7 +117,11 @@ def positives(
                     | {"edit": edit, "edit_rate": rate, "text": _edited_text(text, edit, rate, rng)}
                     for edit, rate in edits
                 ]
-    return _passages_frame(rows)
+    table = pd.DataFrame(rows)
+    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
+    table["passage_id"] = table["skill"] + "/made-up-" + numbers
+    levels = table["edit"].eq("none").map({True: "verbatim", False: "near_copy"})
+    return check(table.assign(level=levels, made_up=True), "passages")
 
 
 def positives_found(
@@ -242,16 +245,3 @@ def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) ->
             free[[at, at + 1]] = False
             n_edited -= 2
     return "".join(blank + words[at] for blank, at in zip(blanks, order, strict=True)).strip()
-
-
-def _passages_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
-    return check(
-        table.assign(
-            passage_id=table["skill"] + "/made-up-" + numbers,
-            level=table["edit"].eq("none").map({True: "verbatim", False: "near_copy"}),
-            made_up=True,
-        ),
-        "passages",
-    )

@@ -9,11 +9,9 @@ from decimal import Decimal
 from numbers import Real
 from os.path import exists
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
@@ -32,6 +30,7 @@ from skillcomp.ngrams import (
     tokenize,
 )
 from skillcomp.records import Skill
+from skillcomp.stats.results import NAN, Bools, Floats
 
 # A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
 Document = Skill | str | Path
@@ -215,7 +214,7 @@ def score(
     keys = texts_of.frame[_ATTEMPT if texts_of.kind == "attempt" else _PASSAGE]
     missing = texts_of.missing
     rows = _row_per_length(texts_of.kind, keys, matches, missing)
-    share = np.repeat(np.where(missing, np.nan, share), len(matches.n))
+    share = np.repeat(np.where(missing, NAN, share), len(matches.n))
     return rows.assign(not_ascii=share, tokenizer=name)
 
 
@@ -231,7 +230,7 @@ class ScoredTexts:
 
     kind: str
     frame: pd.DataFrame
-    missing: NDArray[np.bool_]
+    missing: Bools
     texts: list[str]
     files: list[dict[str, str]]
     source_of: Ints
@@ -252,17 +251,34 @@ def checked_texts(
     boilerplate: str | Sequence[str],
 ) -> ScoredTexts:
     """Check a frame of texts; return them with their sources, prompts and boilerplate."""
-    kind, column = _kind_and_text_column(texts)
+    require_frame(texts, "texts")
+    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
+    ids = [name for name in kinds if name in texts.columns]
+    if len(ids) != 1:
+        both = "both" if ids else "none of the two"
+        raise FrameError(
+            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
+            f"found {both} among: {', '.join(map(str, texts.columns))}."
+        )
+    kind, column = kinds[ids[0]]
+    require_columns(texts, [column], f"texts: {kind}s")
     frame = check(texts, f"{kind}s")
     documents = skills_by_slug(skills)
-    slugs, source_of = _skill_of_texts(frame["skill"], documents)
+    source_of, slugs = pd.factorize(frame["skill"])
+    for slug in slugs:
+        if slug not in documents:
+            n_rows = plural(int((frame["skill"] == slug).sum()), "row")
+            raise FrameError(
+                f"texts, column 'skill': found '{slug}' ({n_rows}), which is not in "
+                f"skills{instead(slug, documents)} Give the text of its SKILL.md, as "
+                f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
+            )
     prompts, codes = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
     forms = [boilerplate] if isinstance(boilerplate, str) else list(boilerplate)
     odd = [form for form in forms if not isinstance(form, str)]
     if odd:
         raise FrameError(f"boilerplate: found {type(odd[0]).__name__}; allowed: texts.")
-    without = np.full(len(frame), -1)
-    exclude_of = without if codes is None else codes
+    exclude_of = np.full(len(frame), -1) if codes is None else codes
     excludes = [[prompt, *forms] for prompt in prompts]
     if forms:
         # for texts without a prompt, exclude only the boilerplate
@@ -271,10 +287,10 @@ def checked_texts(
     files = [source_files(documents, slug) for slug in slugs]
     written = frame[column]
     about = kind, frame, written.isna().to_numpy(), written.fillna("").tolist()
-    return ScoredTexts(*about, files, source_of, excludes, exclude_of)
+    return ScoredTexts(*about, files, source_of.astype(np.int64), excludes, exclude_of)
 
 
-def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> None:
+def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
     """Warn if the default tokenizer ignores many of the letters of the texts or sources."""
     documents = [text for source in texts.sources for text in source]
     parts = {"texts": (texts.texts, share)}
@@ -297,22 +313,6 @@ def lost_letters_note(share: float) -> str:
     )
 
 
-def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
-    """Return the kind of a frame (attempts or passages) and the name of its column with texts."""
-    require_frame(texts, "texts")
-    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
-    ids = [name for name in kinds if name in texts.columns]
-    if len(ids) != 1:
-        both = "both" if ids else "none of the two"
-        raise FrameError(
-            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
-            f"found {both} among: {', '.join(map(str, texts.columns))}."
-        )
-    kind, column = kinds[ids[0]]
-    require_columns(texts, [column], f"texts: {kind}s")
-    return kind, column
-
-
 def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
     """Return the skills by slug; a path is a folder of skills, or the folder of one skill."""
     if isinstance(skills, Path):
@@ -323,22 +323,6 @@ def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
             "pathlib.Path, as store.skills, or the pathlib.Path of a folder of skills."
         )
     return skills
-
-
-def _skill_of_texts(
-    skill_column: pd.Series, skills: Mapping[str, Document]
-) -> tuple[list[str], Ints]:
-    """Return the slugs of the skills, and the index of each text's skill in this list."""
-    codes, slugs = pd.factorize(skill_column)
-    for slug in slugs:
-        if slug not in skills:
-            rows = int((skill_column == slug).sum())
-            raise FrameError(
-                f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
-                f"skills{instead(slug, skills)} Give the text of its SKILL.md, as "
-                f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
-            )
-    return list(slugs), codes.astype(np.int64)
 
 
 def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
@@ -369,7 +353,14 @@ def _prompts_of_answers(
 ) -> tuple[list[str], Ints | None]:
     """Return the distinct prompts, and the index of each text's prompt in this list."""
     if kind == "passage":
-        return _questions_of_passages(frame)
+        if "question" not in frame.columns:
+            return [], None
+        places, questions = pd.factorize(frame["question"])
+        if wrong := [question for question in questions if not isinstance(question, str)]:
+            raise FrameError(
+                f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
+            )
+        return list(questions), places.astype(np.int64)
     if cases is None:
         raise FrameError(
             "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
@@ -390,32 +381,20 @@ def _prompts_of_answers(
     return prompts.tolist(), codes.astype(np.int64)
 
 
-def _questions_of_passages(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
-    if "question" not in frame.columns:
-        return [], None
-    codes, questions = pd.factorize(frame["question"])
-    wrong = [question for question in questions if not isinstance(question, str)]
-    if wrong:
-        raise FrameError(
-            f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
-        )
-    return list(questions), codes.astype(np.int64)
-
-
 def _row_per_length(
-    kind: str, keys: pd.DataFrame, matches: Matches, missing: NDArray[np.bool_]
+    kind: str, keys: pd.DataFrame, matches: Matches, missing: Bools
 ) -> pd.DataFrame:
     row = np.repeat(np.arange(len(keys)), len(matches.n))
     absent = missing[row]
     unjudged = absent | (matches.n_tokens[:, None] < matches.n).ravel()
 
-    def count(values: Ints, lacking: NDArray[np.bool_] = absent) -> pd.arrays.IntegerArray:
+    def count(values: Ints, lacking: Bools = absent) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(values, lacking.copy())
 
-    dtypes: Any = {"kind": "str", **_KEYS}
+    dtypes = {"kind": "str", **_KEYS}
     columns = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
     shared, distinct = matches.n_shared.ravel(), matches.n_distinct.ravel()
-    share = np.full(len(row), np.nan)
+    share = np.full(len(row), NAN)
     np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
     longest = pd.Series(matches.longest_text, dtype="str").mask(missing)
     columns = columns.take(row).reset_index(drop=True)
@@ -518,7 +497,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     lacking = sorted(set(rules["n"]) - set(shared["n"]))
     if lacking:
         raise FrameError(f"overlap.flag: shared was not scored for n = {lacking[0]}.")
-    attempts = shared[shared["attempt_id"].notna()]
+    attempts = shared.dropna(subset="attempt_id")
     require_one_row_per_attempt(attempts, what="overlap.flag: shared")
     attempt_ids = checked["attempt_id"].dropna()
     if len(attempt_ids) and not attempt_ids.isin(attempts["attempt_id"]).any():
@@ -560,8 +539,7 @@ def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
     if by_skill and chosen["skill"].duplicated().any():
         first = chosen.loc[chosen["skill"].duplicated(), "skill"].iloc[0]
         raise FrameError(f"overlap.flag: more than one row is marked chosen for skill '{first}'.")
-    names = ["n", *(["skill"] if by_skill else []), "rule", "cut"]
-    return chosen[names].astype({"n": "int64"})
+    return chosen[["n", *(["skill"] if by_skill else []), "rule", "cut"]].astype({"n": "int64"})
 
 
 def roc(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from skillcomp.overlap.score import (
     Skills,
     checked_texts,
 )
+from skillcomp.stats.results import Fields
 
 _KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
 _PLACES = {
@@ -75,7 +75,7 @@ def spans(
         source_start, source_end : Int64, place of the first such sequence in that file
         source : str, as written in the skill
 
-        Places are NA if the tokens do not occur in the text, because your own tokenizer rewrites
+        Indices are NA if the tokens do not occur in the text, because your own tokenizer rewrites
         them.
 
     Raises
@@ -120,7 +120,7 @@ def spans(
 
 def _spans_of_source(
     written: ScoredTexts, source: int, n: int, tokenizer: Tokenizer | None
-) -> list[tuple[int, dict[str, Any]]]:
+) -> list[tuple[int, Fields]]:
     """Return the spans that texts share with one source, each with the row number of its text."""
     rows = np.flatnonzero(written.source_of == source)
     texts = [written.texts[row] for row in rows]
@@ -137,7 +137,7 @@ def _spans_of_source(
         other = _first_occurrence(ids, tokens.ids[begin : begin + run])
         part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
         file, whole = list(files.items())[part]
-        place: dict[str, Any] = {"n_tokens": run, "file": file or None}
+        place = {"n_tokens": run, "file": file or None}
         place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
         names = ("source_start", "source_end", "source")
         place |= _place(tokens, whole, part, other, run, names)
@@ -169,7 +169,7 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
 
     Without this rule, a text that repeats one word would have a run at every word.
     """
-    listed: list[tuple[int, int]] = []
+    listed = []
     # `stop` is the end of the last listed run. If a run begins before `stop`, the two overlap, and
     # `seen` keeps its n-grams; otherwise `seen` is emptied. N-grams at positions before `checked`
     # were added already.
@@ -201,7 +201,7 @@ def _first_occurrence(ids: Ints, run: Ints) -> int:
 
 def _place(
     tokens: Tokens, text: str, doc: int, begin: int, run: int, names: tuple[str, str, str]
-) -> dict[str, Any]:
+) -> Fields:
     """Return start, end and text of a run of tokens in its document."""
     at = begin - int(tokens.bounds[doc])
     start, end = tokens.edges(text, doc, at, run) or (None, None)

@@ -16,6 +16,7 @@ from skillcomp.errors import StudyError, plural, require_known, require_whole, s
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]
@@ -159,7 +160,7 @@ class Assumptions:
         return names if pilot else [*names, "sigma2_skill", "sigma2_baseline"]
 
 
-def stated(words: dict[str, Any]) -> Assumptions:
+def stated(words: Fields) -> Assumptions:
     """Return the assumptions that the keywords of a function state, and the defaults of others."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:
@@ -196,10 +197,10 @@ class StudyPlan:
             return "too few cases"
         return ""
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Fields:
         """Return the columns that identify the plan in a frame."""
         about = self.assumptions
-        columns: dict[str, Any] = {"effect": about.effect, "cluster": about.cluster}
+        columns: Fields = {"effect": about.effect, "cluster": about.cluster}
         columns["scope"] = about.scope if about.effect == "gap" else None
         sizes = {"skill": self.n_skills, "case": self.n_cases, "repeat": self.n_repeats}
         columns |= {f"n_{noun}s": size for noun, size in sizes.items()}

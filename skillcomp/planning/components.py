@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
@@ -38,9 +37,16 @@ from skillcomp.stats.bounded import (
     bounded_mean,
     bounded_means,
 )
-from skillcomp.stats.results import Interval, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    NAN,
+    Fields,
+    Floats,
+    Indices,
+    Interval,
+    Intervals,
+    join_notes,
+    undefined,
+)
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
@@ -145,23 +151,22 @@ def variance_components(
     """
     level(ci_level)
     names = listed(by)
-    read: dict[str, Any] = {"value": value, "bounds": bounds, "reference": reference}
+    read: Fields = {"value": value, "bounds": bounds, "reference": reference}
     prepared = compared_outcomes(outcomes, names, "planning", **read)
     scale = scale_of(value, bounds)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(prepared, names):
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, **read)
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
-                about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
+                about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else NAN
                 counted, sides = part.assign(size=1, n=part[value].notna()), (condition, reference)
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
-                    in_unit = intervals[measure].times(*scale[measure])
-                    noted = in_unit.with_note(lost)
+                    noted = intervals[measure].times(*scale[measure]).with_note(lost)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
@@ -178,7 +183,7 @@ class PilotCases:
     ``is_share`` is True if a value is a share of checks or a score.
     """
 
-    skill: NDArray[np.intp]
+    skill: Indices
     far: Floats
     mean1: Floats
     mean0: Floats
@@ -236,14 +241,14 @@ def pilot_pairs(
     both = both[both["n1"].gt(0) & both["n0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
-    columns: dict[str, Any] = {name: np.asarray(both[name], dtype=np.float64) for name in names}
+    columns: Fields = {name: np.asarray(both[name], float) for name in names}
     columns["is_share"] = value != "passed"
     return PilotCases(pd.factorize(both["skill"])[0], **columns)
 
 
 def components(
     pairs: PilotCases, ci_level: float, interval: IntervalRule = "adaptive"
-) -> dict[str, Interval]:
+) -> Intervals:
     """Return the interval of each measure.
 
     The measures are the baseline rate, the delta (rate with the skill minus baseline rate), the gap
@@ -260,7 +265,7 @@ def components(
     labelled = distances(pairs)
     kinds = np.unique(2 * labelled.skill + labelled.far.astype(np.intp), return_inverse=True)[1]
     apart = spread_of_cases(labelled.delta, kinds)
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"ci_level": ci_level, "interval": interval}
     delta = bounded_means([pairs.sample("mean1", "mean0")], quantity=DELTAS, null=0.0, **how)
     return {
         "baseline_rate": bounded_means([pairs.sample("mean0")], quantity=RATES, **how)[0],
@@ -295,7 +300,7 @@ class _Square:
         return replace(self, value=factor * self.value)
 
 
-def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
+def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
     """Return the variance that repeats add to the delta of a case, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
@@ -305,12 +310,12 @@ def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     return _Square(value, max(2 * value**2 / spread, 1.0))
 
 
-def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
     """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
-        return _Square(np.nan, np.nan)
+        return _Square(NAN, NAN)
     means = np.bincount(codes, weights=delta) / size
     return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
 
@@ -346,7 +351,7 @@ def distances(pairs: PilotCases) -> PilotCases:
     """Return the cases that are known to be far or near; skills are numbered anew from 0."""
     labelled = np.isfinite(pairs.far)
     names = [name for name in PilotCases.__slots__ if name != "is_share"]
-    parts: dict[str, Any] = {name: getattr(pairs, name)[labelled] for name in names}
+    parts = {name: getattr(pairs, name)[labelled] for name in names}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
     return replace(pairs, **parts)
 
@@ -366,7 +371,7 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     return _difference_of_squares(between, within.times(scale), ci_level)
 
 
-def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
+def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
@@ -380,18 +385,17 @@ def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> 
     """Return the variance ``first - second`` with modified large-sample limits."""
     plain = first.value - second.value
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
-    low = high = math.nan
+    low = high = NAN
     if first.value > _NOTHING or second.value > _NOTHING:
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below, 0.0), plain + above
         if high <= 0:
             # set no limits: 0 and 0 would claim that the variance is exactly 0
-            low = high = math.nan
+            low = high = NAN
             notes.append("so are both limits: unknown")
     else:
         notes.append("no delta of the pilot differs from another: no limits")
-    note = "; ".join(notes)
-    return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, note, df=first.df)
+    return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, "; ".join(notes), df=first.df)
 
 
 def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
@@ -428,15 +432,15 @@ class Components:
     Scores are between 0 and 1.
     """
 
-    baseline_rate: float = math.nan
-    delta: float = math.nan
-    gap: float = math.nan
-    tau2: float = math.nan
-    tau2_gap: float = math.nan
-    omega2: float = math.nan
-    omega2_gap: float = math.nan
-    sigma2_baseline: float = math.nan
-    sigma2_skill: float = math.nan
+    baseline_rate: float = NAN
+    delta: float = NAN
+    gap: float = NAN
+    tau2: float = NAN
+    tau2_gap: float = NAN
+    omega2: float = NAN
+    omega2_gap: float = NAN
+    sigma2_baseline: float = NAN
+    sigma2_skill: float = NAN
 
     @property
     def one_repeat(self) -> bool:
@@ -485,7 +489,7 @@ def case_chances(
     delta: float,
     variance: float,
     n_repeats: int,
-    baseline_rate: float = math.nan,
+    baseline_rate: float = NAN,
     sigma2: tuple[float, float] | None = (0.0, 0.0),
 ) -> tuple[Floats, bool]:
     """Return the chance of each result of a case, and whether the delta can have `variance`.
@@ -533,7 +537,7 @@ _SETTINGS_OF_PILOT = ("by", "value", "bounds", "reference")
 
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
-) -> list[tuple[dict[str, Any], Components, str, str]]:
+) -> list[tuple[Fields, Components, str, str]]:
     """Return the keys, the components, a phrase and a note for each group of a pilot.
 
     The phrase names the required components that are unknown; it is empty if all are known. The
@@ -558,7 +562,7 @@ def components_by_group(
     require_frame(pilot, "planning")
     table = pilot
     if "measure" not in pilot.columns:
-        words: Any = {name: getattr(assumptions, name) for name in _SETTINGS_OF_PILOT}
+        words = {name: getattr(assumptions, name) for name in _SETTINGS_OF_PILOT}
         table = variance_components(pilot, **words)
     require_columns(table, [*keys, "estimate"], "planning")
     out = []
@@ -568,7 +572,7 @@ def components_by_group(
                 "planning: the frame of components holds several groups; name their columns in by=."
             )
         numbers = rows.set_index("measure")["estimate"].to_dict()
-        from_pilot = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
+        from_pilot = {name: float(numbers.get(name, NAN)) for name in MEASURES}
         merged = between_0_and_1(from_pilot | stated)
         notes = rows["note"].fillna("") if "note" in rows.columns else pd.Series([""])
         lost = [part for part in notes.iloc[0].split("; ") if part.startswith(MISSING_ATTEMPTS)]

@@ -19,6 +19,7 @@ from skillcomp.frames.check import as_list
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
+from skillcomp.stats.results import NAN, Fields
 
 MODES = {"plain": False, "cached": True}  # mode -> whether prefixes are cached
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
@@ -173,11 +174,10 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(estimate, list(_COLUMNS), "cost_total")
     modes = estimate.groupby("mode", sort=False)
-    counts = ["n_calls", "input_tokens", "output_tokens"]
-    table = modes[counts].sum()
+    table = modes[["n_calls", "input_tokens", "output_tokens"]].sum()
     # If the cost of a row is unknown (NaN), the sum is unknown, too.
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
-    table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
+    table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or NAN)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
     notes = {
         mode: "; ".join(dict.fromkeys("; ".join(part.dropna()).split("; "))) or None
@@ -192,7 +192,7 @@ def _condition_rows(
     cached: bool,
     on: date | None,
     prices: Sequence[pricing.Price],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield the costs of each condition; only the first call with a prefix pays for caching it."""
     written: set[str] = set()
     least = minimum_prefix(model) if cached else math.inf
@@ -201,7 +201,7 @@ def _condition_rows(
         notes = [call.note for call in calls if call.note]
         for call in calls:
             for usage, n in _usages_with_cache(call, least, written):
-                cost = pricing.Cost(math.nan, "no model is named, so no price is known")
+                cost = pricing.Cost(NAN, "no model is named, so no price is known")
                 if model is not None:
                     cost = pricing.cost(usage, model, on=on, prices=prices)
                 notes += [cost.note] if cost.note else []
@@ -412,8 +412,7 @@ class CostedStudy:
         key = skill.slug if frame.sees_skill else "all"
         prefix = tokens_of(len(skill_text) + frame.system)
         reply = tokens_of(frame.reply + n * frame.verdict) + self.thinking
-        times = self.times(condition) * n_agents if n else 0
-        return Calls(key, prefix, rest, reply, times)
+        return Calls(key, prefix, rest, reply, self.times(condition) * n_agents if n else 0)
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the mean length of an answer in tokens: from a pilot, or the assumed length."""
@@ -424,8 +423,8 @@ class CostedStudy:
 
 
 def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> dict[str, Suite]:
-    values: Any = suites.values() if isinstance(suites, Mapping) else suites
-    records: list[Any] = [values] if isinstance(values, Suite | str | PathLike) else list(values)
+    values = suites.values() if isinstance(suites, Mapping) else suites
+    records = [values] if isinstance(values, Suite | str | PathLike) else list(values)
     for record in records:
         require_type("cost_estimate: suites", record, Suite, "sc.read_suite(path)", StudyError)
     return {suite.slug: suite for suite in records}
@@ -462,5 +461,5 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
         return {}
     by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
     coarse = letters.groupby(answered["condition"]).mean()
-    lengths: dict[Any, float] = {**by_case, ("", ""): float(letters.mean())}
+    lengths = {**by_case, ("", ""): float(letters.mean())}
     return lengths | {("", condition): n for condition, n in coarse.items()}

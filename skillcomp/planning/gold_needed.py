@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,17 @@ from skillcomp.planning.assumptions import effects, level, whole
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
-from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
+from skillcomp.stats.results import (
+    NAN,
+    Fields,
+    Floats,
+    Indices,
+    Interval,
+    join_notes,
+    undefined,
+    units_needed,
+)
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
 
@@ -265,7 +273,7 @@ def gold_needed(
     parts, strays = case_differences(verdicts, gold, names, value, reference, cases)
     rows = []
     for part in parts:
-        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
+        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(float)
         pilots = _pilot_differences(values, part.n_checks)
         n_study = len(values) if n_cases is None else n_cases
         for length in widths:
@@ -282,7 +290,7 @@ def _label_rows(
     by: list[str],
     ci_level: float,
     cases: pd.DataFrame | None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES.get(quality, quality), "raw_agreement"
     quantities = list(dict.fromkeys([whole_rate, measure]))
@@ -300,13 +308,13 @@ def _label_rows(
         if measure not in intervals:
             continue
         interval, n_items = intervals[measure], intervals[whole_rate].n
-        share = interval.n / n_items if n_items else math.nan
+        share = interval.n / n_items if n_items else NAN
         for width in widths:
             method = f"interval of {quality}, length {width:g} at level {ci_level:g}"
             units = units_needed(interval, width / 2)
             if math.isfinite(units) and share > 0:
                 n_labels = float(math.ceil(units / share - 1e-9))
-                count = Interval(n_labels, math.nan, math.nan, ci_level, method, _SQUARE_ROOT)
+                count = Interval(n_labels, NAN, NAN, ci_level, method, _SQUARE_ROOT)
             else:
                 reason = interval.note or "no labelled item counts for the measure"
                 count = undefined(method, reason, ci_level=ci_level)
@@ -319,7 +327,7 @@ def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
     """Return the differences in a pilot and in its resamples; NaN if too few cases have gold."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
-        unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
+        unknown, pair = np.full((3, 3), NAN), np.full(2, NAN)
         nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
         return nothing, nothing
     picks = np.random.default_rng(0).integers(0, len(values), (_N_RESAMPLES, len(values)))
@@ -327,15 +335,22 @@ def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
 
 
 def _count_rows(
-    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: Fields
+) -> list[Fields]:
     """Return the rows for one target width: needed gold cases, attempts and labels."""
     pilot, joint = pilots[0], pilots[0].joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
     extra = {**about, "width": width, "n_cases": n_cases}
-    extra["correlation"] = joint[0, 2] / scale if scale > 0 else np.nan
+    extra["correlation"] = joint[0, 2] / scale if scale > 0 else NAN
     method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
-    problem = _planning_problem(pilot, scale, n_cases)
+    problem = ""
+    if pilot.n_gold < _FEWEST_PILOT:
+        problem = f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
+    elif n_cases < FEWEST:
+        lacking = f"state n_cases, at least {FEWEST}"
+        problem = f"the pilot has {n_cases} cases in both conditions: {lacking}"
+    elif scale == 0:
+        problem = "gold or grader does not vary among the gold cases: nothing to plan with"
     if problem:
         count = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
     else:
@@ -343,17 +358,6 @@ def _count_rows(
         extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
     return [row(name, _scaled_count(count, times), **extra) for name, times in per_case.items()]
-
-
-def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return the reason why no study can be planned; empty if one can."""
-    if pilot.n_gold < _FEWEST_PILOT:
-        return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
-    if n_cases < FEWEST:
-        return f"the pilot has {n_cases} cases in both conditions: state n_cases, at least {FEWEST}"
-    if scale == 0:
-        return "gold or grader does not vary among the gold cases: nothing to plan with"
-    return ""
 
 
 def _fewest_gold_cases(
@@ -372,7 +376,16 @@ def _fewest_gold_cases(
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
-    low, high, caveat = _bootstrap_limits(pilots[1], n, n_cases, width, ci_level)
+    resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
+    resampled = resampled[np.isfinite(resampled).all(axis=-1)]
+    low, high, caveat = NAN, NAN, "no bootstrap pilot has two cases with gold: no limits"
+    if len(resampled):
+        counts = np.append(n, np.inf).astype(float)[_first_sufficient(resampled, width)]
+        ends = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
+        (low, high), caveat = map(float, ends), ""
+    if math.isinf(high):
+        share = f"in {100 * np.isinf(counts).mean():.0f} % of the bootstrap pilots"
+        high, caveat = NAN, f"{share} gold on every case is not enough: no upper limit"
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
     count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
@@ -381,34 +394,18 @@ def _fewest_gold_cases(
 
 def _scaled_count(interval: Interval, factor: float) -> Interval:
     numbers = (interval.estimate, interval.low, interval.high)
-    scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else math.nan for v in numbers)
+    scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else NAN for v in numbers)
     estimate, low, high = map(float, scaled)
     return replace(interval, estimate=estimate, low=low, high=high)
 
 
-def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
+def _first_sufficient(length: Floats, width: float) -> Indices:
     """Return the first index on the last axis at which `length` is at most `width`.
 
     If no index qualifies, return the size of the axis.
     """
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
-
-
-def _bootstrap_limits(
-    resampled: Differences, n: Ints, n_cases: int, width: float, ci_level: float
-) -> tuple[float, float, str]:
-    length, _ = expected_length(resampled, n, n_cases, ci_level)
-    length = length[np.isfinite(length).all(axis=-1)]
-    if not len(length):
-        return math.nan, math.nan, "no bootstrap pilot has two cases with gold: no limits"
-    place = _first_sufficient(length, width)
-    counts = np.append(n, np.inf).astype(np.float64)[place]
-    low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
-    if math.isfinite(high):
-        return float(low), float(high), ""
-    pilots = f"in {100 * np.isinf(counts).mean():.0f} % of the bootstrap pilots"
-    return float(low), math.nan, f"{pilots} gold on every case is not enough: no upper limit"
 
 
 def differences_of(values: Floats, checks: float) -> Differences:
@@ -418,7 +415,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
     from the grader on the repeats with gold. The first and the third are NaN for cases without
     gold.
     """
-    has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
+    has = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
     filled = np.where(has[..., None], values, 0.0)
     error = filled[..., 0] - filled[..., 2]
@@ -444,7 +441,7 @@ class _LabelledCases:
     checks per case. ``lost`` is a note on attempts without a verdict.
     """
 
-    about: dict[str, Any]
+    about: Fields
     cases: pd.DataFrame
     n_checks: float
     lost: str
@@ -468,7 +465,7 @@ def case_differences(
         key: float(part.groupby(CASE)["check_id"].nunique().mean())
         for key, part in joined.by_group(joined.items).items()
     }
-    labelled: list[_LabelledCases] = []
+    labelled = []
     for values, part in groups(joined.cases, names):
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
@@ -485,6 +482,5 @@ def case_differences(
             about = {**values, "condition": condition}
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
             lost = lost_attempts(sides, (condition, reference))
-            n_checks = checks[key_of(values, names)]
-            labelled.append(_LabelledCases(about, difference, n_checks, lost))
+            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)], lost))
     return labelled, joined.strays

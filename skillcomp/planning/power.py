@@ -44,9 +44,8 @@ from skillcomp.stats.bounded import (
     placed_cases,
 )
 from skillcomp.stats.bounded_studies import sides_of_null
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Floats, Interval, join_notes, undefined
 
-Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # a gap is between -2 and 2
@@ -164,10 +163,9 @@ def power_curve(
     return _frame_of(rows, settings, "size", *_LABELS)
 
 
-def _power_row(study: _PlannedStudy, size: float) -> dict[str, Any]:
+def _power_row(study: _PlannedStudy, size: float) -> Fields:
     problem = study.problem or study.impossible(size)
-    power = study.nothing(problem) if problem else study.power(size)
-    return study.row("power", power, size=size)
+    return study.row("power", study.nothing(problem) if problem else study.power(size), size=size)
 
 
 def cases_needed(
@@ -221,7 +219,10 @@ def cases_needed(
     [47.0, 21.0]
     """
     settings = stated(words)
-    _check_power(power, settings.ci_level)
+    error_rate = 1 - settings.ci_level
+    if not error_rate < assumed.number("power", power, least=0, most=1) < 1:
+        allowed = f"above {error_rate:.3g} (the error rate) and below 1"
+        raise StudyError(f"power: found {power}; allowed: {allowed}.")
     targets, rows = assumed.effects("size", size, settings.span), []
     fewest = 2
     if settings.effect == "gap":  # a gap needs at least one near and one far case
@@ -269,15 +270,8 @@ def detectable_changes(
     return changes.mask(changes > possible, np.inf)
 
 
-def _frame_of(rows: list[dict[str, Any]], settings: Assumptions, *extra: str) -> pd.DataFrame:
+def _frame_of(rows: list[Fields], settings: Assumptions, *extra: str) -> pd.DataFrame:
     return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=extra)
-
-
-def _check_power(power: float, ci_level: float) -> None:
-    if not 1 - ci_level < assumed.number("power", power, least=0, most=1) < 1:
-        raise StudyError(
-            f"power: found {power}; allowed: above {1 - ci_level:.3g} (the error rate) and below 1."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +282,7 @@ class _PlannedStudy:
     are known. ``lost`` is a note on the attempts of the pilot without an outcome.
     """
 
-    about: dict[str, Any]
+    about: Fields
     components: Components
     plan: StudyPlan
     lacking: str
@@ -332,7 +326,7 @@ class _PlannedStudy:
     def with_cases(self, n_cases: int) -> _PlannedStudy:
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
-    def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
+    def row(self, measure: str, interval: Interval, **extra: Any) -> Fields:
         """Return a row of the estimates frame; its note includes the notes on the pilot."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = interval.with_note(repeats, self.lost)
@@ -373,8 +367,11 @@ class _PlannedStudy:
         settings, plan = self.plan.assumptions, self.plan
         span = settings.span
         rng = np.random.default_rng(settings.seed)
-        drawn, possible = [], True
-        deltas = _true_deltas(plan, self.components, size / span)
+        drawn, possible, change = [], True, size / span
+        deltas = [change]
+        if settings.effect == "gap":
+            far_share, delta = plan.sides[1] / plan.n_cases, self.components.delta
+            deltas = [delta - far_share * change, delta + (1 - far_share) * change]
         for n_cases, delta in zip(plan.sides, deltas, strict=True):
             counts, fits = self._draw_counts(rng, n_cases, delta)
             drawn.append(counts)
@@ -396,7 +393,7 @@ class _PlannedStudy:
                 interval=settings.interval,
             )
             right &= sides == side
-        share = bounded_mean(right.astype(np.float64))
+        share = bounded_mean(right.astype(float))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
@@ -525,7 +522,7 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
         value = np.hstack([(means[1] - means[0])[:, None] + rest for rest in residuals])
     each = np.repeat([part / len(n) for part in share], len(distinct))
     terms = [
-        contrast_terms(signed, np.full((1, len(values)), part), count=side.astype(np.float64))
+        contrast_terms(signed, np.full((1, len(values)), part), count=side.astype(float))
         for signed, part, side in zip(_signed_arms(arms, len(n)), share, drawn, strict=True)
     ]
     weight = np.broadcast_to(each, value.shape)
@@ -571,14 +568,6 @@ def _placed_samples(
         bounds = quantity.low, quantity.high
         places = placed_cases(reduce(ContrastTerms.plus, terms), value, share, bounds, count=count)
     return CaseCounts(value, share, count, *places)
-
-
-def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return the true delta in a list; for a gap, the true deltas of near and of far cases."""
-    if plan.assumptions.effect == "delta":
-        return [size]
-    far_share = plan.sides[1] / plan.n_cases
-    return [components.delta - far_share * size, components.delta + (1 - far_share) * size]
 
 
 def _chances_by_skill(delta: float, tau2: float, about: tuple[Any, ...]) -> tuple[Floats, bool]:

@@ -51,8 +51,7 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     settled = settle(frame[[column]], {column: "float64"}, where)[column]
-    floats: Floats = settled.to_numpy(dtype=np.float64, na_value=np.nan)
-    return floats
+    return settled.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def estimates(frame: pd.DataFrame, where: str) -> Estimates:
@@ -65,9 +64,7 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
     """Return a column as truth values; missing cells, or all of a missing column, are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    settled = settle(frame[[column]], {column: "boolean"}, where)[column]
-    mask: Bools = settled.fillna(False).to_numpy(dtype=bool)
-    return mask
+    return settle(frame[[column]], {column: "boolean"}, where)[column].fillna(False).to_numpy(bool)
 
 
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
@@ -202,7 +199,7 @@ def numbered(texts: Sequence[str]) -> list[str]:
     """Add (1), (2) and so on to texts that occur more than once."""
     counts = Counter(texts)
     taken = {text for text in texts if counts[text] == 1}
-    made: list[str] = []
+    made = []
     for text in texts:
         numbers = (f"{text} ({number})" for number in itertools.count(1))
         made.append(text if text in taken else next(name for name in numbers if name not in taken))
@@ -385,7 +382,7 @@ def intervals(
     """Draw intervals as lines without caps; a row without both limits gets no line."""
     finite = ~(np.isnan(low) | np.isnan(high))
     if finite.any():
-        draw: Any = ax.vlines if upright else ax.hlines
+        draw = ax.vlines if upright else ax.hlines
         lines = draw(at[finite], low[finite], high[finite], color=look.color, linewidth=width)
         lines.set(gid="interval", zorder=2)
 
@@ -433,7 +430,7 @@ def level_marks(
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
     """Draw a reference line across the axes, vertical if `upright`, at the position `at`."""
-    draw: Any = ax.axvline if upright else ax.axhline
+    draw = ax.axvline if upright else ax.axhline
     color, stroke = (INK, DASH) if dashed else (LINE_GREY, "-")
     draw(at, color=color, linestyle=stroke, marker="", linewidth=0.8, zorder=1, gid="reference")
 

@@ -82,7 +82,7 @@ def overlap(
     draw.require(frame, ["share", y], where)
     for name, problem in _NOT_MIXED.items():
         shown = name not in frame or name == y
-        levels: list[Any] = [] if shown else list(frame[name].dropna().unique())
+        levels = [] if shown else list(frame[name].dropna().unique())
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
@@ -152,7 +152,7 @@ def threshold(
             "axes cannot show. Select one, or facet by rule (skillcomp.plots.facet)."
         )
     ax = draw.axes(ax)
-    entries: list[draw.Entry] = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
+    entries = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
     curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -100,9 +99,18 @@ def cases(
     )
     ax = forest.ax
     if group is not None:
-        _write_group_names(ax, estimates[group], forest.at)
+        # write the name of each group above its first row, at the left edge of figure or axes
+        group_names = draw.level_names(estimates[group].unique(), width=60)
+        alone = ax.figure.axes == [ax]
+        left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
+        across = left if alone else ax.get_yaxis_transform()
+        at = pd.Series(np.round(forest.at), index=estimates.index)
+        for own, places in at.groupby(estimates[group], sort=False):
+            top, head = places.min() - 0.47, group_names[own]
+            text = draw.text_on_box(ax, 0.005, top, head, transform=across, gid="group")
+            text.set(fontweight="bold", va="top", in_layout=not alone)
     keys = [*names, "condition"]
-    table = _with_changes(frame[frame["delta"].notna()])
+    table = _with_changes(frame.dropna(subset="delta"))
     named = len(table) <= _MOST_NAMED
     rows = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
     inch = abs(float(np.ptp(ax.get_ylim()))) / max(draw.panel_size(ax)[1] - 0.85, 0.5)
@@ -117,18 +125,6 @@ def cases(
     draw.legend(ax, [*forest.entries, *marks])
     draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
     return ax
-
-
-def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
-    """Write the name of each group above its first row, at the left edge of the figure or axes."""
-    names = draw.level_names(groups.unique(), width=60)
-    alone = ax.figure.axes == [ax]
-    left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
-    across = left if alone else ax.get_yaxis_transform()
-    for group, rows in pd.Series(np.round(at), index=groups.index).groupby(groups, sort=False):
-        top = rows.min() - 0.47
-        text = draw.text_on_box(ax, 0.005, top, names[group], transform=across, gid="group")
-        text.set(fontweight="bold", va="top", in_layout=not alone)
 
 
 def case_map(
@@ -163,7 +159,7 @@ def case_map(
     """
     names = as_list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
-    groups: Any = frame[names].itertuples(index=False, name=None)
+    groups = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)
     if not 1 <= len(rows) <= _MOST_ROWS:
@@ -254,7 +250,12 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
         mark.set(clip_on=False, zorder=2.5, gid="case")
         ax.add_line(mark)
         if named:
-            name_artist(mark, "case", _text_of_case(some.iloc[0]))
+            row = some.iloc[0]
+            rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
+            note = f"; {row['note']}" if row.get("note") else ""
+            before = f"{base} under {row.get('reference', 'reference')}"
+            text = f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"
+            name_artist(mark, "case", text)
 
 
 def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -269,10 +270,3 @@ def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
     mark = draw.marker(_CHANGES[change], hollow=change == _HOLLOW)
     mark.set(markersize=size, markeredgewidth=0.5)
     return mark
-
-
-def _text_of_case(row: pd.Series) -> str:
-    rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
-    note = f"; {row['note']}" if row.get("note") else ""
-    before = f"{base} under {row.get('reference', 'reference')}"
-    return f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"

@@ -57,7 +57,7 @@ def power(
     hues, look_of = draw.hue_looks(frame, hue)
     at, *curves = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
-    entries: list[draw.Entry] = []
+    entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         number = isinstance(level, float) and hue == "size"
@@ -138,7 +138,7 @@ def scores(
     at = _side_by_side(at)
     if unit == "points":
         draw.reference(ax, 0, upright=False)
-    entries: list[draw.Entry] = []
+    entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         name = "document" if hue is None else level

@@ -167,7 +167,11 @@ def draw_estimates(
     hues, look_of = draw.hue_looks(frame, hue, fixed)
     percent = unit in ("rate", "points") if percent is None else percent
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
-    null = None if price and null == "auto" else _no_effect(null, unit)
+    if null == "auto":
+        none = price or unit in (None, "rate", "coefficient", "count", "variance")
+        null = None if none else 1.0 if unit == "ratio" else 0.0
+    if isinstance(null, str):
+        raise FrameError(f"null=: found {null!r}; allowed: a number, None or 'auto'.")
     lines, heads, places = _lines_of_forest(frame, names, group)
     collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
     spots = list(zip(places, hues, strict=True))
@@ -185,7 +189,7 @@ def draw_estimates(
     outlined = without_interval if filled is None else ~filled
     hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
     thick = np.full(len(frame), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
-    entries: list[draw.Entry] = []
+    entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         for size in np.unique(thick[rows]):
@@ -239,16 +243,6 @@ def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.
 def _sign_style(look: Look) -> dict[str, Any]:
     how = {"color": look.color, "marker": look.marker, "linestyle": ""}
     return how | {"markersize": 5.5, "markeredgewidth": 0.3}
-
-
-def _no_effect(null: float | str | None, unit: str | None) -> float | None:
-    """Return the position of the line of no effect; "auto" means the default for the unit."""
-    if null == "auto":
-        none = unit in (None, "rate", "coefficient", "count", "variance")
-        return None if none else 1.0 if unit == "ratio" else 0.0
-    if isinstance(null, str):
-        raise FrameError(f"null=: found {null!r}; allowed: a number, None or 'auto'.")
-    return null
 
 
 def _without_level(text: str) -> str:
@@ -373,14 +367,14 @@ def _lines_of_forest(
     is a heading above its own lines. No two lines of a group have the same name.
     """
     levels_of_row = list(zip(*(draw.values(frame, name) for name in names), strict=True))
-    order: list[Any] = list(dict.fromkeys(levels_of_row))
+    order = list(dict.fromkeys(levels_of_row))
     if len(names) == 1:
         order = [(level,) for level in draw.levels(frame, names[0]) if (level,) in order]
     groups = [None] if group is None else draw.levels(frame, group)
     head_of = draw.level_names(groups, width=60)
     of_row = list(zip(draw.values(frame, group), levels_of_row, strict=True))
     lines: list[str] = []
-    heads: list[int] = []
+    heads = []
     place: dict[Any, int] = {}
     for own in groups:
         if group is not None:
@@ -483,7 +477,7 @@ def _name_rows(
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if n_levels > 1 and room > 2 else " "
-    texts: list[str] = []
+    texts = []
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
@@ -553,7 +547,14 @@ def transfer(
     draw.unit(frame, _WHERE, together=("rate", "points"))
     of_row = _place_of(frame)
     hues, look_of = draw.hue_looks(frame, "condition")
-    scopes, of_scope = _scope_of_rows(frame)
+    of_scope = draw.values(frame, "scope")
+    scopes: list[Any] = [s for s in dict.fromkeys(of_scope) if s is not None] or [None]
+    if len(scopes) > 2:
+        raise FrameError(
+            f"{_WHERE}: column 'scope' has {len(scopes)} levels; allowed: at most 2. Facet by "
+            "scope instead (skillcomp.plots.facet)."
+        )
+    of_scope = np.where(pd.isna(of_scope), scopes[0], of_scope)
     spots = list(zip(of_row, hues, of_scope, strict=True))
     _refuse_alike(frame, spots, _WHERE, "share the place and condition", "Select one")
     places = [place for place in _PLACES if place in of_row]
@@ -577,7 +578,11 @@ def transfer(
                 line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
     unknown = _mark_unknown(ax, frame, at, [levels[i][1] for i in hues])
     _name_places(ax, frame, places, of_row)
-    draw.label_y(ax, _transfer_label(frame, places) + draw.level_text(frame))
+    rates, text = [place in _RATES for place in places], "Rate (%) or difference (points)"
+    if all(rates) or not any(rates):
+        name = draw.rate_of(frame) if all(rates) else "Difference"
+        text = draw.axis_label(name, None, percent=True)
+    draw.label_y(ax, text + draw.level_text(frame))
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
@@ -599,18 +604,6 @@ def _place_of(frame: pd.DataFrame) -> Any:
             f"{', '.join(_PLACES)}."
         )
     return of_row
-
-
-def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], Any]:
-    """Return the scopes, and the scope of each row; a row without a scope gets the first scope."""
-    of_row = draw.values(frame, "scope")
-    scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
-    if len(scopes) > 2:
-        raise FrameError(
-            f"{_WHERE}: column 'scope' has {len(scopes)} levels; allowed: at most 2. Facet by "
-            "scope instead (skillcomp.plots.facet)."
-        )
-    return scopes, np.where(pd.isna(of_row), scopes[0], of_row)
 
 
 def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) -> None:
@@ -648,12 +641,3 @@ def _mark_unknown(
         cross.set(zorder=3, gid="unknown")
     mark = Line2D([], [], color=INK, marker="x", linestyle="")
     return [(why, mark) for why in dict.fromkeys(reasons)]
-
-
-def _transfer_label(frame: pd.DataFrame, places: list[str]) -> str:
-    rates = [place in _RATES for place in places]
-    if all(rates):
-        return draw.axis_label(draw.rate_of(frame), None, percent=True)
-    if not any(rates):
-        return draw.axis_label("Difference", None, percent=True)
-    return "Rate (%) or difference (points)"

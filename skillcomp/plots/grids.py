@@ -94,21 +94,24 @@ def dimensions(
     for i, j in np.argwhere(with_interval):
         low, high = (form(round(side[i, j], 2)) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
-    text = label if label is not None else _value_label(frame, diverges, percent)
+    text = label
+    if text is None and diverges:
+        text = draw.axis_label(draw.difference_of(frame), None, percent=percent)
+    elif text is None:
+        text = f"{draw.rate_of(frame)} (%)" if percent else "Estimate"
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
             texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
-    colors = DIFFERENCES if diverges else RATES
-    _heat_map(ax, cells, texts, norm, few, cmap=colors, cbar_kws=bar)
+    _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
         drawn.outline.set_linewidth(0.4)
     counts = draw.sizes_by_level(frame, draw.values(frame, y), rows, where)
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
-    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if undefined else []
+    entries = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
         mark = Patch(facecolor=draw.LINE_GREY, alpha=_PALE)
         entries.append((f"pale: fewer than {_FEW} cases", mark))
@@ -178,7 +181,11 @@ def facet(
         ncols=columns,
     )
     flat = np.atleast_1d(grid).ravel()
-    whole = _with_all_levels(frame, by)
+    whole = frame.copy()
+    for name in whole.columns:
+        if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
+            order = [level for level in draw.levels(whole, name) if level is not None]
+            whole[name] = pd.Categorical(whole[name], categories=order)
     names = draw.level_names(panels, width=40)
     for i, (ax, panel) in enumerate(zip(flat, panels, strict=False)):
         plot(whole[of_row == i], ax=ax, **options)
@@ -253,22 +260,6 @@ def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str])
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-def _value_label(frame: pd.DataFrame, diverges: bool, percent: bool) -> str:
-    if diverges:
-        return draw.axis_label(draw.difference_of(frame), None, percent=percent)
-    return f"{draw.rate_of(frame)} (%)" if percent else "Estimate"
-
-
-def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Make text columns categorical, so that every panel has the levels of the whole frame."""
-    whole = frame.copy()
-    for name in whole.columns:
-        if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
-            order = [level for level in draw.levels(whole, name) if level is not None]
-            whole[name] = pd.Categorical(whole[name], categories=order)
-    return whole
 
 
 def _share_legend(fig: Figure, panels: Any) -> None:

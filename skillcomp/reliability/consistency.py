@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.results import NAN, undefined
+from skillcomp.stats.results import NAN, Fields, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
@@ -98,19 +97,27 @@ def consistency(
     """
     names, what = listed(by), "reliability.consistency"
     check_settings(what, ci_level, n_resamples, seed)
-    how: dict[str, Any] = {"cases": cases, "compared": ["round"], "graders": False}
-    decided, together = clustered_verdicts(verdicts, names, what, average=average, **how)
+    decided, together = clustered_verdicts(
+        verdicts, names, what, average=average, cases=cases, compared=["round"], graders=False
+    )
     refuse_pooling(decided, [*names, "round", *listed(average)], what)
     decided = decided.assign(round=decided["round"].fillna(1))
     n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
-    settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
         index = ["cluster", *CASE, *ITEM]
         wide = part.pivot(index=index, columns="round", values="verdict")
         both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
         clusters = both.index.get_level_values("cluster")
-        measures = dict(coefficients(both.to_numpy(dtype=float), clusters, **settings))
+        measures = dict(
+            coefficients(
+                both.to_numpy(float),
+                clusters,
+                ci_level=ci_level,
+                n_resamples=n_resamples,
+                seed=seed,
+            )
+        )
         means = _means_of_changes(part[part["again"]], ci_level)
         notes = _left_out(part, means["flip_rate"])
         measures |= {name: means[name].interval for name in _MEASURES}
@@ -120,8 +127,7 @@ def consistency(
                 interval = replace(interval, method=name, note=note)
             elif not interval.n:
                 interval = undefined("bounded mean", _NO_ATTEMPT, ci_level=ci_level, n=0.0)
-            unit = name if name == "attempt_flip_rate" else "flip_rate"
-            n_missing = means[unit].missing[0]
+            n_missing = means[name if name == "attempt_flip_rate" else "flip_rate"].missing[0]
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
             ends = ends if n_missing and not np.isnan(worst).any() else ""
@@ -151,8 +157,11 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
     ``raw_agreement`` has only bounds. The rows in ``again`` are verdicts on items that were graded
     in several rounds.
     """
-    filled = {"_low": again["verdict"].fillna(0.0), "_high": again["verdict"].fillna(1.0)}
-    again = again.assign(**filled, is_open=again["verdict"].isna()).sort_values("round")
+    again = again.assign(
+        _low=again["verdict"].fillna(0.0),
+        _high=again["verdict"].fillna(1.0),
+        is_open=again["verdict"].isna(),
+    ).sort_values("round")
     items = _flips(again, ITEM)
     n, n_passed, n_known = items["n_rounds"], items["n_passed"], items["n_known"]
     # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
@@ -169,7 +178,7 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
         level = values["verdict"].where(n_known >= 2)
         ends.append(values.assign(end=end, _level=level, _size=1, _n=1))
     attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="_level")
-    known = again[again["verdict"].notna()]
+    known = again.dropna(subset="verdict")
     known = known[grouped(known, ITEM)["round"].transform("size") >= 2]
     decided = _flips(_outcomes_of_rounds(known), ["attempt_id"])
     attempts = attempts.merge(decided[["attempt_id", *_FACTS, "_level"]], how="outer")
@@ -181,8 +190,9 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
             return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
         units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
         weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
-        how: dict[str, Any] = {"ci_level": ci_level, "interval": "bounded", "notes": False}
-        return within(units, [Contrast({}, 0, weights)], **how)[0]
+        return within(
+            units, [Contrast({}, 0, weights)], ci_level=ci_level, interval="bounded", notes=False
+        )[0]
 
     return {
         "flip_rate": mean(items, ITEM),
@@ -196,8 +206,9 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
 def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
     """Return one row per unit: whether its verdict changes, and the bounds of this."""
     units = grouped(rows, [*unit, *_FACTS])
-    counts = {"n_rounds": "size", "n_known": "count", "n_passed": "sum"}
-    table: pd.DataFrame = units["verdict"].agg(**counts).reset_index()
+    table: pd.DataFrame = (
+        units["verdict"].agg(n_rounds="size", n_known="count", n_passed="sum").reset_index()
+    )
     changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
     return table.assign(
         _level=changes.astype(float).where(table["n_known"] >= 2),
@@ -231,7 +242,7 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
     # no resampling, because only the chance-corrected coefficients need it
-    how: dict[str, Any] = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
+    how: Fields = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
     how["average"] = ["agent"] if "agent" in verdicts else []
     rows = consistency(verdicts[n_rounds.gt(1)], **how)
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)

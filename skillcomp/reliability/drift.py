@@ -33,7 +33,7 @@ from skillcomp.frames.reference_labels import (
     without_checks,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import NAN, Interval, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
     severity_shift,
@@ -184,7 +184,7 @@ def drift(
     """
     what, names = "reliability.drift", listed(by)
     check_settings(what, ci_level, n_resamples, seed)
-    how: dict[str, Any] = {"by": names, "average": average, "cases": cases}
+    how: Fields = {"by": names, "average": average, "cases": cases}
     how["exclude_checks"] = exclude_checks
     graded, reference, note = _graded_versions(verdicts, gold, reference_grader, what, **how)
     no_item, no_label = "no item has both verdicts", "no such gold label among these items"
@@ -192,7 +192,7 @@ def drift(
     if gold is None:
         why, no_label = {}, "no gold given"
     why |= {"pass_rate": no_item, "sensitivity": no_label, "specificity": no_label}
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(graded, names):
         for versions, items in _pairs_with_reference(part, reference):
             changes = _change_rows(items, versions, why, ci_level, interval)
@@ -209,7 +209,7 @@ def _change_rows(
     why: dict[str, str],
     ci_level: float,
     rule: IntervalRule,
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return one row per measure: the change of a version relative to the reference version.
 
     ``why`` has the measures, and the note of each if it has no item.
@@ -251,7 +251,7 @@ def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
 
 def paired_changes(
     parts: Sequence[tuple[str, pd.DataFrame]], what: str, ci_level: float, rule: IntervalRule
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Estimate how much more often the new grader passes, or is right on, the same items.
 
     ``parts`` has measures and their items (see :func:`items_of_measure`), and ``what`` ends the
@@ -264,7 +264,7 @@ def paired_changes(
     rows = []
     for (measure, items), both, change in zip(parts, decided, found, strict=True):
         gained, lost = both["new"].gt(both["old"]), both["new"].lt(both["old"])
-        columns: dict[str, Any] = {"n_gained": gained.sum(), "n_lost": lost.sum()}
+        columns: Fields = {"n_gained": gained.sum(), "n_lost": lost.sum()}
         columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
         if len(both):
             columns |= dict(zip(_RATES, (both["new"].mean(), both["old"].mean()), strict=True))
@@ -274,7 +274,7 @@ def paired_changes(
     return rows
 
 
-def _notes(items: pd.DataFrame, change: dict[str, Any]) -> list[str]:
+def _notes(items: pd.DataFrame, change: Fields) -> list[str]:
     """Return notes: how many items are left out, why verdicts are missing, and the worst case."""
     n_dropped, n_neither = change["n_dropped"], items[_BOTH].isna().all(axis=1).sum()
     notes = [f"{plural(n_dropped, 'item')} decided by one of the two only"] if n_dropped else []
@@ -294,16 +294,13 @@ def _notes(items: pd.DataFrame, change: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _cochran_row(
-    part: pd.DataFrame, ci_level: float, n_resamples: int, seed: int
-) -> dict[str, Any]:
+def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: int) -> Fields:
     """Test whether all versions have the same pass rate on the items that all of them decided."""
     index = ["_item", "cluster", "skill"]
     wide = part.pivot(index=index, columns=VERSION, values="verdict")
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
-    columns: dict[str, Any] = {"n_dropped": n_dropped}
     q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level=ci_level, n=0.0)
     if len(full):
         clusters = full.index.get_level_values("cluster")
@@ -311,7 +308,7 @@ def _cochran_row(
         q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
         q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
         q = replace(q, p_value=test.p_value)
-    return row("cochran_q", q, **columns)
+    return row("cochran_q", q, n_dropped=n_dropped)
 
 
 def flipped(
@@ -450,8 +447,7 @@ def with_labels(
     """Return the columns of a comparison: ``names``, gold labels, and codes of checks and items."""
     verdicts = verdicts.assign(gold=NAN)
     if gold is not None:
-        labels = reference_labels(gold, "reliability")
-        verdicts = join_gold(verdicts, labels[[*ITEM, "gold"]])
+        verdicts = join_gold(verdicts, reference_labels(gold, "reliability")[[*ITEM, "gold"]])
     verdicts = verdicts.assign(
         _check=group_codes(verdicts, [*CASE, "check_id"])[0],
         _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -144,44 +143,27 @@ def _verdicts_with_facts(
     require_rows(verdicts, cases, CASE, "failure_modes", "cases")
     require_rows(verdicts, attempts, ["attempt_id"], "failure_modes", "attempts")
     attempts = attempts.set_index("attempt_id")
-    loaded = _skill_was_loaded(attempts)
-    copied, close = _closeness_to_skill(shared, loaded, ngram)
-    columns = {name: facts[name].reindex(case).array for name in _FACTS}
-    columns |= {
+    own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
+    loaded = (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
+    columns = ["skill", "any_shared", "share"]
+    copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
+    # Answers without the skill show how much is shared by coincidence: an answer is close to the
+    # skill if it shares a larger part of its short n-grams than all of them. Without such answers,
+    # this is unknown.
+    brief = shared_of(shared, _SHORT, ["skill", "share"], "failure_modes")
+    without = brief[~brief.index.to_series().map(loaded).fillna(True).astype(bool)]
+    largest = brief["skill"].map(without.groupby("skill")["share"].max())
+    recorded = largest.notna() & brief["share"].notna()
+    close = brief["share"].gt(largest).astype("boolean").where(recorded)
+    added = {name: facts[name].reindex(case).array for name in _FACTS}
+    added |= {
         "verdict": known_verdict(verdicts),
         "agent": verdicts["attempt_id"].map(attempts["agent"]),
         "loaded": verdicts["attempt_id"].map(loaded),
         "copied": verdicts["attempt_id"].map(copied).astype("boolean"),
         "close": verdicts["attempt_id"].map(close).astype("boolean"),
     }
-    return verdicts.assign(**columns)
-
-
-def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
-    """Return, for each attempt, whether the agent had loaded the skill of the case."""
-    own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
-    return (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
-
-
-def _closeness_to_skill(
-    shared: pd.DataFrame, loaded: pd.Series, ngram: int
-) -> tuple[pd.Series, pd.Series]:
-    """Return two facts about the overlap of each answer with the skill.
-
-    The first is whether the answer shares an n-gram of length ``ngram`` with the skill. The second
-    is whether the answer shares a larger part of its n-grams of three tokens with the skill
-    than every answer about that skill that was given without it; NA if there is no such answer.
-    """
-    columns = ["skill", "any_shared", "share"]
-    copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
-    brief = shared_of(shared, _SHORT, ["skill", "share"], "failure_modes").reset_index()
-    without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
-    largest = brief["skill"].map(without.groupby("skill")["share"].max())
-    # Answers without the skill show how much is shared by coincidence. Without such answers, the
-    # result is unknown.
-    recorded = largest.notna() & brief["share"].notna()
-    close = brief["share"].gt(largest).astype("boolean").where(recorded)
-    return copied, close.set_axis(pd.Index(brief["attempt_id"]))
+    return verdicts.assign(**added)
 
 
 def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
@@ -278,7 +260,7 @@ def failure_mode_rates(
     check_settings(what, ci_level)
     made = {"mode": "str"} | dict.fromkeys(MODES, "boolean")
     labels = verdicts_with(modes, "modes", [*names, *KEYS], made, by=names, cases=cases, what=what)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(labels, names):
         for mode in (*MODES, None):
             interval, counts = _mode_share(part, mode, ci_level)
@@ -293,46 +275,27 @@ def _mode_share(
 
     ``count`` counts these failures. ``n_undecided`` is as in :func:`failure_mode_rates`.
     """
-    unlabelled = part["mode"].isna()
-    hit = unlabelled if mode is None else part["mode"].eq(mode)
-    may_gain, may_lose = _possible_changes(part, mode, hit)
+    hit = part["mode"].isna() if mode is None else part["mode"].eq(mode)
+    # the failures that might gain the mode if data were complete, and those that might lose it
+    unknown = part[list(MODES)].isna()
+    may_gain, may_lose = hit & unknown.any(axis=1), hit & False
+    if mode is not None:
+        earlier = list(MODES[: MODES.index(mode)])
+        may_gain = ~hit & ~part["mode"].isin(earlier) & unknown[mode]
+        may_lose = hit & unknown[earlier].any(axis=1)
     counts = {"count": int(hit.sum()), "n_undecided": int(may_gain.sum())}
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
     share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
-    notes = _bound_notes(part, mode, counts["n_undecided"], may_lose)
-    return share.with_note(*notes), counts
-
-
-def _possible_changes(
-    part: pd.DataFrame, mode: str | None, hit: pd.Series
-) -> tuple[pd.Series, pd.Series]:
-    """Mark the failures that might gain a mode if data were complete, and those that might lose it.
-
-    If ``mode`` is None, the first result marks the failures without a mode that might gain one,
-    and the second result is False for all.
-    """
-    unknown = part[list(MODES)].isna()
-    if mode is None:
-        return hit & unknown.any(axis=1), hit & False
-    earlier = list(MODES[: MODES.index(mode)])
-    precedes = part["mode"].isin(earlier)
-    return ~hit & ~precedes & unknown[mode], hit & unknown[earlier].any(axis=1)
-
-
-def _bound_notes(
-    part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series
-) -> list[str]:
-    """Return notes: how many failures are undecided, and what kind of bound the share is."""
-    lost, notes = int(may_lose.sum()), []
+    undecided, lost, notes = counts["n_undecided"], int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:
-        unknown = "a mode is unknown" if mode is None else f"it is unknown ({_NEEDS[mode]})"
+        unknown_mode = "a mode is unknown" if mode is None else f"it is unknown ({_NEEDS[mode]})"
         bound = both or ("at most this share" if mode is None else "at least this share")
-        notes.append(f"for {undecided} of {len(part)} failures {unknown}: {bound}")
+        notes.append(f"for {undecided} of {len(part)} failures {unknown_mode}: {bound}")
     if mode is not None and lost:
-        gaps = part.loc[may_lose, list(MODES[: MODES.index(mode)])].isna().any()
-        unknown = f"a mode of higher rank is unknown ({', '.join(gaps.index[gaps])})"
-        notes.append(f"for {lost} of its labels {unknown}: {both or 'at most this share'}")
-    return notes
+        gaps = unknown.loc[may_lose, earlier].any()
+        higher = f"a mode of higher rank is unknown ({', '.join(gaps.index[gaps])})"
+        notes.append(f"for {lost} of its labels {higher}: {both or 'at most this share'}")
+    return share.with_note(*notes), counts

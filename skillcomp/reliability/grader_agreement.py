@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import plural, require_known
 from skillcomp.frames.check import as_list, check
@@ -47,15 +46,17 @@ from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.grader_errors import rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
+    NAN,
     NEEDED,
+    Fields,
+    Floats,
     Interval,
+    Intervals,
     join_notes,
     needed_columns,
     note_on_width,
     undefined,
 )
-
-Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
@@ -234,7 +235,10 @@ def agreement(
     measures = _measures_asked(quantities, what)
     checked, together = clustered_verdicts(verdicts, names, what, cases=cases, average=average)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
-    labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
+    labels, every = reference_labels(gold, "reliability"), check(gold, "gold")
+    single = every[every["labeller"].notna() & ~every["labeller"].isin(SETTLED)]
+    single = single.assign(_label=single["passed"].astype("float64"))
+    raters = single.pivot(index=ITEM, columns="labeller", values="_label")
     decided = join_gold(checked, labels)
     keys = list(dict.fromkeys([*names, "condition"]))
     shares = one_draw(labelled_shares(decided, keys), keys)
@@ -243,16 +247,28 @@ def agreement(
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
         refuted = refuted_draw(decided, keys, drawn_by)
-    rows: list[dict[str, Any]] = []
+    rows = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
-        items = part[part["settled_by"].notna()]
-        about_labels = _label_notes(items, labels, names)
+        items = part.dropna(subset="settled_by")
+        # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
+        # no columns except those of the grader.
+        lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum())
+        lost = lost if set(names) <= set(GRADER) else 0
+        remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
+        about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
         if gold_drawn == "verdict":
-            items = items.assign(**_gold_weights(part))
+            # by the weight of an item, the labelled items represent their whole stratum
+            labelled = part["gold"].notna() & part["verdict"].notna()
+            strata = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
+            n_labelled = strata.transform("sum")
+            items["weight"] = strata.transform("size") / n_labelled.where(n_labelled > 0)
             about_labels.append(refuted)
+        elif items["inclusion_probability"].nunique() > 1:
+            about_labels.append(_UNEQUAL_DRAW)
         else:
-            about_labels.append(_note_on_draw(rows_of_group(shares, values), items))
+            rates = rows_of_group(shares, values).iterrows()
+            about_labels.append(unequal_shares({row["condition"]: row for _, row in rates}))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
         why, weights = _why_no_ceiling(gold, raters), items.get("weight")
         intervals = _all_measures(part, measures, weights, raters, why, settings)
@@ -261,14 +277,14 @@ def agreement(
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
                 continue
             interval = intervals[name]
-            bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
+            bounds, left_out = missing.get(name, ((0, NAN, NAN), ""))
             notes = [*about_labels, left_out] if name in missing else []
             units = _UNITS.get(name, "labels") if weights is None else "labels"
             coefficient = UNITS.get(name) == "coefficient"
             notes += [note_on_width(interval, units, coefficient=coefficient), together]
             own = intervals.get(f"ceiling_{name}")
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
-            columns["ceiling"] = np.nan if own is None else own.estimate
+            columns["ceiling"] = NAN if own is None else own.estimate
             columns |= needed_columns(interval)
             interval = interval.with_note(*notes)
             rows.append(row(name, interval, **about, **columns))
@@ -284,34 +300,23 @@ def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) -> list[str]:
-    """Return notes on labels without a verdict of the grader, and on how labels were settled."""
-    # A label without a verdict has no skill or condition, so it is counted only if ``by`` has no
-    # columns except those of the grader.
-    whole = set(names) <= set(GRADER)
-    lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
-    remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
-    return [remark, labellers_said(items["settled_by"], items["gold"])]
-
-
 def _all_measures(
     part: pd.DataFrame,
     measures: Sequence[str],
     weights: Any,
     raters: pd.DataFrame,
     lone: str,
-    settings: dict[str, Any],
-) -> dict[str, Interval]:
+    settings: Fields,
+) -> Intervals:
     """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
-    items = part[part["settled_by"].notna()]
+    items = part.dropna(subset="settled_by")
     if weights is not None:
         items = items.assign(weight=weights)
-    both = items[items["gold"].notna() & items["verdict"].notna()]
+    both = items.dropna(subset=["gold", "verdict"])
     names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
     intervals = _against_gold(items, names, settings)
     if weights is not None:
-        units = part[part["stratum"].notna()]
-        intervals = _with_strata(intervals, units, settings["ci_level"])
+        intervals = _with_strata(intervals, part.dropna(subset="stratum"), settings["ci_level"])
     intervals |= {
         "false_passes": intervals["specificity"].complement,
         "false_fails": intervals["sensitivity"].complement,
@@ -329,7 +334,7 @@ def _missing_verdicts(
     items: pd.DataFrame, *, weighted: bool
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
     """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
-    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}
     labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
@@ -337,7 +342,7 @@ def _missing_verdicts(
         counted = gold == labels.get(name, gold)
         lacking = counted & np.isnan(verdict)
         n = int(lacking.sum())
-        low, high = (np.nan, np.nan) if weighted else worst
+        low, high = (NAN, NAN) if weighted else worst
         notes = [f"{plural(n, 'label')} without a verdict left out"]
         notes = [] if name in labels else notes
         notes.append(f"verdicts missing: {missing_reasons(items['status'][lacking])}")
@@ -383,39 +388,19 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
         values["false_passes"] = 1.0 - values["specificity"]
     defined = {name: value[np.isfinite(value)] for name, value in values.items()}
     return {
-        name: (float(value.min()), float(value.max())) if value.size else (np.nan, np.nan)
+        name: (float(value.min()), float(value.max())) if value.size else (NAN, NAN)
         for name, value in defined.items()
     }
 
 
-def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
-    """Return a note if labels were not drawn at random with equal chances, otherwise ""."""
-    if items["inclusion_probability"].nunique() > 1:
-        return _UNEQUAL_DRAW
-    return unequal_shares({row["condition"]: row for _, row in shares.iterrows()})
-
-
-def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weight of each item, by which labelled items represent their whole stratum.
-
-    It is the number of items in the stratum, divided by the number with both verdict and gold.
-    """
-    labelled = part["gold"].notna() & part["verdict"].notna()
-    of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
-    counts = of_stratum.transform("sum")
-    return {"weight": of_stratum.transform("size") / counts.where(counts > 0)}
-
-
-def _with_strata(
-    measures: dict[str, Interval], units: pd.DataFrame, ci_level: float
-) -> dict[str, Interval]:
+def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
-    verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
     strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
     has = np.isfinite(gold)
 
     def weighted(counted: Any) -> Interval:
-        values, among = (np.where(has, x, np.nan) for x in (verdict == gold, counted))
+        values, among = (np.where(has, x, NAN) for x in (verdict == gold, counted))
         return weighted_rate(values, strata, counted=among, clusters=clusters, ci_level=ci_level)
 
     raw = weighted(np.isfinite(verdict))
@@ -437,21 +422,19 @@ def _f1(jaccard: Interval) -> Interval:
     the items that at least one of them passes.
     """
     estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
-    return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)
+    return replace(jaccard, estimate=estimate, low=low, high=high, se=NAN)
 
 
-def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
-    labelled = items[items["gold"].notna()]
+def _gold_columns(items: pd.DataFrame) -> Fields:
+    labelled = items.dropna(subset="gold")
     weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
-    share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else np.nan
+    share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else NAN
     return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
 
 
-def _against_gold(
-    items: pd.DataFrame, names: Sequence[str], settings: dict[str, Any]
-) -> dict[str, Interval]:
+def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
     cluster = items["cluster"].to_numpy()
-    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
     ratings = np.column_stack([verdict, gold])
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
     samples = [(verdict, gold, truth, cluster, None, None) for truth in (1.0, 0.0)]
@@ -481,13 +464,13 @@ def coefficients(
     ci_level: float,
     n_resamples: int,
     seed: int,
-) -> dict[str, Interval]:
+) -> Intervals:
     """Estimate coefficients of agreement between ratings; NaN with a note if undefined."""
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
-    settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
-    intervals: dict[str, Interval] = {}
+    intervals = {}
     n = float(len(ratings))
     for name in names:
         if not n:
@@ -507,10 +490,10 @@ def _labeller_agreement(
     names: Sequence[str],
     raters: pd.DataFrame,
     lone: str,
-    settings: dict[str, Any],
-) -> dict[str, Interval]:
+    settings: Fields,
+) -> Intervals:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
-    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)
+    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(float)
     n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
     note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
     if not note and n_both < len(items):
@@ -548,11 +531,3 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     failed = part["verdict"].isna()
     share = bounded_mean(failed.to_numpy(), part["cluster"].to_numpy(), ci_level=ci_level)
     return replace(share, note=join_notes(missing_reasons(part.loc[failed, "status"]), share.note))
-
-
-def _labels_by_labeller(gold: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels before adjudication, with a row per item and a column per labeller."""
-    labels = check(gold, "gold")
-    single = labels[labels["labeller"].notna() & ~labels["labeller"].isin(SETTLED)]
-    values = single.assign(_label=single["passed"].astype("float64"))
-    return values.pivot(index=ITEM, columns="labeller", values="_label")

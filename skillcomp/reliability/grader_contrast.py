@@ -33,7 +33,7 @@ from skillcomp.reliability.drift import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
-from skillcomp.stats.results import NAN, Interval, holm, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Interval, holm, join_notes, undefined
 from skillcomp.stats.significance import rank_sets
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
@@ -143,11 +143,12 @@ def contrast(
     check_settings(what, ci_level)
     if between not in GRADER:
         raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
-    how: dict[str, Any] = {"cases": cases, "average": average, "compared": [between]}
-    checked, together = clustered_verdicts(verdicts, names, what, **how)
+    checked, together = clustered_verdicts(
+        verdicts, names, what, cases=cases, average=average, compared=[between]
+    )
     checked = with_labels(checked, gold, [*names, between]).dropna(subset=[between])
     _require_two(checked[between].unique(), between, what)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(checked, names):
         levels = sorted(part[between].unique().tolist())
         compared = _compared_graders(part, between, levels, ci_level, interval)
@@ -216,14 +217,13 @@ def contrast_counts(
     if counts[between].isna().any():
         raise FrameError(f"{what}: {between}: a row has no name. Name the grader, or drop the row.")
     _require_two(counts[between].unique(), between, what)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(counts.astype({between: "str"}), names):
         if part[between].duplicated().any():
             name = part.loc[part[between].duplicated(), between].iloc[0]
             raise FrameError(f"{what}: '{name}' has several rows. Name their columns in by=.")
         levels = sorted(part[between].tolist())
-        table = part.set_index(between).loc[levels, columns]
-        compared = _compared_counts(table, ci_level, what)
+        compared = _compared_counts(part.set_index(between).loc[levels, columns], ci_level, what)
         rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
     return estimates(rows, by=[*names, between], extra=_EXTRA)
 
@@ -235,7 +235,7 @@ class _Compared(NamedTuple):
     ``itertools.combinations``.
     """
 
-    pairs: dict[str, list[dict[str, Any]]]
+    pairs: dict[str, list[Fields]]
     agreement: list[Interval]
     method: str
 
@@ -251,7 +251,7 @@ def _require_two(names: Any, between: str, what: str) -> None:
 
 def _family_rows(
     compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Fields]:
     """Yield one row per pair and measure, then one row per grader with its rank."""
     pairs, n = list(combinations(levels, 2)), len(levels)
     for changes in compared.pairs.values():
@@ -280,7 +280,7 @@ def _compared_graders(
     part: pd.DataFrame, between: str, levels: list[Any], ci_level: float, rule: IntervalRule
 ) -> _Compared:
     """Compare all pairs of graders on their shared items with gold."""
-    labelled = part[part["gold"].notna()]
+    labelled = part.dropna(subset="gold")
     of_level = [labelled[labelled[between].eq(level)] for level in levels]
     pairs = [paired_items(new, old) for old, new in combinations(of_level, 2)]
     changes = {}
@@ -288,7 +288,14 @@ def _compared_graders(
         parts = [(measure, items_of_measure(items, measure)) for items in pairs]
         changes[measure] = paired_changes(parts, "difference", ci_level, rule)
         for change in changes[measure]:
-            change["note"] = join_notes(change["note"], *_notes_on_items(change))
+            left_out, note = "", ""
+            if not change["n"]:
+                note = "no such item has gold and both verdicts"
+            elif not change["n_gained"] + change["n_lost"]:
+                note = "no verdict flipped: p = 1"
+            if change["n_dropped"]:
+                left_out = f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
+            change["note"] = join_notes(change["note"], note, left_out)
     own = []
     for rows in of_level:
         known = rows.dropna(subset="verdict")
@@ -296,15 +303,6 @@ def _compared_graders(
         right = known["verdict"].eq(known["gold"]).mean()
         own.append(replace(rate, estimate=right, n_clusters=known["cluster"].nunique()))
     return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
-
-
-def _notes_on_items(change: dict[str, Any]) -> Iterator[str]:
-    if not change["n"]:
-        yield "no such item has gold and both verdicts"
-    elif not change["n_gained"] + change["n_lost"]:
-        yield "no verdict flipped: p = 1"
-    if change["n_dropped"]:
-        yield f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
 
 
 def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compared:
@@ -322,7 +320,7 @@ def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compar
         counts |= {"sensitivity": (true_pass, false_fail), "specificity": (true_fail, false_pass)}
     if (counts["agreement"][1] < 0).any():
         raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
-    made: dict[str, list[dict[str, Any]]] = {measure: [] for measure in counts}
+    made: dict[str, list[Fields]] = {measure: [] for measure in counts}
     rates = {}
     for measure, of_measure in counts.items():
         cells = np.column_stack(of_measure).astype(int)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -155,14 +155,26 @@ def integrity(
     marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
     quotes = ["quote_empty", "quote_not_found", "quote_short"]
     marks[quotes] = _quote_marks(replies, attempts)
+    has_rationale = _has_text(replies["rationale"])
     for name, verdicts_of_rule, breaks in (
         ("hedged_fail", [False], lambda text, *_: hedges(text, HEDGES_ON_FAIL) is not None),
         ("softened_pass", [True], lambda text, *_: hedges(text, HEDGES_ON_PASS) is not None),
         ("undecided_fail", [False], lambda text, *_: undecided(text)),
         ("rationale_contradicted", [True, False], contradicts_verdict),
     ):
-        marks[name] = _wording_marks(replies, verdicts_of_rule, breaks)
-    marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram)
+        applies = replies["passed"].isin(verdicts_of_rule) & has_rationale
+        rows = applies.fillna(False).to_numpy(bool)
+        facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
+        broken = [breaks(text, bool(passed), kind) for text, passed, kind in facts]
+        marks[name] = _marks_at(rows, broken)
+    marks["overlap_contradicted"] = pd.Series(pd.NA, index=replies.index, dtype="boolean")
+    if shared is not None:
+        any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
+        copied = replies["attempt_id"].map(any_shared).astype("boolean")
+        is_verbatim = replies["check_id"].str.contains(VERBATIM, regex=False)
+        applies = replies["check_kind"].eq("negative") & is_verbatim
+        applies &= replies["passed"].notna() & copied.notna()
+        marks["overlap_contradicted"] = replies["passed"].eq(copied).where(applies)
     marks["dimension_inconsistent"] = _dimension_differs(replies)
     close = replies["passed"].eq(False) | replies["check_kind"].eq("negative")
     marks["closest_spot"] = close.where(replies["passed"].notna()).astype("boolean")
@@ -189,8 +201,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 def _over_reply(values: pd.Series, replies: pd.DataFrame, how: Any) -> pd.Series:
     """Return, for each row, a function such as "any" of the values of its reply."""
-    reply = [replies[name] for name in _REPLY]
-    return values.groupby(reply, dropna=False).transform(how)
+    return values.groupby([replies[name] for name in _REPLY], dropna=False).transform(how)
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
@@ -230,41 +241,17 @@ def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     # An empty answer has nothing to quote, so leave it out.
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
-    rows = (applies & has_quote).to_numpy(dtype=bool)
+    rows = (applies & has_quote).to_numpy(bool)
     plain = {text: normalise_quote(text) for text in answer[rows].unique()}
     quotes = zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
     not_found = _marks_at(
         rows, [normalise_quote(quote) not in plain[text] for quote, text in quotes]
     )
     shows = replies["passed"].ne(replies["check_kind"].eq("negative")).fillna(False)
-    rows &= (shows & ~not_found.fillna(True)).to_numpy(dtype=bool)
+    rows &= (shows & ~not_found.fillna(True)).to_numpy(bool)
     quotes = zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
     short = _marks_at(rows, [not is_valid_quote(quote, text) for quote, text in quotes])
     return pd.DataFrame({"empty": empty, "not_found": not_found, "short": short})
-
-
-def _wording_marks(
-    replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
-) -> pd.Series:
-    """Return whether rationales break a wording rule; NA if the rule does not apply."""
-    applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
-    rows = applies.fillna(False).to_numpy(dtype=bool)
-    facts = replies.loc[rows, ["rationale", "passed", "check_kind"]].itertuples(index=False)
-    return _marks_at(rows, [breaks(text, bool(passed), kind) for text, passed, kind in facts])
-
-
-def _contradicts_overlap(
-    replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int
-) -> pd.Series:
-    """Return whether the verdict on a verbatim check contradicts the measured overlap."""
-    if shared is None:
-        return pd.Series(pd.NA, index=replies.index, dtype="boolean")
-    any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
-    copied = replies["attempt_id"].map(any_shared).astype("boolean")
-    is_verbatim = replies["check_id"].str.contains(VERBATIM, regex=False)
-    applies = replies["check_kind"].eq("negative") & is_verbatim
-    applies &= replies["passed"].notna() & copied.notna()
-    return replies["passed"].eq(copied).where(applies, pd.NA)
 
 
 def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: str) -> pd.DataFrame:
@@ -272,7 +259,7 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
     place = f"{what}: shared"
     shared = checked_columns(shared, ["attempt_id", "n", *columns], what=place)
     common_tokenizer({"shared": shared}, what=what)
-    attempts = shared[shared["attempt_id"].notna()]
+    attempts = shared.dropna(subset="attempt_id")
     lengths = sorted(set(attempts["n"]))
     if ngram not in lengths:
         raise FrameError(f"{what}: shared has no n-grams of length {ngram}; there: {lengths}.")
@@ -332,7 +319,7 @@ def integrity_rates(
     made = dict.fromkeys(RULES, "boolean")
     columns = [*names, *KEYS, "passed"]
     marks = verdicts_with(marks, "marks", columns, made, by=names, cases=cases, what=what)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(marks, names):
         replies = part.drop_duplicates(_REPLY)
         for rule, counted in RULES.items():
@@ -343,8 +330,7 @@ def integrity_rates(
             if units.empty:
                 rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
             n_broken = int(broken.sum())
-            made_row = row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values)
-            rows.append(made_row)
+            rows.append(row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import (
     FrameError,
@@ -29,6 +28,7 @@ from skillcomp.frames.reference_labels import ITEM, usable
 from skillcomp.io.files import read_own
 from skillcomp.io.redaction import redact_bytes
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
+from skillcomp.stats.results import Bools
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
@@ -183,7 +183,7 @@ def draw_cases(
             "without labels could not be corrected."
         )
     shares = _proportional_shares(n_cases, sizes, unlabelled, rng)
-    chosen: list[tuple[str, str]] = []
+    chosen = []
     for skill, ids in free.items():
         chosen += [(skill, one) for one in rng.permutation(ids)[: shares[skill]].tolist()]
     index = _case_index(pool)
@@ -194,9 +194,7 @@ def draw_cases(
     return rows.loc[first].drop(columns="_lot")
 
 
-def _inclusion_probability(
-    pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
-) -> pd.Series:
+def _inclusion_probability(pool: pd.DataFrame, labelled: Bools | pd.Series) -> pd.Series:
     """Return for each attempt the probability that it is drawn for labelling.
 
     This is the share of the skill's cases that are labelled, divided by the number of repeats of
@@ -241,8 +239,7 @@ def _sheet_and_key(
         raise FrameError(
             f"checks: case '{rows.loc[without, 'case_id'].iloc[0]}' has none to label."
         )
-    number = (rows.groupby("item").cumcount() + 1).astype(str)
-    rows["row"] = rows["item"] + "." + number
+    rows["row"] = rows["item"] + "." + (rows.groupby("item").cumcount() + 1).astype(str)
     kinds = {"positive": "must be there", "negative": "must be absent"}
     sheet = rows.assign(
         behaviour=rows["description"].fillna(rows["check_id"]),
@@ -262,8 +259,7 @@ def _sheet_and_key_paths(
 
 
 def _write_csv(path: Path, frame: pd.DataFrame) -> None:
-    cells = frame.map(as_cell)
-    text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    text = frame.map(as_cell).to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("xb")  # mode "x" fails if the file was created in the meantime
@@ -360,8 +356,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except UnicodeDecodeError:
         # some spreadsheets on Windows write cp1252
         text = data.decode("cp1252", errors="replace")
-    header = text.split("\n", 1)[0]
-    separator = max(",;\t", key=header.count)
+    separator = max(",;\t", key=text.split("\n", 1)[0].count)
     try:
         # Read the header like any other line, so that pandas refuses lines with more cells than
         # the header.

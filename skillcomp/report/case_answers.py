@@ -202,7 +202,7 @@ class Answers:
                 "open": is_lit and not several,
             }
             notes.append(note | word)
-        parts: list[html.Piece] = []
+        parts = []
         if answer is not None:
             copies = self._cached_spans(answer, attempt["skill"], attempt["case_id"])
             parts = html.pieces(answer, html.quote_spans(answer, quotes), copies)
@@ -238,7 +238,7 @@ class _Rows:
     """Looks up rows of a frame by key, as dictionaries of some of the columns."""
 
     def __init__(self, frame: pd.DataFrame, keys: Sequence[str], columns: Sequence[str]) -> None:
-        self._columns = {name: frame[name].to_numpy(dtype=object) for name in columns}
+        self._columns = {name: frame[name].to_numpy(object) for name in columns}
         self._positions = frame.groupby(list(keys)).indices
 
     def __bool__(self) -> bool:
@@ -296,4 +296,4 @@ def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
         if several.any():
             levels = table[column].astype("object").where(table[column].notna(), "unknown")
             names = names.where(~several, names + f", {word} " + levels.astype(str))
-    return np.asarray([str(name) for name in names], dtype=object)
+    return np.asarray([str(name) for name in names], object)

@@ -121,40 +121,46 @@ def chapter_of(
     """Make a chapter from an executed notebook, without sentences that the page already has."""
     blank_explorers(notebook)
     sections = [_Section()]
-    outputs: list[Markup | Figure] = []
+    messages: list[str] = []
     taken: set[str] = set()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            for heading, text in _headings_with_texts(cell.source):
+            pieces = re.split(r"(?m)^(##? .*)$", cell.source)
+            for heading, text in zip(["", *pieces[1::2]], pieces[::2], strict=True):
                 if heading:
                     html = _as_safe_html(heading)
                     words = _FOLDS.get(html.striptags(), "")
-                    anchored = _with_anchor(html, path.stem, taken)
+                    slug = re.sub(r"\W+", "-", html.striptags().lower()).strip("-")
+                    names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
+                    taken.add(name := next(free for free in names if free not in taken))
+                    opening = rf'<h\1 id="{path.stem}--{name}"'
+                    anchored = Markup(re.sub("^<h([12])", opening, str(html).strip()))
                     sections.append(_Section("" if words else anchored, words or _METHOD))
                 _add_text(sections[-1], text)
-        elif cell.cell_type == "code" and _has_place_on_page(cell):
+        elif cell.cell_type == "code" and cell.source.strip() and not is_injected(cell):
+            if "md.version(" in cell.source:
+                continue  # the versions are already at the end of the page
             section = sections[-1]
             code = Markup("<pre class='code'><code>{}</code></pre>").format(cell.source)
             parts = list(_parts_of_outputs(cell, out))
-            outputs += parts
-            own = [part for part in parts if not _is_repeated(part, on_page)]
+            texts = ["" if isinstance(part, Figure) else part.striptags() for part in parts]
+            messages += texts
+            own = [
+                part
+                for part, text in zip(parts, texts, strict=True)
+                if not (text and any(sentence.startswith(text) for sentence in on_page))
+            ]
             (section.shown if section.heading else section.folded).extend([code, *own])
     for section in sections:
         section.shown = _with_tables_folded(section.shown)
-    number = path.stem.split("-")[0]
-    chapter = Chapter(
-        path.stem, title(notebook, path), sections, (), number, stopped, _lacking_data(outputs)
-    )
+    number, lacking = path.stem.split("-")[0], ""
+    if messages and all(text.startswith(NOT_SHOWN) for text in messages):
+        lacking = messages[0].removeprefix(NOT_SHOWN)
+    chapter = Chapter(path.stem, title(notebook, path), sections, (), number, stopped, lacking)
     drawn = {name for figure in chapter.figures for _, name in figure.files}
     kinds = set(ENDINGS) - {"txt", "tex"}  # the page already shows the captions in .txt and .tex
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     return replace(chapter, files=tuple(sorted(files - drawn)))
-
-
-def _headings_with_texts(source: str) -> list[tuple[str, str]]:
-    """Split Markdown at its headings of the first two levels."""
-    pieces = re.split(r"(?m)^(##? .*)$", source)
-    return [("", pieces[0]), *zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
 def _add_text(section: _Section, text: str) -> None:
@@ -166,36 +172,16 @@ def _add_text(section: _Section, text: str) -> None:
     section.folded += [_as_safe_html(rest)] if rest else []
 
 
-def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
-    """Return False for a cell that is empty, lists versions or was inserted by `execute`."""
-    # the versions are already at the end of the page
-    return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
-
-
-def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
-    """Return whether one of the sentences begins with the text of this output."""
-    text = "" if isinstance(part, Figure) else part.striptags()
-    return bool(text) and any(sentence.startswith(text) for sentence in sentences)
-
-
 def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figure]:
     """Fold tables that are long or next to a figure."""
     drawn = any(isinstance(part, Figure) for part in parts)
     fold = Markup("<details><summary>Table of {} rows</summary>{}</details>")
-    folded: list[Markup | Figure] = []
+    folded = []
     for part in parts:
         n = 0 if isinstance(part, Figure) else part.count("<tr") - 1
         long = isinstance(part, Markup) and part.startswith(_TABLE) and (drawn or n > _LONG)
         folded.append(fold.format(n, part) if long else part)
     return folded
-
-
-def _lacking_data(outputs: Sequence[Markup | Figure]) -> str:
-    """Return the first message if all outputs are messages on missing data; otherwise ""."""
-    texts = ["" if isinstance(part, Figure) else part.striptags() for part in outputs]
-    if texts and all(text.startswith(NOT_SHOWN) for text in texts):
-        return texts[0].removeprefix(NOT_SHOWN)
-    return ""
 
 
 def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup | Figure]:
@@ -221,8 +207,7 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
     if {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data):
         return None
     if "text/html" in data:
-        table = str(data["text/html"])
-        return Markup(f"{_TABLE}{{}}</div>").format(_harmless_html(table))
+        return Markup(f"{_TABLE}{{}}</div>").format(_harmless_html(str(data["text/html"])))
     if "text/markdown" in data:
         return _as_safe_html(str(data["text/markdown"]))
     text = data.get("text/latex") or data.get("text/plain")
@@ -255,14 +240,6 @@ def _harmless_html(html: Any) -> Markup:
     )
 
 
-def _with_anchor(heading: Markup, stem: str, taken: set[str]) -> Markup:
-    """Give a heading a unique id."""
-    slug = re.sub(r"\W+", "-", heading.striptags().lower()).strip("-")
-    names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
-    taken.add(name := next(free for free in names if free not in taken))
-    return Markup(re.sub("^<h([12])", rf'<h\1 id="{stem}--{name}"', str(heading).strip()))
-
-
 def _saved_stems(source: str, out: Path) -> list[str]:
     """Return the file stems of the figures that a cell's code saves and that exist in `out`."""
     stems = []
@@ -274,7 +251,7 @@ def _saved_stems(source: str, out: Path) -> list[str]:
 
 def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     """Make a figure for the page from a picture and the files that were saved with the picture."""
-    note: dict[str, Any] = {}
+    note = {}
     if stem and (out / f"{stem}.json").is_file():
         with suppress(json.JSONDecodeError):
             note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))

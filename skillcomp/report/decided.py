@@ -13,6 +13,7 @@ from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.skillverdicts.corrected_deltas import NEEDED
+from skillcomp.stats.results import Fields
 
 
 def decided_skills(
@@ -51,7 +52,7 @@ def decided_skills(
     reason : str
         Why no verdict is corrected or confirmed although there is gold; otherwise empty.
     """
-    how: dict[str, Any] = {"by": list(by), "reference": reference}
+    how: Fields = {"by": list(by), "reference": reference}
     corrected, reason = corrected_rates(outcomes, verdicts, gold, attempts, **how, correct=correct)
     decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
     if decided.empty:
@@ -106,7 +107,7 @@ def with_failed_ends(
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]
-    fails = fails[fails["passed"].notna()]
+    fails = fails.dropna(subset="passed")
     if fails.empty:
         return verdicts
     shared = [name for name in verdicts.columns if name in fails.columns and name != "score"]

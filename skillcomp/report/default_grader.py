@@ -86,8 +86,7 @@ def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
-            best = raw[raw["estimate"].eq(raw["estimate"].max())]
-            return str(best["grader"].min())
+            return str(raw[raw["estimate"].eq(raw["estimate"].max())]["grader"].min())
     return sorted(names)[0]
 
 
@@ -188,15 +187,14 @@ def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
     pairs = verdicts[["grader", "grader_version"]].iloc[first].fillna({"grader_version": ""})
-    names: list[str] = []
+    names = []
     for grader, version in zip(pairs["grader"], pairs["grader_version"], strict=True):
         name, sign, _ = version.partition("@")
         text = f"{grader} ({name})" if sign else grader
         if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
             text = f"{grader} (version {version or 'unknown'})"
         names.append(f"{text} {version}" if text in names else text)
-    renamed = pd.Series(names, dtype="str").array.take(code)
-    return verdicts.assign(grader=renamed)
+    return verdicts.assign(grader=pd.Series(names, dtype="str").array.take(code))
 
 
 def grader_named(wish: str, graders: list[str]) -> str:

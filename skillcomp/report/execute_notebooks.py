@@ -105,7 +105,10 @@ def _executed(
         place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
         notebook.cells = notebook.cells[: index + 1]
         notebook.cells[-1].outputs = []
-        message = f"report: {path.name}, cell {place}: {_error_reason(error)}"
+        why = str(error).partition("\n")[0]
+        if isinstance(error, CellExecutionError):
+            why = f"{error.ename}: {error.evalue}"
+        message = f"report: {path.name}, cell {place}: {why}"
         raise NotebookError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
@@ -130,7 +133,7 @@ def execute_chapters(
     dict of pathlib.Path to tuple
         For each notebook its executed copy, and the error that ended it early or an empty text.
     """
-    books: dict[Path, tuple[Any, str]] = {}
+    books = {}
     with _own_event_loop(), ExitStack() as kernel:
         client: Any = kernel.enter_context(_started_kernel(folder))
         client.kc.execute(f"import skillcomp.report.answer\n{_FOR_PAGE}", silent=True)
@@ -173,12 +176,6 @@ def _insert_parameters(
             notebook.cells.insert(index + 1, extra)
             return
     raise StudyError("report: the notebook has no cell tagged 'parameters'.")
-
-
-def _error_reason(error: Exception) -> str:
-    if isinstance(error, CellExecutionError):
-        return f"{error.ename}: {error.evalue}"
-    return str(error).partition("\n")[0]
 
 
 def named_parameters(path: Path) -> dict[str, object]:

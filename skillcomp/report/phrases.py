@@ -208,8 +208,7 @@ def lost(row: Row) -> str:
 
 def count_range(counts: pd.Series) -> str:
     """Format the range of counts, such as "5 to 20"; a single number if all are equal."""
-    ends = (f"{counts.min():,.0f}", f"{counts.max():,.0f}")
-    return " to ".join(dict.fromkeys(ends))
+    return " to ".join(dict.fromkeys((f"{counts.min():,.0f}", f"{counts.max():,.0f}")))
 
 
 def skill_and_agent(row: Row) -> str:

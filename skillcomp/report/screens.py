@@ -17,7 +17,7 @@ from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
 from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
-from skillcomp.stats.results import units_needed
+from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
 
@@ -172,7 +172,7 @@ def _grader_screen(
     """Assess the graders of a study by gold, and by comparison with each other."""
     _add_comparisons(data, results, grader)
     verdicts, gold = data.verdicts, data.gold
-    how: dict[str, Any] = {"by": ["grader", *data.agents], "cases": data.cases}
+    how = {"by": ["grader", *data.agents], "cases": data.cases}
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
     results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
@@ -188,7 +188,12 @@ def _grader_screen(
         own = [s.text for s in sentences_about(agreement) if s.about == grader]
         headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
         raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
-        table = _table_of_graders(data, in_order_of(agreement, "grader", raw["grader"]), frames)
+        lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
+        columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
+        rows = in_order_of(agreement, "grader", raw["grader"])
+        rows = rows.assign(lost=rows["grader"].map(lost))
+        ranks = say.rows_of(frames.get("ranks", agreement[:0]), "agreement_rank")
+        table = cell_table(pd.concat([rows, ranks]), columns, "grader")
         drawn = agreement[agreement["measure"].isin({*_AIMS} - {"cohen_kappa"})]
         drawn = drawn[drawn["grader"].isin(raw["grader"].head(_MOST))]
         drawn = in_order_of(drawn, "grader", raw["grader"])
@@ -221,12 +226,11 @@ def _texts_on(
 def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
     """Add to `results` the differences between versions of a grader, and between graders."""
     labels = None if data.gold.empty else data.gold
-    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
+    how: Fields = {"average": data.agents, "cases": data.cases}
     versions = data.versions
     for name, part in versions.items():
         compared = (reliability.drift, part, labels)
-        first = first_grader(part)
-        results.add(f"drift of {name}", True, *compared, reference_grader=first, **how)
+        results.add(f"drift of {name}", True, *compared, reference_grader=first_grader(part), **how)
     several = len(data.graders) > 1
     apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
@@ -238,26 +242,13 @@ def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> N
 
 def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     """Estimate the pass rate of each grader minus that of gold, on the same items."""
-    items = data.verdicts.drop_duplicates(ITEM)
-    labels = join_gold(items, reference_labels(data.gold, "report"))
-    labels = labels[labels["gold"].notna()]
+    labels = join_gold(data.verdicts.drop_duplicates(ITEM), reference_labels(data.gold, "report"))
+    labels = labels.dropna(subset="gold")
     passed = labels["gold"].astype("boolean")
     labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
     every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
     rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
     return say.with_estimate(say.rows_of(rows, "pass_rate_change"))
-
-
-def _table_of_graders(
-    data: StudyData, agreement: pd.DataFrame, frames: Mapping[str, pd.DataFrame]
-) -> Table:
-    """Return one row per grader with its agreement, its errors and its rank."""
-    lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
-    rows = agreement.assign(lost=agreement["grader"].map(lost))
-    columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
-    ranks = frames.get("ranks", agreement[:0])
-    rows = pd.concat([rows, say.rows_of(ranks, "agreement_rank")])
-    return cell_table(rows, columns, "grader")
 
 
 def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
@@ -312,7 +303,7 @@ def _pairwise_screen(
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
-    how: dict[str, Any] = {"by": ["grader"], "cases": data.cases}
+    how = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **how)
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
@@ -387,9 +378,14 @@ def _calibration_screen(
     lengths = pd.concat([say.rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
     why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
     headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
-    texts = {"limits": list(_limits_of_copies(data))}
+    limits = ["Copied ideas, rephrased copies and translations are missed: they share no n-gram."]
+    if data.attempts.empty:
+        limits.insert(
+            0, "How often answers copy is not known: there are no answers, only passages."
+        )
+    texts = {"limits": limits}
     rows = cut[:0]
-    for _, chosen in lengths[lengths["n"].notna()].head(1).iterrows() if len(lengths) else ():
+    for _, chosen in lengths.dropna(subset="n").head(1).iterrows() if len(lengths) else ():
         rows = flagged_texts(cut, chosen)
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
         rows = rows.assign(n=rows["n_texts"], kept=kept)
@@ -411,18 +407,12 @@ def _calibration_screen(
 
 def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
     """Calibrate on the passages and, if ``with_answers`` is true, on the answers."""
-    how: dict[str, Any] = {"skills": data.skills, "tokenizer": data.tokenizer}
-    answers: list[pd.DataFrame] = []
+    how: Fields = {"skills": data.skills, "tokenizer": data.tokenizer}
+    answers = []
     if with_answers:
         shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
         answers = [shared, data.attempts]
     return overlap.calibrate(*answers, passages=data.passages, n_resamples=200, **how)
-
-
-def _limits_of_copies(data: StudyData) -> Iterator[str]:
-    if data.attempts.empty:
-        yield "How often answers copy is not known: there are no answers, only passages."
-    yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
 
 
 # All kinds

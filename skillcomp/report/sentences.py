@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
 import pandas as pd
 
@@ -15,6 +14,7 @@ from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.report.verdict_sentences import RATES, verdict_sentences
+from skillcomp.stats.results import Fields
 from skillcomp.style import called
 
 # Columns that identify a sentence; the first of them in a frame is what the sentence is about.
@@ -275,11 +275,11 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
                 yield Sentence(f"{agent}{start}{text[1:]}.", keys[0] if keys else None)
 
 
-def _words_of(row: Row, rows: dict[str, Row]) -> dict[str, Any]:
+def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     """Return words on a row and its estimates; None for words that are unknown."""
     condition, fields = row.get("condition"), say.fields_of(row, rows)
     treated = [say.treatment(condition)] if isinstance(condition, str) else []
-    words: dict[str, Any] = {"treated": treated, "corrected": None}
+    words: Fields = {"treated": treated, "corrected": None}
     words["under"] = f"under {called(condition)}, " if treated else ""
     words["against"] = called(row.get("reference", "baseline"))
     words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
@@ -660,10 +660,6 @@ def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
     )
 
 
-def _problems_in_words(problems: pd.DataFrame) -> list[str]:
-    return change_lines(problems.to_dict("records"))
-
-
 # a measure, a column or the name of a frame -> the function for frames with it
 _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "verdict": verdict_sentences,
@@ -686,7 +682,7 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "n_wanted": _progress_in_words,
     "labellers": _labellers_in_words,
     "unanswered": _unanswered_in_words,
-    "problems": _problems_in_words,
+    "problems": lambda problems: change_lines(problems.to_dict("records")),
     "unusable": _unusable_in_words,
     "addressing": _addressing_in_words,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.random_effects import prediction_interval, random_effects
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 WHAT = "skillverdicts.across"
 ALL, NEXT = "all skills", "next skill"
@@ -122,7 +122,7 @@ def across(
     names, levels = listed(by), listed(average)
     if "skill" in names:
         raise FrameError(f"{WHAT}: by= names 'skill', over which the effect is estimated.")
-    how: dict[str, Any] = {"reference": reference, "value": value, "average": levels}
+    how: Fields = {"reference": reference, "value": value, "average": levels}
     outcomes = compared_outcomes(outcomes, [*names, "skill"], WHAT, **how)
     how |= {"ci_level": ci_level, "interval": interval}
     raw = deltas_and_units(outcomes, WHAT, by=[*names, "skill"], **how)[0]
@@ -143,17 +143,22 @@ def across(
 
 
 def _rows_of_group(
-    outcomes: pd.DataFrame, skills: pd.DataFrame, values: dict[str, Any], how: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+    outcomes: pd.DataFrame, skills: pd.DataFrame, values: Fields, how: Fields
+) -> Iterator[Fields]:
     """Yield the rows of one condition: those of each skill, then mean, next skill and spread."""
     used = skills[skills["n"].gt(0)]
     few, level = few_skills(len(used)), how["ci_level"]
-    y = used["estimate"].to_numpy(dtype=np.float64)
+    y = used["estimate"].to_numpy(float)
     if few:
         nothing = undefined("", few, ci_level=level, n=float(len(used)))
         pooled, following, spread = [nothing] * len(used), nothing, nothing
     else:
-        effects = random_effects(y, _pooled_variances(used), ci_level=level)
+        # the squared standard error of each skill's delta, from one pooled variance; se is NaN if
+        # all cases have the same delta
+        n, se = used["n_clusters"].to_numpy(float), used["se"].fillna(0.0).to_numpy(float)
+        df = np.maximum(n - 1.0, 0.0)
+        variances = (df @ (n * se**2)) / max(df.sum(), 1.0) / n
+        effects = random_effects(y, variances, ci_level=level)
         pooled, spread = effects.pooled, effects.sd
         following = prediction_interval(y, bounds=(-1.0, 1.0), ci_level=level)
     of_skill = dict(zip(used["skill"], pooled, strict=True))
@@ -176,18 +181,7 @@ def _rows_of_group(
     yield row("between_skill_sd", spread, skill=ALL)
 
 
-def _pooled_variances(skills: pd.DataFrame) -> Any:
-    """Return the squared standard error of each skill's delta, from one pooled variance."""
-    n = skills["n_clusters"].to_numpy(dtype=np.float64)
-    # se is NaN if all cases have the same delta
-    se = skills["se"].fillna(0.0).to_numpy(dtype=np.float64)
-    df = np.maximum(n - 1.0, 0.0)
-    return (df @ (n * se**2)) / max(df.sum(), 1.0) / n
-
-
-def _mean_row(
-    outcomes: pd.DataFrame, used: pd.DataFrame, values: dict[str, Any], how: dict[str, Any]
-) -> dict[str, Any]:
+def _mean_row(outcomes: pd.DataFrame, used: pd.DataFrame, values: Fields, how: Fields) -> Fields:
     """Return the row of the mean over skills, each with the same weight."""
     weights = (1.0 / used["n"]).rename(_EQUAL)
     sides = outcomes["condition"].isin([values["condition"], how["reference"]])
@@ -195,5 +189,5 @@ def _mean_row(
     part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
     how = how | {"by": [], "cluster": "skill", "weight": _EQUAL}
     mean = deltas_and_units(part, WHAT, **how)[0].iloc[0]
-    about: dict[str, Any] = {str(name): field for name, field in mean.items()}
+    about = {str(name): field for name, field in mean.items()}
     return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}

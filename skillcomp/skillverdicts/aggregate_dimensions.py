@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -64,7 +64,7 @@ def dimensions(
     keys = [*names, "comprehension_dimension"]
     checked = check(outcomes, "outcomes")
     refuse_pooling(checked, names, "skillverdicts.dimensions")
-    checked = checked[checked["comprehension_dimension"].notna()]
+    checked = checked.dropna(subset="comprehension_dimension")
     level = rates(checked, by=keys, ci_level=ci_level)
     marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
     given_marks = checked.assign(share_passed=marks)
@@ -72,10 +72,9 @@ def dimensions(
     marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
-    per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
-    shares = per_case.reset_index(name="share")
+    shares = grouped(scored, [*keys, "condition", *CASE])["passed"].mean().reset_index(name="share")
     shares = shares.assign(won=shares["share"].gt(0.5), failed=shares["share"].le(0.5))
-    verdict: pd.DataFrame = grouped(shares, [*keys, "condition"]).agg(
+    verdict = grouped(shares, [*keys, "condition"]).agg(
         n_cases=("won", "size"), n_cases_passed=("won", "sum"), failed=("failed", "any")
     )
     passed = verdict["n_cases_passed"].eq(verdict["n_cases"]).astype("boolean")
@@ -135,7 +134,7 @@ def together(
     table = passed.unstack("comprehension_dimension")
     wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
     measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(wide, [*names, "condition"]):
         complete = part.dropna(subset=[first, second])
         for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
@@ -257,7 +256,7 @@ def _combined_verdict(
     excepted = [name for name in failed if name in exceptions]
     if policy == "strict":
         open_ = [name for name in missing if name not in exceptions]
-        verdict: object = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
+        verdict = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
         score = len(won) / len(passed)
     else:
         each = {

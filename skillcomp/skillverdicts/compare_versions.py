@@ -17,7 +17,7 @@ from skillcomp.frames.estimates import By, columns_of, listed, prepared, require
 from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 WHAT = "skillverdicts.compare"
 CHEAPER = "as good and cheaper"
@@ -128,21 +128,34 @@ def compare(
     check_margin(margin, assume_missing, ends_of(value, bounds))
     require_known("amount: found", amount, [name for name in AMOUNTS if name != "score"])
     names, levels = listed(by), listed(average)
-    outcomes = _two_conditions(check(outcomes, "outcomes"), condition, reference)
+    outcomes = check(outcomes, "outcomes")
+    require_reference(outcomes["condition"], reference)
+    if condition == reference:
+        raise FrameError(f"{WHAT}: condition and reference are both '{condition}'.")
+    if len(outcomes):
+        require_known(f"{WHAT}: condition: found", condition, outcomes["condition"].unique())
+    two = outcomes["condition"].isin([condition, reference])
+    outcomes = outcomes[two].reset_index(drop=True)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
-    asked = outcomes[keys].drop_duplicates()
-    matched = check(attempts, "attempts").merge(asked, on=keys)
+    matched = check(attempts, "attempts").merge(outcomes[keys].drop_duplicates(), on=keys)
     attempts = attempts_of_outcomes(outcomes, matched, facts, WHAT)
-    how: dict[str, Any] = {"by": names, "average": levels, "reference": reference}
+    how: Fields = {"by": names, "average": levels, "reference": reference}
     how |= {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     rows, units, contrasts = deltas_and_units(outcomes, WHAT, value=value, bounds=bounds, **how)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit
     for argument in ("by", "average"):
         how[argument] = columns_of(attempts, *how[argument])
-    pooled: dict[str, Any] = {"average": how["average"], "agents": True}
-    attempts = prepared(attempts, "attempts", how["by"], WHAT, compared=["condition"], **pooled)
+    attempts = prepared(
+        attempts,
+        "attempts",
+        how["by"],
+        WHAT,
+        compared=["condition"],
+        average=how["average"],
+        agents=True,
+    )
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _comparison_verdicts(rows)
     rows = with_missing_attempts(
@@ -151,28 +164,17 @@ def compare(
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
 
 
-def _two_conditions(outcomes: pd.DataFrame, condition: str, reference: str) -> pd.DataFrame:
-    """Return the outcomes of both versions; raise FrameError if one is missing."""
-    require_reference(outcomes["condition"], reference)
-    if condition == reference:
-        raise FrameError(f"{WHAT}: condition and reference are both '{condition}'.")
-    if len(outcomes):
-        require_known(f"{WHAT}: condition: found", condition, outcomes["condition"].unique())
-    return outcomes[outcomes["condition"].isin([condition, reference])].reset_index(drop=True)
-
-
 def _with_savings(
     rows: pd.DataFrame,
     attempts: pd.DataFrame,
     amount: str,
     limit: float | None,
-    how: dict[str, Any],
+    how: Fields,
 ) -> pd.DataFrame:
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
     keys = [*how["by"], "condition"]
     for name in dict.fromkeys([amount, *_SAVED]):
-        bound = limit if name == amount else None
-        table = amount_deltas(attempts, name, bound, **how)
+        table = amount_deltas(attempts, name, limit if name == amount else None, **how)
         delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
         # a difference from 0.0 is never -0.0
         saved = 0.0 - delta[["estimate", "ci_high", "ci_low"]]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import interval_of, is_among, require_columns, rows_of_group
-from skillcomp.stats.results import join_notes, p_value, quantile
+from skillcomp.stats.results import NAN, Fields, join_notes, p_value, quantile
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
@@ -79,10 +78,16 @@ def with_corrections(
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]
     rows = rows[rows["measure"].eq(f"delta_{value}")]
-    _refuse_strays(deltas, rows, by)
+    keys = [*by, "condition"]
+    strays = rows[~is_among(rows, deltas, keys)]
+    if len(strays):
+        raise FrameError(
+            f"{WHAT}: the outcomes have no {_name_of(strays.iloc[0], keys)}. Compute both from the "
+            "verdicts of the same skills and conditions."
+        )
     made = []
     for _, delta in deltas.iterrows():
-        mine = rows_of_group(rows, dict(delta[[*by, "condition"]]))
+        mine = rows_of_group(rows, dict(delta[keys]))
         base = rows_of_group(rates, {**delta[[*by]], "condition": delta["reference"]})
         _refuse_other_data(delta, mine, by, cluster, weight)
         made.append(_corrected_row(delta, mine, base))
@@ -139,16 +144,6 @@ def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
     return ", ".join(f"{name} '{row[name]}'" for name in keys)
 
 
-def _refuse_strays(deltas: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> None:
-    keys = [*by, "condition"]
-    strays = rows[~is_among(rows, deltas, keys)]
-    if len(strays):
-        raise FrameError(
-            f"{WHAT}: the outcomes have no {_name_of(strays.iloc[0], keys)}. Compute both from the "
-            "verdicts of the same skills and conditions."
-        )
-
-
 def _refuse_other_data(
     delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], cluster: str, weight: str | None
 ) -> None:
@@ -188,12 +183,12 @@ def _both_known_and_different(first: float, second: float) -> bool:
     return not (math.isnan(first) or math.isnan(second) or first == second)
 
 
-def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) -> dict[str, Any]:
+def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) -> Fields:
     """Return the columns that :func:`with_corrections` sets, for one delta."""
     chosen, about = _recommended_row(rows), rows.iloc[0] if len(rows) else None
     n_gold = 0.0 if about is None else float(about["n_gold"])
     no_reason = "no row of the correction is about it"
-    made: dict[str, Any] = {
+    made = {
         "estimator": NAIVE,
         "correction_reason": no_reason if about is None else about["reason"],
         "n_gold": n_gold,
@@ -206,7 +201,7 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
         made |= {name: chosen.get(name) for name in _REPLACED}
         made |= {"estimator": chosen["estimator"], "note": chosen.get("note", "")}
         made |= {f"moved_{end.removeprefix('ci_')}": chosen[end] - delta[end] for end in LIMITS}
-        made["reference_low"] = math.nan
+        made["reference_low"] = NAN
         if base is not None:
             made["reference_low"] = base["ci_low"]
             made["moved_rate"] = base["estimate"] - delta["reference_rate"]
@@ -237,7 +232,7 @@ def _labels_needed(
     """
     rows, gold, n = rows.dropna(subset=LIMITS), gold.dropna(subset=LIMITS), delta["n"]
     if rows.empty or n_gold < 1:
-        return math.nan
+        return NAN
     row, margin = rows.iloc[0], delta["margin"]
     alone = gold.iloc[0] if len(gold) else row
     estimate = row["estimate"]
@@ -264,7 +259,7 @@ def _labels_needed(
     ]
     size = max(min(sizes), FEWEST_GOLD)
     if size > n:  # with very few labels, it is unknown whether labels on all cases would be enough
-        return math.inf if n_gold >= FEWEST_GOLD else math.nan
+        return math.inf if n_gold >= FEWEST_GOLD else NAN
     return float(max(math.ceil(size - n_gold), 1))
 
 

@@ -35,7 +35,7 @@ from skillcomp.skillverdicts.corrected_deltas import (
 )
 from skillcomp.skillverdicts.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import is_number, join_notes
+from skillcomp.stats.results import NAN, Fields, is_number, join_notes
 
 _WHAT = "skillverdicts.decide"
 
@@ -192,11 +192,11 @@ def decide(
     if corrected is not None and value == "score":
         raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: dict[str, Any] = {"by": names, "value": value, "bounds": bounds, "weight": weight}
+    how: Fields = {"by": names, "value": value, "bounds": bounds, "weight": weight}
     how |= {"average": listed(average), "cluster": cluster}
     how |= {"ci_level": ci_level, "interval": interval}
     deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
-    rules: dict[str, Any] = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     bases = within(units, _references(contrasts), **rules)
     deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]
@@ -217,7 +217,7 @@ def decide(
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
-    judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
+    judged = judged.assign(**alone, estimator=NAIVE, n_gold=NAN, labels_needed=NAN)
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
@@ -303,8 +303,8 @@ def _references(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def _p_of_margins(
-    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: dict[str, Any]
-) -> dict[str, Any]:
+    units: Units, contrasts: Sequence[Contrast], deltas: pd.DataFrame, how: Fields
+) -> Fields:
     """Return one-sided p-values against a change beyond the margin and a reference that fails.
 
     The p-values invert the intervals. They are small if the row excludes a loss of the margin
@@ -312,7 +312,7 @@ def _p_of_margins(
     minus the margin (``p_passing``).
     """
     if deltas.empty:
-        return dict.fromkeys(MARGIN_P, np.nan)
+        return dict.fromkeys(MARGIN_P, NAN)
     margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
     bases = _references(contrasts)
     tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
@@ -332,7 +332,7 @@ def one_sided(p_value: float, as_claimed: bool) -> float:
 
 
 def _verdicts_by_other_rules(
-    deltas: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], how: dict[str, Any]
+    deltas: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], how: Fields
 ) -> list[str]:
     """Return a note per row: the verdict by the bounded or by the t interval, if it is different.
 
@@ -351,8 +351,7 @@ def _verdicts_by_other_rules(
         )
         other = verdicts_of_rows(with_adjusted_p(other))
         for at in np.flatnonzero(other != verdict):
-            remark = f"{other[at]} by the {rule} interval"
-            remarks[at] = join_notes(remarks[at], remark)
+            remarks[at] = join_notes(remarks[at], f"{other[at]} by the {rule} interval")
     return remarks
 
 
@@ -370,7 +369,7 @@ def _over_placebo(
     outcomes: pd.DataFrame,
     names: list[str],
     reference: str,
-    how: dict[str, Any],
+    how: Fields,
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {
@@ -380,32 +379,26 @@ def _over_placebo(
         "shown": "over_placebo_shown",
     }
     if not deltas["condition"].eq(PLACEBO).any():
-        return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
+        return deltas.assign(**dict.fromkeys(renamed.values(), NAN))
     over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
-    other = _other_cases(outcomes, names, how["value"], reference)
+    # a note for each condition whose deltas to placebo and to reference use different cases
+    keys = list(dict.fromkeys([*names, *CASE]))
+    run = outcomes.dropna(subset=how["value"])[[*keys, "condition"]].drop_duplicates()
+    delta, beyond = (
+        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
+    )
+    sides = run.assign(delta=delta, over=beyond, differs=delta != beyond)
+    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
+    counts["remark"] = [
+        f"over_placebo rests on other cases than the delta: {n_over} and {n}" if differs else ""
+        for n, n_over, differs in counts.itertuples(index=False)
+    ]
+    other = counts["remark"].reset_index()
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
     remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
     return _with_notes(deltas, remarks)
-
-
-def _other_cases(
-    outcomes: pd.DataFrame, names: list[str], value: str, reference: str
-) -> pd.DataFrame:
-    """Return a note per condition whose deltas to placebo and to reference use different cases."""
-    keys = list(dict.fromkeys([*names, *CASE]))
-    run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
-    delta, over = (
-        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
-    )
-    sides = run.assign(delta=delta, over=over, differs=delta != over)
-    counts: pd.DataFrame = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
-    remarks = [
-        f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
-        for delta, over, differs in counts.itertuples(index=False)
-    ]
-    return counts.assign(remark=remarks)["remark"].reset_index()
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:

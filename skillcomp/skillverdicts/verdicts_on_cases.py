@@ -56,7 +56,7 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
     refuse_different_checks(checked, "skillverdicts.cases")
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     attempts = grouped(scored, [*names, "condition"])["passed"]
-    table: pd.DataFrame = attempts.agg(n="count", rate="mean").reset_index()
+    table = attempts.agg(n="count", rate="mean").reset_index()
     base = table[table["condition"].eq(reference)].drop(columns="condition")
     base = base.rename(columns={"n": "n_reference", "rate": "reference_rate"})
     others = table[table["condition"].ne(reference)]

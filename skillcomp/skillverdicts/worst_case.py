@@ -84,26 +84,22 @@ def with_missing_attempts(
         is_shaken = lacks and any(
             claim.fails_in_worst_case(units, **how) for claim in _claims_of_row(row, contrast)
         )
-        rows.append(_judged_row(row, is_shaken, assume_missing))
+        verdict, assumed, remark = row["verdict"], "", ""
+        if is_shaken:
+            claimed = f"'{verdict}'" if " " in verdict else verdict
+            assumed = assume_missing or ""
+            remark = f"{claimed}, assuming that attempts are missing {assumed}"
+        if is_shaken and not assumed:
+            others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
+            verdict, remark = (
+                "undetermined",
+                f"undetermined: too many attempts are missing; {others}",
+            )
+        rows.append((verdict, is_shaken, assumed, remark))
     columns = ["verdict", "overturned", "assume_missing", "remark"]
     judged = pd.DataFrame(rows, columns=columns, index=decided.index)
     notes = list(map(join_notes, decided["note"], judged.pop("remark")))
     return decided.assign(**judged.astype({"overturned": bool}), note=notes)
-
-
-def _judged_row(
-    row: pd.Series, is_shaken: bool, assume_missing: str | None
-) -> tuple[str, bool, str, str]:
-    """Return the verdict, whether it is overturned, the assumption that keeps it, and a remark."""
-    verdict = row["verdict"]
-    if not is_shaken:
-        return verdict, False, "", ""
-    claimed = f"'{verdict}'" if " " in verdict else verdict
-    if assume_missing:
-        remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
-        return verdict, True, assume_missing, remark
-    others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
-    return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
 
 
 def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:

@@ -15,16 +15,24 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
 from skillcomp.stats.resampling import resampled_values
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import (
+    NAN,
+    Floats,
+    Indices,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+)
 
-Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
 
 _ORDINAL = "ordinal krippendorff_alpha"
@@ -67,7 +75,7 @@ class _Parts:
     solve: Solve
     slope: Callable[[Floats], Floats]
     agreeing: Floats
-    category: NDArray[np.intp]
+    category: Indices
     n_categories: int
 
 
@@ -112,7 +120,7 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(cohen_kappa([[40, 9], [6, 45]]).estimate, 4)
     0.6995
     """
-    level, cells = check_level(ci_level), np.asarray(table, dtype=float)
+    level, cells = check_level(ci_level), np.asarray(table, float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
         raise ValueError(f"table must be square, at least 2 x 2, found shape {cells.shape}.")
     if not np.all(np.isfinite(cells) & (cells >= 0)):
@@ -251,7 +259,7 @@ def bootstrap_agreement(
     return replace(base, low=min(float(low), estimate), high=max(float(high), estimate), note=note)
 
 
-def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
+def _sums_by_case(parts: _Parts, group: Indices) -> Floats:
     # Drop units without a rating. Keep units with one rating, because AC1 uses them for its
     # category rates.
     informative = parts.features.any(axis=1)
@@ -262,7 +270,7 @@ def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
     return sums[np.lexsort(sums.T)]
 
 
-def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
+def _case_codes(clusters: ArrayLike | None, units: int) -> Indices:
     if clusters is None:
         return np.arange(units)
     labels = np.asarray(clusters)
@@ -273,7 +281,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
+def _why_too_few(name: str, parts: _Parts, group: Indices, weights: Floats) -> str:
     # Units of small weight do not count here, because they hardly change the width of the interval.
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
@@ -299,8 +307,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     """
     room = 1.0 - expected
     lower = max(-1.0, 1.0 - (1.0 - low) / room)
-    upper = min(1.0, 1.0 - (1.0 - high) / room)
-    return min(lower, estimate), max(upper, estimate)
+    return min(lower, estimate), max(min(1.0, 1.0 - (1.0 - high) / room), estimate)
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:
@@ -371,8 +378,8 @@ def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
     """
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
-    short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)
-    return np.asarray(1.0 - short / np.where(defined, room, np.nan))
+    short = np.where(defined, 1.0 - np.asarray(observed, float), NAN)
+    return np.asarray(1.0 - short / np.where(defined, room, NAN))
 
 
 def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
@@ -402,7 +409,7 @@ def _coincidence_slope(sums: Floats) -> Floats:
 
 
 def _safe_ratio(top: Floats, bottom: Floats) -> Floats:
-    unknown = np.full(np.broadcast(top, bottom).shape, np.nan)
+    unknown = np.full(np.broadcast(top, bottom).shape, NAN)
     return np.asarray(np.divide(top, bottom, out=unknown, where=bottom > 0))
 
 
@@ -435,7 +442,7 @@ def _share_parts(counts: Floats, q: int) -> tuple[Floats, Solve]:
         observed = _safe_ratio(sums[..., 1], sums[..., 0])
         share = _safe_ratio(sums[..., 3:], sums[..., 2][..., None])
         if q < 2:
-            return observed, np.full(observed.shape, np.nan)
+            return observed, np.full(observed.shape, NAN)
         return observed, (share * (1.0 - share)).sum(axis=-1) / (q - 1)
 
     return features, solve
@@ -476,8 +483,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
         distance = _ordinal_distances(totals)
         expected = totals[..., :, None] * totals[..., None, :] * distance
         observed = _safe_ratio((coincidences * distance).sum(axis=(-2, -1)), total)
-        by_chance = _safe_ratio(expected.sum(axis=(-2, -1)), total * (total - 1.0))
-        return 1.0 - observed, 1.0 - by_chance
+        return 1.0 - observed, 1.0 - _safe_ratio(expected.sum(axis=(-2, -1)), total * (total - 1.0))
 
     return features.reshape(len(counts), n * n), solve
 
@@ -495,7 +501,7 @@ def _ordinal_distances(totals: Floats) -> Floats:
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
     """Return the `_Parts` of the coefficient ``name``."""
-    matrix = np.asarray(ratings, dtype=float)
+    matrix = np.asarray(ratings, float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
         rule = "ratings must have one row per unit and one column per rater, at least two raters"
         raise ValueError(f"{rule}, found shape {matrix.shape}.")
@@ -503,7 +509,7 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     values, inverse = np.unique(matrix[present], return_inverse=True)
     n_present = values.size
     q = n_present if n_categories is None else int(n_categories)
-    codes = np.full(matrix.shape, np.nan)
+    codes = np.full(matrix.shape, NAN)
     codes[present] = inverse
     counts = (codes[:, :, None] == np.arange(max(n_present, 1))).sum(axis=1).astype(float)
     slope: Callable[[Floats], Floats]
@@ -527,6 +533,6 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
             features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
         )
         disagreeing = _safe_ratio(features @ distances.ravel(), raters)
-        agreeing = np.where(raters >= 2, 1.0 - disagreeing, np.nan)
+        agreeing = np.where(raters >= 2, 1.0 - disagreeing, NAN)
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
     return _Parts(features, solve, slope, agreeing, category, q)

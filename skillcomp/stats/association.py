@@ -11,17 +11,16 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import norm, rankdata
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.clusters import cluster_codes
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
+from skillcomp.stats.results import NAN, Floats, Indices, Interval, check_level, quantile, undefined
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+Codes = Indices
 
 # With fewer clusters than this, no limits are given, because the jackknife is unreliable: with
 # eight or nine clusters, coverage fell to 89 % for skewed scores or unequal spread
@@ -101,7 +100,7 @@ def association(
     (0.64, 0.8)
     """
     check_level(ci_level)
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    a, b = np.asarray(x, float), np.asarray(y, float)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"x and y must have one entry per unit, found {a.shape} and {b.shape}.")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -147,7 +146,7 @@ def _correlation(a: Floats, b: Floats) -> float:
     x, y = a - a.mean(), b - b.mean()
     squares = float(x @ x), float(y @ y)
     if min(squares) <= _FLAT:
-        return math.nan
+        return NAN
     return float(np.clip(x @ y / math.sqrt(squares[0] * squares[1]), -1.0, 1.0))
 
 
@@ -155,7 +154,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, code: Codes, ci_level: float) 
     """Return a correlation with its limits, which are NaN if there are too few clusters."""
     r = _correlation(a, b)
     count = int(code.max()) + 1
-    bare = Interval(r, math.nan, math.nan, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
+    bare = Interval(r, NAN, NAN, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
         return replace(bare, note=few)
@@ -175,7 +174,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, code: Codes, ci_level: float) 
 def _cross_validated(a: Floats, b: Floats, code: Codes) -> float:
     """Return R squared, cross-validated by leaving out one cluster at a time."""
     if not code.any():
-        return math.nan
+        return NAN
     mean, line = np.empty((2, len(a)))
     for cluster in range(int(code.max()) + 1):
         out = code == cluster
@@ -212,13 +211,12 @@ def detectable_r_squared(n: float) -> float:
     [0.5, 0.3, 0.1]
     """
     if not n >= 4:
-        return math.nan
+        return NAN
     t = float(student_t.isf(0.025, n - 2.0))
     critical = math.atanh(t / math.sqrt(t * t + n - 2.0))
 
     def lacking(r: float) -> float:
         z, scale = math.atanh(r) + r / (2.0 * (n - 1.0)), math.sqrt(n - 3.0)
-        reached = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
-        return float(reached) - 0.8
+        return float(norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)) - 0.8
 
     return float(brentq(lacking, 0.0, 1.0 - 1e-12, xtol=1e-10)) ** 2

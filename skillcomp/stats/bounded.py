@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri, stdtrit
 from scipy.stats import beta as beta_distribution
 
@@ -29,9 +29,16 @@ from skillcomp.stats.clusters import (
     cr2_of_counts,
     heavy_note,
 )
-from skillcomp.stats.results import TINY_P, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import (
+    NAN,
+    TINY_P,
+    Floats,
+    Interval,
+    check_level,
+    join_notes,
+    undefined,
+)
 
-Floats = NDArray[np.float64]
 IntervalRule = Literal["adaptive", "bounded", "t"]
 
 
@@ -481,13 +488,13 @@ def clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 def relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
     """Return the weights, divided by the largest weight of a value that is not missing."""
-    raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    raw = np.ones(values.shape) if weights is None else np.asarray(weights, float)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
     used = raw[np.isfinite(values)]
     if not (np.isfinite(used) & (used > 0)).all():
         raise ValueError("weights must be above 0.")
-    return np.asarray(raw / used.max(initial=0.0), dtype=np.float64)
+    return np.asarray(raw / used.max(initial=0.0), float)
 
 
 def solved_limits(
@@ -500,10 +507,9 @@ def solved_limits(
     turned = np.repeat([False, True], len(samples.value))
     both = samples.rows(np.tile(np.arange(len(samples.value)), 2)).turned(turned)
     low, high = np.split(_lower_limits(both, quantity, ci_level, turned), 2)
-    p_value = np.full(len(low), np.nan)
+    p_value = np.full(len(low), NAN)
     if null is not None and not math.isnan(null):
-        chance = partial(_two_sided, quantity=quantity, null=null)
-        p_value = _p_values(samples, chance)
+        p_value = _p_values(samples, partial(_two_sided, quantity=quantity, null=null))
     return np.stack([low, -high, p_value])
 
 
@@ -725,9 +731,14 @@ def bounded_means(
         for sample in samples
     ]
     if interval == "t":
-        return [_t_interval(bare, null) for _, bare in read]
+        return [
+            bare.with_note("no spread between clusters: no t interval" if bare.n else "")
+            if math.isnan(bare.se)
+            else bare.with_t_limits(bare.se, bare.df, null)
+            for _, bare in read
+        ]
     compact = [sample for sample, _ in read]
-    limits = np.full((3, len(read)), np.nan)
+    limits = np.full((3, len(read)), NAN)
     # Samples that are solved together are padded to the same number of distinct values, so group
     # samples with similar numbers of distinct values.
     sizes = np.array([-1 if c is None else max(c.value.shape[1] - 1, _SMALL_SAMPLE).bit_length()
@@ -744,25 +755,16 @@ def bounded_means(
     return intervals
 
 
-def _t_interval(bare: Interval, null: float | None) -> Interval:
-    """Return the t interval of an estimate with its CR2 standard error."""
-    if math.isnan(bare.se):
-        note = "no spread between clusters: no t interval" if bare.n else ""
-        return bare.with_note(note)
-    return bare.with_t_limits(bare.se, bare.df, null)
-
-
 def _read_sample(
     sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
 ) -> tuple[CaseCounts | None, Interval]:
     """Return a sample in compact form (None if it has no cases) and its interval without limits."""
     adaptive = rule == "adaptive" and (bool(sample.arms) or sample.places is not None)
     label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
-    numbers = np.asarray(sample.values, dtype=np.float64)
+    numbers = np.asarray(sample.values, float)
     complete, groups, note = complete_values(numbers, sample.clusters)
     if not complete.size:
-        bare = undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
-        return None, bare
+        return None, undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
     if not free:
         clip_to_bounds(complete, quantity)
     present = np.isfinite(numbers)
@@ -773,7 +775,7 @@ def _read_sample(
     variance, dfs = cr2_of_counts(means - estimate, share, 1.0)
     # no spread between clusters, or one cluster
     spread = len(sizes) > 1 and variance > ZERO_VARIANCE
-    se, df = (math.sqrt(variance), float(dfs)) if spread else (math.nan, math.nan)
+    se, df = (math.sqrt(variance), float(dfs)) if spread else (NAN, NAN)
     values = means if free else np.clip(means, quantity.low, quantity.high)
     if sample.places is not None:
         places = sample.places
@@ -790,7 +792,7 @@ def _read_sample(
     elif count <= _ONE_OR_TWO:
         note = join_notes(note, f"only {count} case{'s' * (count > 1)}: read with care")
     note = join_notes(note, heavy_note(sizes, "cluster" if count < n else "case"))
-    limits, counts = (math.nan, math.nan), (float(n), float(count))
+    limits, counts = (NAN, NAN), (float(n), float(count))
     return compact, Interval(estimate, *limits, ci_level, label, note, *counts, se, df)
 
 
@@ -887,7 +889,7 @@ def spread_of_case(rates: Any, squares: Any = None) -> Floats:
 
     For scores from 0 to 1, it follows from their mean ``rates`` and the mean of their ``squares``.
     """
-    rate: Floats = np.asarray(rates, float)
+    rate = np.asarray(rates, float)
     if squares is None:
         return rate * (1.0 - rate)
     spread: Floats = np.maximum(np.asarray(squares, float) - rate**2, 0.0)
@@ -991,7 +993,7 @@ def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCou
     order = np.lexsort((weight, value))
     value, weight = value[order], weight[order]
     new = np.r_[True, (value[1:] != value[:-1]) | (weight[1:] != weight[:-1])]
-    count = np.diff(np.flatnonzero(np.r_[new, True])).astype(np.float64)
+    count = np.diff(np.flatnonzero(np.r_[new, True])).astype(float)
     return CaseCounts(value[new][None], weight[new][None], count[None], *places)
 
 

@@ -8,7 +8,6 @@ from scipy.special import stdtrit
 from skillcomp.stats.bounded import (
     RATES,
     CaseCounts,
-    Floats,
     IntervalRule,
     Positions,
     Quantity,
@@ -16,6 +15,7 @@ from skillcomp.stats.bounded import (
     solved_limits,
 )
 from skillcomp.stats.clusters import ZERO_VARIANCE, cr2_of_counts
+from skillcomp.stats.results import Floats
 
 
 def upper_limits_of_rates(
@@ -77,5 +77,4 @@ def sides_of_null(
         reach = stdtrit(df, 1.0 - tail) * np.sqrt(variance)
         return np.where((np.abs(mean - null) > reach) & (variance > ZERO_VARIANCE), side, 0.0)
     rates, near = np.full(len(side), 1.0 - ci_level), tuple(tail * _NEAR)
-    beyond = chance_beyond(samples, quantity, null, rates, side < 0, near)
-    return np.where(beyond < tail, side, 0.0)
+    return np.where(chance_beyond(samples, quantity, null, rates, side < 0, near) < tail, side, 0.0)

@@ -17,21 +17,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import polygamma
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.results import (
+    NAN,
     TINY_P,
+    Floats,
     HypothesisTest,
+    Indices,
     Interval,
     check_level,
     join_notes,
     undefined,
 )
-
-Floats = NDArray[np.float64]
 
 # A variance of rates below this value is a rounding error: with a million cases of a thousand
 # attempts each, the smallest variance above 0 is near 1e-18.
@@ -50,7 +51,7 @@ FEWEST_ROWS = 3  # fewer rows do not show how variances differ
 _LEAST_VARIANCE, _NO_EXCESS = 1e-4, 1e-6
 
 
-def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
+def cluster_codes(labels: Any) -> tuple[Indices, int]:
     """Return the cluster code of each case, in order of appearance, and the number of clusters.
 
     Raises ValueError if a label is missing.
@@ -100,8 +101,8 @@ class Clusters:
         Number of cases in each cluster.
     """
 
-    order: NDArray[np.intp]
-    starts: NDArray[np.intp]
+    order: Indices
+    starts: Indices
     sizes: Floats
 
     @classmethod
@@ -145,7 +146,7 @@ class Clusters:
         two clusters are required.
         """
         weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
-        return np.asarray((totals1 * totals0) @ weights, dtype=float)
+        return np.asarray((totals1 * totals0) @ weights, float)
 
     @property
     def df(self) -> float:
@@ -174,9 +175,7 @@ def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters,
     return numbers[keep], groups, note
 
 
-def _cluster_factors(
-    scaled: Floats, codes: NDArray[np.intp], n_clusters: int
-) -> tuple[Floats, Floats]:
+def _cluster_factors(scaled: Floats, codes: Indices, n_clusters: int) -> tuple[Floats, Floats]:
     """Return two matrices per cluster: the Gram matrix and the adjustment matrix.
 
     The Gram matrix is that of the cluster's rows in ``scaled``, the orthonormal design. The
@@ -206,7 +205,7 @@ def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Float
     trace = (own - overlap).sum(axis=0)
     trace_of_square = (own**2 - 2.0 * own * overlap).sum(axis=0) + (crossed**2).sum(axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
+        return np.where(trace_of_square > 0, trace**2 / trace_of_square, NAN)
 
 
 def cr2(
@@ -282,10 +281,10 @@ def cr2(
     flat = se <= 1e-12 * scale
     if n_clusters < 2:
         note = "one cluster has no standard error"
-        se = df = np.full(k, np.nan)
+        se = df = np.full(k, NAN)
     elif flat.any():
         note = COLLAPSED
-    safe: Floats = np.where(flat, np.nan, se)
+    safe = np.where(flat, NAN, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
         p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
@@ -353,8 +352,7 @@ def cr2_mean(
         return undefined(_LABEL, note or "no values", ci_level=ci_level, n=0.0)
     note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     mean = float(numbers.mean())
-    sizes = float(groups.n), float(groups.count)
-    bare = Interval(mean, math.nan, math.nan, ci_level, _LABEL, note, *sizes)
+    bare = Interval(mean, NAN, NAN, ci_level, _LABEL, note, float(groups.n), float(groups.count))
     if groups.count == 1:
         reason = _ONE_CLUSTER if groups.n > 1 else "one case has no standard error"
         return replace(bare, note=join_notes(reason, note))
@@ -412,7 +410,7 @@ def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLik
     known = np.isfinite(errors) & (dfs > 0)
     own_df = np.where(known, dfs, 1.0)
     n = own_df + 1.0
-    own = np.where(known, errors**2 * n, np.nan)
+    own = np.where(known, errors**2 * n, NAN)
     prior_df = prior = imagined = 0.0
     if known.sum() >= FEWEST_ROWS:
         logs = np.log(np.maximum(own[known], _LEAST_VARIANCE))
@@ -423,20 +421,8 @@ def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLik
     alone = imagined * (1.0 - shares) * (1.0 - weight / own_df)
     variance = (weight * prior + own_df * own + alone) / (weight + own_df)
     usable = known & (variance > 0)
-    t = np.abs(means) / np.sqrt(np.where(usable, variance / n, np.nan))
+    t = np.abs(means) / np.sqrt(np.where(usable, variance / n, NAN))
     return np.asarray(np.maximum(2.0 * student_t.sf(t, own_df + weight), TINY_P))
-
-
-def _signed_sums(values: Floats) -> Floats:
-    """Return the sum of the values for each pattern of signs.
-
-    The first sign of a pattern is fixed, because reversing all signs does not change the absolute
-    sum.
-    """
-    sums = values[:1].copy()
-    for value in values[1:]:
-        sums = np.concatenate([sums + value, sums - value])
-    return sums
 
 
 def sign_flip(values: Floats) -> HypothesisTest:
@@ -484,12 +470,14 @@ def sign_flip(values: Floats) -> HypothesisTest:
         sums, seen = np.array([one @ values for one in signs]), 1
     else:
         label += f"all {2**n} patterns"
-        sums, seen = _signed_sums(values), 0
+        # reversing all signs does not change the absolute sum, so the first sign is fixed
+        sums, seen = values[:1], 0
+        for value in values[1:]:
+            sums = np.concatenate([sums + value, sums - value])
     if not values.any():
         return HypothesisTest(0.0, 1.0, label, "every cluster sums to the null value: p = 1")
     # Patterns that tie with the observed one must count in spite of rounding errors.
     least = abs(values.sum()) - 1e-10 * np.abs(values).sum()
     reached = int((np.abs(sums) >= least).sum())
     note = f"with {n} clusters p cannot fall below {2 / 2**n:g}" if n < 6 else ""
-    p_value = (reached + seen) / (len(sums) + seen)
-    return HypothesisTest(float(values.mean()), p_value, label, note)
+    return HypothesisTest(float(values.mean()), (reached + seen) / (len(sums) + seen), label, note)

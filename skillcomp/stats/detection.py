@@ -11,16 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse, stats
 from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.resampling import resampled_values
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    NAN,
+    Bools,
+    Floats,
+    Indices,
+    Interval,
+    check_level,
+    join_notes,
+    undefined,
+)
 
 _TIE = 1e-12  # two limits that differ by less than this differ only by rounding
 _FEW_DOCUMENTS = 10  # With fewer documents than this, Clopper-Pearson limits are used.
@@ -31,9 +38,9 @@ _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 class _Labelled:
     """Label, score and document code of each row; rows with a missing value are left out."""
 
-    positive: NDArray[np.bool_]
+    positive: Bools
     scores: Floats
-    documents: NDArray[np.intp]
+    documents: Indices
     n_documents: int
     clustered: bool
     note: str
@@ -52,8 +59,8 @@ class _Labelled:
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
     """Check lengths and labels, drop rows with a missing value, and number the documents."""
-    label = np.asarray(labels, dtype=np.float64).ravel()
-    score = np.asarray(scores, dtype=np.float64).ravel()
+    label = np.asarray(labels, float).ravel()
+    score = np.asarray(scores, float).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
     if not label.size == score.size == names.size:
         sizes = f"{label.size}, {score.size} and {names.size}"
@@ -145,7 +152,15 @@ def bootstrap_auc(
     if data.positive.all() or not data.positive.any():
         why = "not defined: one class only" if data.positive.size else "not defined: no rows"
         return undefined(method, join_notes(why, data.note), ci_level=ci_level)
-    positives, negatives = _counts_by_score(data)
+    # the numbers of positives and of negatives, by document and distinct score
+    values, codes = np.unique(data.scores, return_inverse=True)
+    shape = (data.n_documents, values.size)
+    positives, negatives = (
+        sparse.coo_array(
+            (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
+        ).tocsr()
+        for rows in (data.positive, ~data.positive)
+    )
 
     def area(weights: Floats) -> Floats:
         above, below = np.asarray(weights @ positives), np.asarray(weights @ negatives)
@@ -169,19 +184,6 @@ def bootstrap_auc(
     note, se = join_notes(skipped, data.note), float(draws.std(ddof=1))
     sizes = float(data.positive.size), float(data.n_documents) if data.clustered else NAN
     return Interval(estimate, float(low), float(high), ci_level, method, note, *sizes, se)
-
-
-def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Return two arrays that count positives and negatives, by document and distinct score."""
-    values, codes = np.unique(data.scores, return_inverse=True)
-    shape = (data.n_documents, values.size)
-    positives, negatives = (
-        sparse.coo_array(
-            (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
-        ).tocsr()
-        for rows in (data.positive, ~data.positive)
-    )
-    return positives, negatives
 
 
 def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:

@@ -27,9 +27,7 @@ from skillcomp.stats.bounded import (
     placed_cases,
 )
 from skillcomp.stats.clusters import Clusters, cluster_codes, cr2
-from skillcomp.stats.results import Interval, join_notes
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Fields, Floats, Interval, join_notes
 
 _ALONE = 1e-9  # If 1 - leverage is below this, the case is fitted exactly and has no residual.
 _LARGEST = 1_000_000  # A matrix of intercepts has at most this number of elements.
@@ -110,12 +108,12 @@ def standardised_gap(
     >>> round(means.gap.estimate, 3)  # weights 1 and 1/2: (1 x 0.5 + 1/2 x 0.2) / (3/2)
     0.4
     """
-    x, group = np.asarray(values, dtype=float), np.asarray(second, dtype=bool)
+    x, group = np.asarray(values, float), np.asarray(second, bool)
     level, label = (cluster_codes(codes)[0] for codes in (levels, clusters))
     # a case counts as much as the share of the other group in its level, for example b / (a + b)
     n_first, n_second = (np.bincount(level, side)[level] for side in (~group, group))
     weight = np.where(group, n_first, n_second) / (n_first + n_second)
-    how: dict[str, Any] = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
+    how: Fields = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
     samples = [
         Sample(x[side], label[side], weight[side], [arm.rows(side) for arm in arms])
         for side in (~group, group)
@@ -190,10 +188,10 @@ def bounded_slope(
     pseudo-cases and the variances of independent attempts. With ``"t"`` the interval is that of
     :func:`skillcomp.stats.clusters.cr2`.
     """
-    x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
+    x, columns = np.asarray(values, float), np.asarray(columns, float)
     level, n_levels = cluster_codes(levels)
     label, n_clusters = cluster_codes(clusters)
-    size: Floats = np.bincount(level, minlength=n_levels).astype(np.float64)
+    size = np.bincount(level, minlength=n_levels).astype(float)
 
     def centred(values: Floats) -> Floats:
         return np.asarray(values - (np.bincount(level, weights=values) / size)[level])
@@ -231,12 +229,19 @@ def bounded_slope(
     span = quantity.high - quantity.low
     wide = max(span, float(-places.low[0]), float(places.high[0]))
     gap = Quantity(-wide, wide, quantity.c, largest=quantity.low < 0)
-    how: dict[str, Any] = {"quantity": gap, "null": 0.0, "ci_level": ci_level, "recentred": True}
     sample = Sample(value, label[used], weight, places=places)
-    slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
+    slope = bounded_means(
+        [sample],
+        interval="adaptive" if adaptive else "bounded",
+        quantity=gap,
+        null=0.0,
+        ci_level=ci_level,
+        recentred=True,
+    )[0]
     low, high = max(slope.low, -span), min(slope.high, span)
-    counts: dict[str, Any] = {"n": float(len(x)), "n_clusters": float(n_clusters)}
-    return replace(slope, low=low, high=high, **counts).times(reach)
+    return replace(slope, low=low, high=high, n=float(len(x)), n_clusters=float(n_clusters)).times(
+        reach
+    )
 
 
 @dataclass(frozen=True, slots=True)

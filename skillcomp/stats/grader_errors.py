@@ -15,9 +15,15 @@ from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.intervals import weighted_rate
-from skillcomp.stats.results import HypothesisTest, Interval, join_notes, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import (
+    NAN,
+    Bools,
+    Floats,
+    HypothesisTest,
+    Interval,
+    join_notes,
+    undefined,
+)
 
 
 def rates_against_gold(
@@ -62,8 +68,8 @@ def _rate_in_strata(
     verdict, true, truth, clusters, weights, strata = question
     used = (true == truth) & np.isfinite(verdict)
     has = np.isfinite(true)
-    right = np.where(has, used & (verdict == truth), np.nan)
-    counted = np.where(has, used, np.nan)
+    right = np.where(has, used & (verdict == truth), NAN)
+    counted = np.where(has, used, NAN)
     return weighted_rate(
         right, strata, counted=counted, weights=weights, clusters=clusters, ci_level=ci_level
     )
@@ -101,7 +107,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     """
     label = "Fisher's test, mid-p"
     if n1 == 0 or n0 == 0:
-        return HypothesisTest(math.nan, math.nan, label, "one condition has no unit of this class")
+        return HypothesisTest(NAN, NAN, label, "one condition has no unit of this class")
     difference = float(passes1 / n1 - passes0 / n0)
     total = int(passes1 + passes0)
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
@@ -165,14 +171,11 @@ def differential_misclassification(
     tests = []
     for truth in (1.0, 0.0):
         used = complete & (true == truth)
-        right = (verdict[used] == truth).astype(float)
-        tests.append(_test_rates(right, skill[used], labels[used]))
+        tests.append(_test_rates((verdict[used] == truth).astype(float), skill[used], labels[used]))
     return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 
-def _test_rates(
-    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
-) -> HypothesisTest:
+def _test_rates(right: Floats, skill: Bools, labels: NDArray[np.generic]) -> HypothesisTest:
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
     if math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
         return by_units
@@ -183,9 +186,7 @@ def _test_rates(
     return HypothesisTest(difference.estimate, difference.p_value, label, df=difference.df)
 
 
-def _by_exchange(
-    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
-) -> HypothesisTest:
+def _by_exchange(right: Floats, skill: Bools, labels: NDArray[np.generic]) -> HypothesisTest:
     # The CR2 standard error is 0, so CR2 gives no test. Exchange the conditions within those cases
     # that have units under both conditions.
     codes = np.unique(labels, return_inverse=True)[1]
@@ -202,7 +203,7 @@ def _by_exchange(
         return replace(test, statistic=gap, note=join_notes(note, test.note))
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
-        return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
+        return HypothesisTest(gap, NAN, label, "CR2 collapses: too few cases for a test")
     # Each case has only one condition, and all units of a condition have the same value, so
     # compare whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
@@ -214,10 +215,10 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     defined = [t.p_value for t in tests if not math.isnan(t.p_value)]
     label = "sensitivity or specificity, Holm over two"
     if not defined:
-        return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
+        return HypothesisTest(NAN, NAN, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
     # Compute Holm's smallest p-value here, because statsmodels takes 0.2 s per call.
-    return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
+    return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
 
 
 def youden(sensitivity: Interval, specificity: Interval) -> Interval:

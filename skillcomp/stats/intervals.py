@@ -10,12 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
+from skillcomp.stats.results import Floats, Interval, check_level, quantile, undefined
 
-Floats = NDArray[np.float64]
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
 
 
@@ -30,8 +29,7 @@ def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
     centre = (p + z2n / 2.0) / (1.0 + z2n)
     half = np.sqrt(z2n * (p * (1.0 - p) + z2n / 4.0)) / (1.0 + z2n)
     low = np.where(p <= 0.0, 0.0, np.clip(centre - half, 0.0, p))
-    high = np.where(p >= 1.0, 1.0, np.clip(centre + half, p, 1.0))
-    return low, high
+    return low, np.where(p >= 1.0, 1.0, np.clip(centre + half, p, 1.0))
 
 
 def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
@@ -145,7 +143,7 @@ def weighted_rate(
     """
     label, level = "gold weighted within strata", check_level(ci_level)
     value = np.asarray(hits, float)
-    names, code = np.unique(np.asarray(strata, dtype=str), return_inverse=True)
+    names, code = np.unique(np.asarray(strata, str), return_inverse=True)
     size = np.ones(value.size) if weights is None else np.asarray(weights, float)
     units = np.arange(value.size) if clusters is None else np.asarray(clusters)
     case, has = np.unique(units, return_inverse=True)[1], np.isfinite(value)
@@ -191,7 +189,7 @@ class _Strata:
         self._n_units = 1.0 / float(size @ size)
 
     def _sums_by_stratum(self, numbers: Floats) -> Floats:
-        return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
+        return np.asarray(np.bincount(self._code, numbers), float)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
         """Return the effective number of labels of each stratum.

@@ -6,12 +6,10 @@ Also any-of-k: whether one of the first k attempts passed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skillcomp.errors import FrameError
-from skillcomp.stats.results import is_number
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats, is_number
 
 
 def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
@@ -78,7 +76,7 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     >>> any_of_k([[0, 1, 0], [0, 0, 1], [0, float("nan"), 1]], 2).tolist()
     [1.0, 0.0, nan]
     """
-    table = np.asarray(passed, dtype=float)
+    table = np.asarray(passed, float)
     if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
         rule = f"a whole number from 1 to the attempts of a case ({table.shape[1]})"
         raise FrameError(f"k must be {rule}, found {k!r}.")
@@ -128,8 +126,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     [0.7, 0.0]
     """
     attempts, passes = _check_attempts(n, c, k)
-    result: Floats = 1.0 - _all_drawn(attempts - passes, attempts, k)
-    return result
+    return 1.0 - _all_drawn(attempts - passes, attempts, k)
 
 
 def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 from scipy.stats import t as student_t
 
@@ -21,6 +21,9 @@ from skillcomp.stats.bounded import RATES, Quantity
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import (
     NAN,
+    Bools,
+    Floats,
+    Indices,
     Interval,
     check_level,
     join_notes,
@@ -28,7 +31,6 @@ from skillcomp.stats.results import (
     within_range,
 )
 
-Floats = NDArray[np.float64]
 Columns = tuple[Any, ...]
 
 _NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta distribution exists
@@ -135,7 +137,7 @@ def ppi_limits(
     sides = _beta_shapes((estimate, error, variance, lam, n, df), quantity, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
     least, span = quantity.low, quantity.high - quantity.low
-    inside = np.clip(np.asarray(estimate, dtype=np.float64), least, quantity.high)
+    inside = np.clip(np.asarray(estimate, float), least, quantity.high)
     low, high = (least + span * beta.ppf(t, *shape) for t, shape in zip(tails, sides, strict=True))
     return np.minimum(low, inside), np.maximum(high, inside)
 
@@ -144,7 +146,7 @@ def _beta_shapes(
     summary: tuple[ArrayLike, ...], quantity: Quantity, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return the parameters of two beta distributions: for the lower and for the upper limit."""
-    where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
+    where, off, variance, lam, count, df = (np.asarray(v, float) for v in summary)
     # without clipping, an estimate outside the bounds would put both limits at the same bound
     where = np.clip(where, quantity.low, quantity.high)
     span, c = quantity.high - quantity.low, quantity.c
@@ -160,14 +162,6 @@ def _beta_shapes(
         size = np.maximum(mean * (1.0 - mean) / np.maximum(total, _NEAR**2) - 1.0, _NEAR)
         shapes.append((mean * size, (1.0 - mean) * size))
     return shapes
-
-
-def _p_of_zero(summary: tuple[float, ...], quantity: Quantity, ci_level: float) -> float:
-    """Return the p-value of a difference of 0: 1 minus the level at which a limit is 0."""
-    middle = -quantity.low / (quantity.high - quantity.low)
-    below, above = _beta_shapes(summary, quantity, ci_level)
-    tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
-    return min(1.0, 2.0 * min(tails))
 
 
 def ppi_mean(
@@ -299,8 +293,13 @@ def ppi_mean(
     summary = (fit.estimate, fit.moved, variance, fit.lam, data.effective, df)
     low, high = map(float, ppi_limits(*summary, quantity=quantity, ci_level=ci_level))
     inside, _, _, cut = within_range(fit.estimate, low, high, (quantity.low, quantity.high))
-    # 0 is a sensible null value only for a delta, not for a rate
-    p_value = _p_of_zero(summary, quantity, ci_level) if quantity.low < 0.0 else NAN
+    p_value = NAN
+    if quantity.low < 0.0:  # 0 is a sensible null value only for a delta, not for a rate
+        # the p-value of 0 is 1 minus the level at which a limit is 0
+        middle = -quantity.low / (quantity.high - quantity.low)
+        below, above = _beta_shapes(summary, quantity, ci_level)
+        tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
+        p_value = min(1.0, 2.0 * min(tails))
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), df, p_value
     return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
@@ -323,12 +322,12 @@ class _GoldCases:
     weights: Floats
     weighted: bool
     has_chances: bool
-    clusters: NDArray[np.intp]
+    clusters: Indices
     clustered: bool
     note: str
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> Bools:
         """True for each case with gold."""
         return np.isfinite(self.gold)
 
@@ -347,7 +346,7 @@ class _GoldCases:
     def relative_weights(self) -> Floats:
         """The weight of each case with gold, relative to the largest of these weights."""
         size = self.weights[self.labelled]
-        return np.asarray(size / size.max(), dtype=np.float64)
+        return np.asarray(size / size.max(), float)
 
     @property
     def effective(self) -> float:
@@ -376,7 +375,7 @@ class _RawEstimate:
 
 
 def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Floats:
-    vector = np.asarray(values, dtype=float)
+    vector = np.asarray(values, float)
     if vector.ndim != 1 or (size is not None and vector.size != size):
         expected = "one value per case" if size is None else f"one value for each of {size} cases"
         raise ValueError(f"{name} must hold {expected}, found shape {vector.shape}.")

@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skillcomp.errors import FrameError
-from skillcomp.stats.results import Interval, check_level, quantile, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import NAN, Floats, Interval, check_level, quantile, undefined
 
 _SPREADS = 100  # number of points taken from the confidence distribution of the variance
 _HALVINGS = 50
@@ -91,7 +89,7 @@ def prediction_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (-0.047, 0.447)
     """
-    level, y = check_level(ci_level), np.sort(np.asarray(effects, dtype=np.float64))
+    level, y = check_level(ci_level), np.sort(np.asarray(effects, float))
     k = len(y)
     method = f"t(k - 2) prediction interval, extended to the observed effects; {k} units"
     if k < 3 or not np.isfinite(y).all():
@@ -156,7 +154,7 @@ def random_effects(
     Paule and Mandel 1982, doi:10.6028/jres.087.022. Viechtbauer 2007, doi:10.1002/sim.2514.
     """
     level = check_level(ci_level)
-    y, v = (np.asarray(part, dtype=np.float64) for part in (effects, variances))
+    y, v = (np.asarray(part, float) for part in (effects, variances))
     k = len(y)
     if k < 3 or v.shape != y.shape or not (np.isfinite([y, v]).all() and (v >= 0).all()):
         raise FrameError(
@@ -180,14 +178,14 @@ def _spread_interval(y: Floats, v: Floats, level: float) -> Interval:
     k, tail = len(y), (1.0 - level) / 2.0
     targets = chi2.isf([tail, 1.0 - tail], k - 1)
     low, high = np.sqrt(_variances_at(y, v, np.asarray(targets))).tolist()
-    p_value = math.nan
+    p_value = NAN
     if v.min() > 0 and np.ptp(y) > 0:
         combined = combine_effects(y, v, method_re="iterated")
         tau2, p_value = combined.tau2, float(combined.test_homogeneity().pvalue)
     else:
         (tau2,) = _variances_at(y, v, np.array([k - 1.0]))  # tau2 is 0 if all effects are equal
     note = "" if high > 0 else _TOO_ALIKE
-    low, high = (low, high) if high > 0 else (math.nan, math.nan)
+    low, high = (low, high) if high > 0 else (NAN, NAN)
     sd = Interval(math.sqrt(tau2), low, high, level, "Paule-Mandel, Q profile", note)
     return replace(sd, n=k, n_clusters=k, df=k - 1.0, p_value=p_value)
 
@@ -197,8 +195,8 @@ def _variances_at(y: Floats, v: Floats, targets: Floats) -> Floats:
 
     The result is 0 if Q is below the target for all variances.
     """
-    low: Floats = np.zeros(len(targets))
-    high: Floats = float(((y - y.mean()) ** 2).sum()) / targets
+    low = np.zeros(len(targets))
+    high = float(((y - y.mean()) ** 2).sum()) / targets
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         mean, precision = _means_at(y, v, middle)

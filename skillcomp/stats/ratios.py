@@ -7,17 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.clusters import COLLAPSED, ZERO_VARIANCE, complete_values, cr2_mean, heavy_note
-from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import (
+    NAN,
+    Floats,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+)
 
 _SMALLEST_P = 1e-12  # smallest p-value that the inversion of an interval looks for
 
 
-def _paired_amounts(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+def _paired_amounts(first: ArrayLike, second: ArrayLike) -> Floats:
     """Return the two amounts of each case; raise ValueError if one is infinite."""
     amounts = np.array([first, second], dtype=float)
     if n_infinite := int(np.isinf(amounts).sum()):
@@ -202,7 +210,7 @@ def ratio_of_means(
     check_level(ci_level)
     label = "Fieller, CR2 with Satterthwaite t"
     top, bottom = _paired_amounts(numerator, denominator)
-    both = np.where(np.isfinite(top + bottom), top, np.nan)
+    both = np.where(np.isfinite(top + bottom), top, NAN)
     top, groups, note = complete_values(both, clusters)
     bottom = bottom[np.isfinite(both)]
     if not groups.n or bottom.sum() == 0:
@@ -211,7 +219,7 @@ def ratio_of_means(
     a, b = float(top.mean()), float(bottom.mean())
     note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     ratio, count = a / b, float(groups.count)
-    bare = Interval(ratio, math.nan, math.nan, ci_level, label, note, float(groups.n), count)
+    bare = Interval(ratio, NAN, NAN, ci_level, label, note, float(groups.n), count)
     if count < 2:
         return replace(bare, note=join_notes("one cluster has no standard error", note))
     sides = groups.totals(top - a), groups.totals(bottom - b)

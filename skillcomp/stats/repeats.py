@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import f as fisher_f
 from scipy.stats import t as student_t
 
-from skillcomp.stats.results import Interval, quantile
+from skillcomp.stats.results import Floats, Interval, quantile
 
-Floats = NDArray[np.float64]
 FEWEST_RUNS = 3
 _ALPHA = 0.01  # of all tests of an estimate together; each arm has two
 _POWER = 0.8
@@ -61,8 +59,7 @@ class Runs:
         cluster must agree. The result is None if there are fewer than three runs or
         two clusters, or if many cases lack a run: attempts may then have ended with a pass.
         """
-        known = ~np.isnan(values)
-        values = values[:, known.mean(axis=0) >= _MOST] if len(values) else values
+        values = values[:, (~np.isnan(values)).mean(axis=0) >= _MOST] if len(values) else values
         full = ~np.isnan(values).any(axis=1)
         if not full.any() or full.mean() < _MOST or _ends_by_result(values[~full]):
             return None
@@ -72,8 +69,7 @@ class Runs:
         if n < 2 or k < FEWEST_RUNS:
             return None
         sums = np.zeros((n, k))
-        deviations = values - values.mean(axis=1, keepdims=True)
-        np.add.at(sums, cluster, weights[:, None] * deviations)
+        np.add.at(sums, cluster, weights[:, None] * (values - values.mean(axis=1, keepdims=True)))
         df = (k - 1, (k - 1) * (n - 1))
         size = np.bincount(cluster, weights)
         between = float(sums.sum(axis=0) @ sums.sum(axis=0)) / df[0]

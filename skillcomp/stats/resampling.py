@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats
 
 # largest number of array elements in memory; 10,000 units then need less than 100 MB
 _BLOCK = 1_000_000
@@ -38,7 +37,7 @@ def resampled_values(
     block = max(1, _BLOCK // max(width, n_units))
     # draw the resamples here, in order, so that the result is the same for any number of workers
     draws = (
-        rng.multinomial(n_units, share, min(block, n_resamples - start)).astype(np.float64)
+        rng.multinomial(n_units, share, min(block, n_resamples - start)).astype(float)
         for start in range(0, n_resamples, block)
     )
     values = np.concatenate(joblib.Parallel()(map(joblib.delayed(statistic), draws)))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillcomp.errors import FrameError
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+Fields = dict[str, Any]  # Values by name: a row of results, or arguments that several calls share.
 NAN = math.nan
 TINY_P = 1e-300  # the smallest p-value that is returned, in place of 0
 OUTSIDE = "lies outside"  # the note of a clipped estimate contains these words
@@ -139,6 +144,9 @@ class HypothesisTest:
     df: float = NAN
 
 
+Intervals = dict[str, Interval]  # The estimates of several measures, by name.
+
+
 def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
     """Return an interval that is NaN except for ``n``, with the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
@@ -233,7 +241,7 @@ def quantile(ci_level: float, df: float = math.inf) -> float:
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike) -> Floats:
     """Adjust the p-values of several claims by Holm's method.
 
     The method controls the chance of at least one false claim, even if the tests depend on each

@@ -11,14 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 from statsmodels.stats.contingency_tables import cochrans_q
 
 from skillcomp.stats.clusters import Clusters, cluster_codes
-from skillcomp.stats.results import HypothesisTest, Interval, check_level, undefined
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import NAN, Floats, HypothesisTest, Interval, check_level, undefined
 
 _BLOCK = 2_000_000  # maximum number of floats in memory while cases are permuted
 
@@ -105,8 +103,8 @@ def severity_shift(
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     counts = float(len(lost)), float(groups.count)
-    bare = Interval(estimate, math.nan, math.nan, ci_level, label, note, *counts)
-    return replace(bare.with_t_limits(se, df), df=df if labels is not None else math.nan)
+    bare = Interval(estimate, NAN, NAN, ci_level, label, note, *counts)
+    return replace(bare.with_t_limits(se, df), df=df if labels is not None else NAN)
 
 
 def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
@@ -181,7 +179,7 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
     0.0390625
     """
     codes, count = cluster_codes(clusters)
-    step = np.asarray(gained, dtype=float) - np.asarray(lost, dtype=float)
+    step = np.asarray(gained, float) - np.asarray(lost, float)
     sums = np.abs(np.rint(np.bincount(codes, weights=step, minlength=count))).astype(int)
     label = f"mid-p McNemar, flips of a case exchanged together ({count} cases)"
     if not np.any(step):
@@ -226,7 +224,7 @@ def clustered_cochran(
     ----------
     Cochran 1950, doi:10.1093/biomet/37.3-4.256.
     """
-    table = np.asarray(verdicts, dtype=float)
+    table = np.asarray(verdicts, float)
     plain = cochran_q(table)
     codes, count = cluster_codes(clusters)
     label = f"Cochran's Q, versions exchanged within {count} cases, "
@@ -244,8 +242,7 @@ def clustered_cochran(
     rng, reached = np.random.default_rng(seed), 0
     rows = max(1, _BLOCK // max(totals.size, 1))
     for start in range(0, n_resamples, rows):
-        size = min(rows, n_resamples - start)
-        many = np.broadcast_to(totals, (size, *totals.shape))
+        many = np.broadcast_to(totals, (min(rows, n_resamples - start), *totals.shape))
         drawn = _sum_of_squares(rng.permuted(many, axis=2).sum(axis=1))
         reached += int((drawn >= observed - 1e-9).sum())
     p_value = (reached + 1) / (n_resamples + 1)
@@ -300,6 +297,6 @@ def rank_sets(
     >>> low.tolist(), high.tolist()
     ([1.0, 1.0, 2.0], [2.0, 3.0, 3.0])
     """
-    differs = np.asarray(p_adjusted, dtype=float) <= 1.0 - check_level(ci_level)
-    better = differs & (np.asarray(differences, dtype=float) > 0.0)
+    differs = np.asarray(p_adjusted, float) <= 1.0 - check_level(ci_level)
+    better = differs & (np.asarray(differences, float) > 0.0)
     return 1.0 + better.sum(axis=0), float(len(better)) - better.sum(axis=1)

@@ -141,8 +141,7 @@ def factorial(
     if reference in crossed.conditions:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     check_bounds(outcomes, value, bounds)
-    in_design = outcomes["condition"].isin([*crossed.conditions, reference])
-    outcomes = outcomes[in_design]
+    outcomes = outcomes[outcomes["condition"].isin([*crossed.conditions, reference])]
     refuse_different_checks(outcomes, what, value)
     table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
     units = Units.of(table, names, value=value, bounds=bounds, average=averaged)
@@ -209,7 +208,7 @@ class _Design:
         (both, only_first), (only_second, neither) = self.cell
         first, second = self.factors
         interaction = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
-        effects: list[_Effect] = []
+        effects = []
         if reference is not None:
             effects = [
                 _Effect("total", "", {both: 1.0, reference: -1.0}),

@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Fields, Interval, join_notes, undefined
 
 TOTAL = "total"
 Outcome = Literal["rate", "delta"]
@@ -106,7 +106,11 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
     rows = []
     for slug, skill in _checked_documents(skills).items():
         counts = _feature_counts(skill)
-        points = {name: _points_of(counts[name], *ends) for name, ends in FEATURES.items()}
+        # a text without words has no readability, and no points for it
+        points = {
+            name: float(np.nan_to_num(np.clip((counts[name] - none) / (full - none), 0.0, 1.0)))
+            for name, (none, full) in FEATURES.items()
+        }
         rows += [(slug, name, counts[name], points[name]) for name in FEATURES]
         mean = float(np.mean(list(points.values())))
         rows.append((slug, TOTAL, 100.0 * mean, mean))
@@ -124,7 +128,7 @@ def _checked_documents(skills: Any) -> dict[str, Skill]:
             "structure.score: there are no documents; add the skills to the store (add_skill), or "
             "give scores of documents as scores=."
         )
-    documents: dict[str, Skill] = {}
+    documents = {}
     for slug, document in skills.items():
         skill = skill_of(document, slug, Path(slug)) if isinstance(document, str) else document
         if len(skill.text) + len(skill.body) > 2 * _MAX_TEXT:
@@ -136,18 +140,18 @@ def _checked_documents(skills: Any) -> dict[str, Skill]:
     return documents
 
 
-def _points_of(value: float, none: float, full: float) -> float:
-    points = np.clip((value - none) / (full - none), 0.0, 1.0)
-    return float(np.nan_to_num(points))  # a text without words has no readability
-
-
 def _feature_counts(skill: Skill) -> dict[str, float]:
     tokens = _MARKDOWN.parse(skill.body)
     inner = [child for token in tokens for child in token.children or ()]
     fields = list(_field_texts({"name": skill.name, "description": skill.description}))
     fields += [*_field_texts(skill.concept), *_field_texts(skill.metadata)]
     front = [token for text in fields for token in _MARKDOWN.parse(text)]
-    blocks = [_inline_text(token) for token in (*tokens, *front) if token.type == "inline"]
+    breaks = {"softbreak": " ", "hardbreak": " "}
+    blocks = [
+        "".join(breaks.get(child.type, child.content) for child in token.children or ())
+        for token in (*tokens, *front)
+        if token.type == "inline"
+    ]
     code = [token.content for token in tokens if token.type in ("fence", "code_block")]
     kinds = [token.type for token in tokens]
     spans = [token.type for token in inner]
@@ -175,12 +179,6 @@ def _field_texts(value: Any) -> Iterator[str]:
         yield from [text] if text else []
     elif value is not None and str(value).strip():
         yield str(value)
-
-
-def _inline_text(token: Token) -> str:
-    """Return the text of an inline token without its markup."""
-    breaks = {"softbreak": " ", "hardbreak": " "}
-    return "".join(breaks.get(child.type, child.content) for child in token.children or ())
 
 
 def _n_filled_sections(tokens: Sequence[Token]) -> int:
@@ -272,8 +270,22 @@ def score_by_document(
     table = _selected_scores(skills, scores, features)
     outcomes = check(outcomes, "outcomes")
     require_columns(outcomes, names, "structure")
-    outcomes = outcomes.assign(document=_loaded_documents(outcomes, attempts, reference))
-    pairs = _documents_by_condition(outcomes)
+    # the document that was loaded for the attempt of each outcome; NA if none was
+    documents = outcomes["skill"].where(outcomes["condition"].eq("skill"))
+    if attempts is not None:
+        loaded = check(attempts, "attempts").set_index("attempt_id")["loaded_skill"]
+        values = loaded.reindex(outcomes["attempt_id"]).to_numpy()
+        documents = pd.Series(values, index=outcomes.index, dtype="str").fillna(documents)
+        documents = documents.where(outcomes["condition"].ne(reference))
+    outcomes = outcomes.assign(document=documents)
+    pairs = outcomes.loc[outcomes["document"].notna(), ["skill", "condition", "document"]]
+    pairs = pairs.drop_duplicates()
+    repeated = pairs[pairs.duplicated(["skill", "condition"])]
+    if len(repeated):
+        raise FrameError(
+            f"structure: skill '{repeated['skill'].iloc[0]}' has several documents under the "
+            f"condition '{repeated['condition'].iloc[0]}'; keep them in conditions of their own."
+        )
     slugs = set(table["document"])
     if len(pairs) and not slugs & set(pairs["document"]):
         first = str(pairs["document"].iloc[0])
@@ -283,7 +295,7 @@ def score_by_document(
         )
     keys = [*names, "skill"]
     check_bounds(outcomes, value, bounds)
-    options: dict[str, Any] = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
+    options: Fields = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
     if outcome == "rate":
         refuse_different_checks(outcomes, "structure", value)
         rates = deltas.rates(outcomes, **options)
@@ -295,18 +307,6 @@ def score_by_document(
     scored = rates.merge(table, on=["document", "feature"], how="left", validate="m:1")
     leading = [*keys, "condition", "document", "feature", "score"]
     return scored[[*leading, *[name for name in scored.columns if name not in leading]]]
-
-
-def _documents_by_condition(outcomes: pd.DataFrame) -> pd.DataFrame:
-    pairs = outcomes.loc[outcomes["document"].notna(), ["skill", "condition", "document"]]
-    pairs = pairs.drop_duplicates()
-    repeated = pairs[pairs.duplicated(["skill", "condition"])]
-    if len(repeated):
-        raise FrameError(
-            f"structure: skill '{repeated['skill'].iloc[0]}' has several documents under the "
-            f"condition '{repeated['condition'].iloc[0]}'; keep them in conditions of their own."
-        )
-    return pairs
 
 
 def _selected_scores(
@@ -339,19 +339,6 @@ def _selected_scores(
     for name in names:
         require_known("features: there is no", name, choices, label="there")
     return table[table["feature"].isin(names)].reset_index(drop=True)
-
-
-def _loaded_documents(
-    outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
-) -> pd.Series:
-    """Return the document that was loaded for the attempt of each outcome; NA if none was."""
-    own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
-    if attempts is None:
-        return own
-    loaded = check(attempts, "attempts").set_index("attempt_id")["loaded_skill"]
-    values = loaded.reindex(outcomes["attempt_id"]).to_numpy()
-    documents = pd.Series(values, index=outcomes.index, dtype="str").fillna(own)
-    return documents.where(outcomes["condition"].ne(reference))
 
 
 def score_association(
@@ -432,18 +419,23 @@ def score_association(
     check_settings("structure.score_association", ci_level)
     names = listed(by, "skill", "condition")
     documents = score_by_document(outcomes, skills, by=names, ci_level=ci_level, **words)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
     return estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
 
 
-def _association_rows(
-    part: pd.DataFrame, about: dict[str, Any], ci_level: float
-) -> list[dict[str, Any]]:
-    complete = part[part["score"].notna() & part["estimate"].notna()]
-    missing, note_on_missing = _missing_of_documents(part)
-    about = about | {"n_dropped": len(part) - len(complete), "n_missing": missing}
+def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> list[Fields]:
+    complete = part.dropna(subset=["score", "estimate"])
+    names, sides = ["n_missing", "n_attempts"], ["the documents"]
+    counts = [int(part[name].sum()) for name in names]
+    if "n_missing_reference" in part:
+        # count the reference of a skill once, even if the skill has several documents
+        base = part.drop_duplicates("skill")
+        counts += [int(base[f"{name}_reference"].sum()) for name in names]
+        sides.append("the reference")
+    note_on_missing = join_notes(*missing_note(counts, sides))
+    about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
     n_skills, n = complete["skill"].nunique(), float(len(complete))
@@ -463,19 +455,6 @@ def _association_rows(
         row(measure, estimate.with_note(note_on_missing), **about)
         for measure, estimate in measures.items()
     ]
-
-
-def _missing_of_documents(part: pd.DataFrame) -> tuple[int, str]:
-    """Count the missing attempts of the documents and of the reference; also return a note."""
-    names = ["n_missing", "n_attempts"]
-    counts = [int(part[name].sum()) for name in names]
-    sides = ["the documents"]
-    if "n_missing_reference" in part:
-        # count the reference of a skill once, even if the skill has several documents
-        base = part.drop_duplicates("skill")
-        counts += [int(base[f"{name}_reference"].sum()) for name in names]
-        sides.append("the reference")
-    return sum(counts[::2]), join_notes(*missing_note(counts, sides))
 
 
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:

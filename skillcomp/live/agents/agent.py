@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ValidationError, model_validator
 
 from skillcomp.errors import error_text
 from skillcomp.io.event_streams import BEYOND, Outcome, whole_number
@@ -360,6 +360,12 @@ def raw_text(content: Any) -> str:
     return redacted_start(whole_text(content), _MAX_RAW)
 
 
+def first_fault(error: ValidationError, whole: str = "") -> str:
+    """Return the first fault of a validation as "place: message"; ``whole`` names no place."""
+    fault = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, fault['loc'])) or whole}: {fault['msg']}"
+
+
 def redacted_reply(reply: Reply) -> Reply:
     """Return a reply with the secrets replaced in all its texts."""
     texts = {name: redact(v) for name, v in reply if isinstance(v, str) and name != "status"}
@@ -377,7 +383,7 @@ def cost_fields(who: str, model: Any, counts: Sequence[Any], prices: Sequence[Pr
     tokens = [n for count in counts if (n := whole_number(count)) is not None]
     if len(tokens) < len(counts):
         return {"cost_note": f"{who} reports no token counts that can be read"}
-    fields: JsonObject = dict(zip(_TOKENS, tokens, strict=False))
+    fields = dict(zip(_TOKENS, tokens, strict=False))
     if not isinstance(model, str):
         return fields | {"cost_note": f"{who} does not say which model answered"}
     try:
@@ -428,5 +434,4 @@ def short_hash(*parts: str) -> str:
 
 def whole_hash(*parts: object) -> str:
     """Return the sha256 of some texts in hexadecimal; lone surrogates are hashed unchanged."""
-    text = "\0".join(map(str, parts))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -204,8 +204,7 @@ class AnthropicAgent(ServiceAgent):
         create = partial(self.client().messages.with_raw_response.create, **body)
         if not (self._cache and "system" in body):
             return await self._reply_to(create)
-        loop = asyncio.get_running_loop()
-        gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
+        gate = self._gates.setdefault(asyncio.get_running_loop(), CacheGate(_SECONDS[self._ttl]))
         head = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
         prefix = whole_hash(json.dumps(head, sort_keys=True))
         async with gate.passing(prefix):
@@ -220,17 +219,23 @@ class AnthropicAgent(ServiceAgent):
         stop = message.stop_reason
         status = _STATUS.get(stop or "", "error")
         text = "".join(block.text for block in message.content if block.type == "text")
+        error = f"stop_reason '{stop}' is not an answer" if status == "error" else None
+        if status == "refused":
+            details = message.stop_details
+            why = (getattr(details, "category", None), getattr(details, "explanation", None))
+            reason = ": ".join(filter(None, why))
+            error = f"refused ({reason})" if reason else "refused"
         return {
             "answer": text if text or status == "ok" else None,
             "status": status,
             "stop_reason": stop,
             "model": message.model if isinstance(message.model, str) else None,
-            "error": _error_of_stop(message, status),
+            "error": error,
             **self._usage_fields(message),
         }
 
     def _usage_fields(self, message: Message) -> JsonObject:
-        usage: Any = message.usage
+        usage = message.usage
         plain = whole_number(getattr(usage, "input_tokens", None))
         read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
         write = whole_number(getattr(usage, "cache_creation_input_tokens", None) or 0)
@@ -263,14 +268,3 @@ async def _end_long_retries(
 def _api_schema(schema: type[BaseModel]) -> JsonObject:
     # Cache the result, because making the schema takes longer than making the rest of a request.
     return anthropic.transform_schema(schema)
-
-
-def _error_of_stop(message: Message, status: AttemptStatus) -> str | None:
-    if status == "refused":
-        details = message.stop_details
-        texts = (getattr(details, "category", None), getattr(details, "explanation", None))
-        reason = ": ".join(text for text in texts if text)
-        return f"refused ({reason})" if reason else "refused"
-    if status == "error":
-        return f"stop_reason '{message.stop_reason}' is not an answer"
-    return None

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import Outcome, Trace, is_result, kind_of, read_trace
-from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import (
     hide,
     is_secret_name,
@@ -311,11 +310,9 @@ class CliAgent(BaseAgent):
                 (folder / "io" / "in").write_text(stdin, encoding="utf-8")
             except UnicodeEncodeError as error:
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
-            environment = self._environment_in(folder)
-            ran = await run_program(command, environment, folder, timeout)
+            ran = await run_program(command, self._environment_in(folder), folder, timeout)
             if bounds.keep is not None:
-                kept = partial(keep_files, folder / "work", bounds.keep, ran)
-                await asyncio.to_thread(kept)
+                await asyncio.to_thread(partial(keep_files, folder / "work", bounds.keep, ran))
         # a long output is read and redacted in a thread, so that other prompts do not wait
         return await asyncio.to_thread(self._reply_of, ran, offered, bounds, prompt)
 
@@ -368,7 +365,7 @@ class CliAgent(BaseAgent):
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
-        settings: JsonObject = {
+        settings = {
             # do not let commands write to the temporary directory that all programs share
             "sandbox_workspace_write.exclude_slash_tmp": True,
             "sandbox_workspace_write.exclude_tmpdir_env_var": True,

@@ -133,7 +133,7 @@ class OpenAIAgent(ServiceAgent):
     ) -> JsonObject:
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
         messages.append({"role": "user", "content": prompt})
-        body: JsonObject = {"model": self.model, "messages": messages, **self._fixed}
+        body = {"model": self.model, "messages": messages, **self._fixed}
         if schema is not None and self._json_mode == "schema":
             form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -163,7 +163,7 @@ class OpenAIAgent(ServiceAgent):
         }
 
     def _usage_fields(self, completion: ChatCompletion) -> JsonObject:
-        usage: Any = completion.usage
+        usage = completion.usage
         if usage is None:
             return {"cost_note": "the endpoint reports no usage"}
         details = getattr(usage, "prompt_tokens_details", None)

@@ -262,8 +262,7 @@ async def _exit_code(
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
-            most = (limits.max_file, limits.max_file)
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, most)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limits.max_file, limits.max_file))
         try:
             while (seconds := deadline - time.monotonic()) > 0:
                 look = LOOK if limits.memory is None else LOOK_CLOSELY

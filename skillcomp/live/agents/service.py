@@ -162,8 +162,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        until = time.monotonic() + 30.0
-        self._until[prefix] = max(self._until.get(prefix, -1.0), until)
+        self._until[prefix] = max(self._until.get(prefix, -1.0), time.monotonic() + 30.0)
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
@@ -288,7 +287,7 @@ class ServiceAgent(BaseAgent):
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
-        raw: Any = None
+        raw = None
         try:
             raw = await create()
             message = raw.parse()
@@ -308,7 +307,7 @@ class ServiceAgent(BaseAgent):
                 reply = reply.model_copy(update=fields)
         else:
             ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-            common: JsonObject = {
+            common = {
                 "seconds": raw.elapsed.total_seconds(),
                 "request_id": ident if isinstance(ident, str) else None,
                 "n_tries": raw.retries_taken + 1,

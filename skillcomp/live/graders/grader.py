@@ -261,7 +261,7 @@ def verdicts_of(
         have status ``malformed``, ``refused`` or ``error``, and their ``passed`` is None.
     """
     last = replies[-1]
-    status: VerdictStatus = "ok" if judged else failure(last)
+    status = "ok" if judged else failure(last)
     cost = cost_of(replies)
     share = None if cost is None else cost / len(case.checks)
     verdicts = []

@@ -19,7 +19,7 @@ import jinja2
 from pydantic import AliasChoices, Field
 
 from skillcomp.errors import GraderError, require_known
-from skillcomp.io.files import JsonObject, decode, read_own
+from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Record, Skill
 
@@ -264,7 +264,7 @@ def grader_prompt(
         return "" if impression or part in without else text or ""
 
     concept = skill.concept.get(case.concept_field or "")
-    data: JsonObject = {
+    data = {
         "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
@@ -297,8 +297,7 @@ def grader_prompt(
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
     rules = _template_environment().get_template(f"grader-{style}.j2")
-    system = rules.render(skill_body=skill.body, without=without, n_rules=n_rules)
-    return GraderPrompt(system, text)
+    return GraderPrompt(rules.render(skill_body=skill.body, without=without, n_rules=n_rules), text)
 
 
 @dataclass(frozen=True)

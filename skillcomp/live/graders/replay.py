@@ -91,8 +91,7 @@ class ReplayGrader(BaseGrader):
         """
         at = tuple(getattr(attempt, name) for name in _PLACE)
         text = (*at, attempt.answer)
-        of_anyone = self._recorded.get(text, "")
-        attempt_id = self._recorded.get((*text, attempt.agent), of_anyone)
+        attempt_id = self._recorded.get((*text, attempt.agent), self._recorded.get(text, ""))
         rows = self._verdicts.get(attempt_id, {})
         is_other = not attempt_id and at in self._recorded
         reason = "not recorded: the answer is another one" if is_other else "not recorded"

@@ -25,7 +25,7 @@ from skillcomp.grading_rules import (
     shared_with_skill,
 )
 from skillcomp.io.files import decode, read_own, whole_content
-from skillcomp.live.agents.agent import Reply
+from skillcomp.live.agents.agent import Reply, first_fault
 from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
 from skillcomp.live.graders.prompts import (
     ImpressionReply,
@@ -158,9 +158,8 @@ def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
     try:
         return schema.model_validate(content, strict=True), ""
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the object"
-        return None, f"The JSON does not fit the schema: {place}: {first['msg']}."
+        fault = first_fault(error, "the object")
+        return None, f"The JSON does not fit the schema: {fault}."
 
 
 def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
@@ -284,8 +283,7 @@ def read_reply(
         of the attempt.
     """
     if isinstance(reply, Path):
-        data = read_own(reply, what="reply", error=GraderError)
-        text = decode(data, reply, GraderError)
+        text = decode(read_own(reply, what="reply", error=GraderError), reply, GraderError)
     else:
         text = reply
     answer = answer_of(attempt, case, skill)

@@ -280,7 +280,7 @@ def without_userns() -> list[str]:
     make file systems in memory there.
     """
     options = ["--unshare-user", "--disable-userns"]
-    user: dict[str, Any] = {}
+    user = {}
     if os.getuid() == 0:
         user = {"user": USERS[-1], "group": USERS[-1], "extra_groups": []}
     command = ["bwrap", *options, "--dev-bind", "/", "/", "/bin/true"]
@@ -469,7 +469,7 @@ def _read_report(ran: Ran, timeout: float) -> Report:
     """Read the `Report` of a run; ``reason`` is empty if the run ended normally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
-    ended: int | None = None
+    ended = None
     for line in ran.output.splitlines():
         try:
             event = json.loads(line)
@@ -537,7 +537,7 @@ def _exit_name(code: int) -> str:
 
 def _short_line(text: Any, *, last: bool = False) -> str:
     """Return the first line of a text (the last one if `last`), cut to 300 characters."""
-    lines: Sequence[str] = str(text).strip().splitlines() or [""]
+    lines = str(text).strip().splitlines() or [""]
     return " ".join(lines[-1 if last else 0].split())[:300]
 
 

@@ -102,7 +102,9 @@ class _Reporter:
         self.write(collected=[item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        message = _failure_message(report) if report.outcome == "failed" else ""
+        crash = getattr(report.longrepr, "reprcrash", None)
+        message = str(crash.message if crash else report.longrepr)[:2000]
+        message = message if report.outcome == "failed" else ""
         self.write(test=report.nodeid, when=report.when, outcome=report.outcome, message=message)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -112,11 +114,6 @@ class _Reporter:
 def _bare(text: str) -> str:
     """Return a text without blanks, quotes and other signs, which a test may add or escape."""
     return re.sub(r"[^\w./-]", "", text)
-
-
-def _failure_message(report: Any) -> str:
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message if crash else report.longrepr)[:2000]
 
 
 class _Separation:

@@ -21,7 +21,16 @@ from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.files import JsonObject, as_object, read_yaml
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.trigger_suites import PATTERN_FLAGS, trigger_check
-from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
+from skillcomp.live.agents.agent import (
+    TIME_LIMIT,
+    Agent,
+    Bounds,
+    Cell,
+    Reply,
+    escape,
+    first_fault,
+    short_hash,
+)
 from skillcomp.live.agents.process import LEFT, files_left, write_file
 from skillcomp.live.graders.grader import (
     BaseGrader,
@@ -477,8 +486,7 @@ class TraceJudge(BaseGrader):
         try:
             reply = (_OwnReply if self._schema else TraceReply).model_validate_json(text)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            return None, [f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"]
+            return None, [first_fault(error, "the whole")]
         if self._schema:
             try:
                 problem = misfit(_parsed_json(text), self._schema, PatternSearch(SECONDS))
@@ -557,7 +565,7 @@ def _resolved(schema: JsonObject, part: Any) -> Any:
         raise StudyError(
             f"rubric schema: $ref: found {literal(reference)}; allowed: text, as '#/$defs/row'."
         )
-    target: Any = schema
+    target = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
         target = target[name]
     return target if reference else part
