@@ -247,12 +247,15 @@ def test_texts_of_skills_come_with_the_table(tmp_path: Path) -> None:
     folder.mkdir()
     text = "---\nname: tea\ndescription: How to pour tea.\n---\nPour the water slowly.\n"
     (folder / "SKILL.md").write_text(text)
-    table = answers(said="Pour the water slowly.")
+    table = answers(said="Pour the water slowly.", asked="How is tea served?")
     for skills in (folder / "SKILL.md", [str(folder / "SKILL.md")], {"the skill": text}):
-        made = read(table, skills=skills, answer="said")
+        made = read(table, skills=skills, answer="said", prompt="asked")
         assert "Pour the water slowly" in made.skills["the skill"]
     store = sc.RunStore(made.save(tmp_path / "study"))
     assert list(store.skills) == ["the skill"]
+    texts = {"skills": store.skills, "cases": sc.frames.cases(store)}
+    spans = sc.overlap.spans(sc.frames.attempts(store), **texts, ngram=3)
+    assert spans["span"].str.casefold().eq("pour the water slowly").all() and len(spans) == 40
     two = table.assign(plugin=["tea", "oak"] * 20)
     assert "no skill is called 'ta'; there: tea, oak. Did you mean 'tea'?" in asked(
         two, skill="plugin", skills={"ta": "x"}

@@ -97,7 +97,7 @@ def test_every_entry_takes_shared_checks() -> None:
     )
     assert not made.outcomes["checks_differ"].any()
     with pytest.raises(
-        sc.errors.StudyError, match="different checks.*checks=.shared. compares only"
+        sc.errors.StudyError, match=r"different checks.*checks='shared' compares only"
     ):
         sc.report.answer(made)
     decided = sc.report.answer(made, checks="shared").frames["decided"]

@@ -262,10 +262,10 @@ def from_frame(
     words : mapping of str to mapping, optional
         Meaning of the table's words, by argument, such as ``{"condition": {"v2": "skill"},
         "transfer": {"close": "near"}, "passed": {"gut": True}}``; None means no value. It takes
-        precedence over the words that :doc:`the documentation </howto/my-table>` lists, and gives
-        no warning. The arguments are skill, condition, passed, gold, transfer, status,
-        should_trigger, check_kind, winner, order and level. A truth value in a column with a name
-        such as "no_skill" or "failed" needs it.
+        precedence over the words that skillcomp knows, and gives no warning. The page
+        docs/howto/my-table.md has words of other languages. The arguments are skill, condition,
+        passed, gold, transfer, status, should_trigger, check_kind, winner, order and level. A truth
+        value in a column with a name such as "no_skill" or "failed" needs it.
     missing : sequence, optional
         Literal values of passed, gold and score that mean no value, such as ``[-1]`` if a judge
         that failed writes -1. They are removed before words are read, and counted in ``problems``.
