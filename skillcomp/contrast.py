@@ -941,7 +941,7 @@ class Units:
             cause
             or f"different cases were asked: {', '.join(texts)}. If this was planned, "
             "deltas.unpaired compares the rates; if the study is unfinished, "
-            f"{argument('asked')} is its plan"
+            f"{argument('asked')} gives its plan when the table is read"
         )
 
     def filled(self, weights: Mapping[ArmKey, float]) -> Units:

@@ -116,8 +116,10 @@ def arguments_as(form: Callable[[str, object], str]) -> Iterator[None]:
         _FORM.reset(token)
 
 
-def argument(name: str, value: object = UNKNOWN) -> str:
+def argument(name: str, value: object = UNKNOWN, *, label: object = UNKNOWN) -> str:
     """Return how an argument is given where the message is printed.
+
+    ``label`` is the column that an argument names; Python's form of the argument leaves it out.
 
     A name that begins with "fact " is that of a value for all rows, and not of a column.
 
@@ -126,7 +128,9 @@ def argument(name: str, value: object = UNKNOWN) -> str:
     >>> argument("case", "task"), argument("words", {"passed": {"good": UNKNOWN}}), argument("keep")
     ("case='task'", "words={'passed': {'good': ...}}", 'keep=')
     """
-    return (_FORM.get() or in_python)(name, value)
+    if (form := _FORM.get()) is None:
+        return in_python(name, value)
+    return form(name, label if value is UNKNOWN else value)
 
 
 def in_python(name: str, value: object) -> str:

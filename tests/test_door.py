@@ -101,7 +101,7 @@ def test_ids_that_differ_between_arms_by_case_blanks_or_zeros_are_named() -> Non
     other = table["arm"].eq("skill")
     table.loc[other, "task"] = table.loc[other, "task"].str.upper().str.replace("T", "T 0")
     text = found(read(table), "column 'task'")
-    assert "'T 00' and 't0'; 'T 01' and 't1'" in text and "different cases" in text
+    assert "'t0' and 'T 00'; 't1' and 'T 01'" in text and "different cases" in text
     same = answers(4).assign(task=["1", "1", "01", "01", "2", "2", "3", "3"])
     assert "differ by case" not in found(read(same), "column 'task'")
 
@@ -135,9 +135,9 @@ def test_rows_on_the_same_thing_are_asked_about_with_the_effect_of_both_readings
     assert "6 rows are verdicts on the same thing" in text
     for name in ("'language'", "'tries'", "'who'"):
         assert name in text.split("Within them differ ")[1].split("Repeats in this order")[0]
-    assert "which drops baseline 0 of 2, skill 1 of 1" in text
-    assert "keep='all': baseline 2 of 6, skill 4 of 5" in text
-    assert "keep='last': baseline 2 of 4, skill 3 of 4" in text
+    assert "keep='all': 2 of 6 pass under baseline, 4 of 5 pass under skill" in text
+    last = "replaces an earlier one: 2 of 4 pass under baseline, 3 of 4 pass under skill"
+    assert f"{last}, without 0 of 2 pass under baseline, 1 of 1 pass under skill" in text
     assert len(read(both, keep="all").attempts) == 11
     assert len(read(both, keep="last").attempts) == 8
     assert "no role: language, tries, who" in text
@@ -188,7 +188,7 @@ def test_numbers_of_one_form_are_read_and_others_refused() -> None:
         made = read(answers(10, x=texts * 10), **{role: "x"})
         values = made.verdicts["score"] if role == "score" else made.attempts[role]
         assert values.tolist() == pytest.approx(numbers[role] * 10)
-        assert f"such as '{texts[0]}': read as numbers" in found(made, "column 'x'")
+        assert f"read as numbers: '{texts[0]}' is {numbers[role][0]:g}" in found(made, "column 'x'")
         mixed = [texts[0], "much"] * 10
         assert "expected numbers" in asked(answers(10, x=mixed), **{role: "x"})
     made = read(answers(2, x=["0,5", "1,25", "n/a", "3,0"]), score="x")
@@ -342,3 +342,135 @@ def test_three_lines_work_on_tables_without_further_words() -> None:
         made = read(own)
         assert len(sc.skillverdicts.decide(made.outcomes)) == 1
         assert len(sc.deltas.paired(made.outcomes)) == 1
+
+
+def test_words_of_verdicts_do_not_turn_a_column_of_gold() -> None:
+    table = answers().assign(failed=lambda t: ~t["ok"], correct=lambda t: t["ok"])
+    turned = {"passed": {True: False, False: True}}
+    made = read(table, passed="failed", gold="correct", words=turned)
+    assert made.gold["passed"].tolist() == table["correct"].tolist()
+    assert made.verdicts["passed"].tolist() == table["ok"].tolist()
+    labels = table[["task", "arm"]].assign(ok=table["ok"].map({True: "gut", False: "schlecht"}))
+    words = {"gold": {"gut": True, "schlecht": False}}
+    made = read(table, gold=labels, words=words)
+    assert made.gold["passed"].tolist() == table["ok"].tolist()
+
+
+def test_counts_on_one_cell_are_one_row_or_asked_about() -> None:
+    rows = [("a", "baseline", "2/4"), ("a", "skill", "0/5"), ("a", "skill", "4/5")]
+    table = pd.DataFrame(rows, columns=["task", "arm", "ok"])
+    assert "several counts on the same thing: keep='all' adds them, keep='last'" in asked(table)
+    made = read(table, keep="last")
+    assert made.outcomes.groupby("condition")["passed"].mean().to_dict() == {
+        "baseline": 0.5,
+        "skill": 0.8,
+    }
+    assert len(read(table, keep="all").attempts) == 14
+    for role in ("cost_usd", "gold", "attempt", "repeat"):
+        assert f"counts say nothing about {role}= of" in asked(table.assign(x=1), **{role: "x"})
+    made = read(
+        pd.DataFrame(
+            [*rows[:2], ("b", "skill", "n/a"), ("b", "baseline", "0/0")], columns=list(table)
+        )
+    )
+    assert made.outcomes["passed"].isna().sum() == 1 and "0/0: no attempt" in found(made, "'ok'")
+
+
+def test_repeats_of_two_labellers_stay_repeats() -> None:
+    table = pd.concat([answers(6, repeats=2).assign(who=w, human=True) for w in "ab"])
+    made = read(table, gold="human", labeller="who")
+    assert len(made.attempts) == 24 and len(made.gold) == 48
+    runs = table.assign(run=[*[1, 2] * 12] * 2)
+    assert len(read(runs, gold="human", labeller="who").attempts) == 24
+
+
+@pytest.mark.parametrize("role", ["agent_model", "grader_model"])
+def test_models_that_are_named_are_never_pooled(role: str) -> None:
+    table = answers(repeats=2).assign(m=["a", "b"] * 40)
+    for keep in (None, "all"):
+        text = asked(table, **{role: "m"}, keep=keep)
+        assert "Within them differ 'm'. Such rows are never repeats" in text and "keep=" not in text
+
+
+def test_repeats_are_found_before_a_later_row_replaces_one() -> None:
+    table = answers(4, repeats=3).assign(run=[1, 2, 3] * 8)
+    stale = table.iloc[[0]].assign(ok=False)
+    made = read(pd.concat([stale, table], ignore_index=True), keep="last")
+    assert len(made.attempts) == 24 and made.outcomes["passed"].tolist() == table["ok"].tolist()
+    ids = answers(repeats=2).assign(seed=range(80))
+    assert "repeat" not in read(ids).columns and len(read(ids).attempts) == 80
+
+
+def test_a_crash_that_was_repeated_is_no_failure_that_was_replaced() -> None:
+    table = answers(20).assign(end="ok")
+    crashed = table[table["arm"].eq("skill")].iloc[:8].assign(ok=False, end="error")
+    made = read(pd.concat([crashed, table], ignore_index=True), status="end", keep="last")
+    assert "skill 8 (0 failed)" in found(made, "keep=")
+    assert "replaced" not in sc.deltas.paired(made.outcomes)["note"].iloc[0]
+
+
+def test_corrected_verdicts_keep_the_word_on_models() -> None:
+    table = answers(40).assign(m=lambda t: t["arm"].map({"baseline": "small", "skill": "large"}))
+    result = sc.report.answer(read(table, agent_model="m", gold="ok"))
+    assert "different models of the agent" in result.lines()[0]
+    assert "different models of the agent" in result.frames["decided"]["note"].iloc[0]
+
+
+def test_a_table_for_each_arm_is_one_study(tmp_path: Path) -> None:
+    table = answers().rename(columns={"task": "case", "ok": "passed"})
+    files = {}
+    for arm, rows in table.groupby("arm"):
+        files[arm] = tmp_path / f"{arm}.csv"
+        rows.drop(columns="arm").to_csv(files[arm], index=False)
+    with warnings.catch_warnings(action="ignore"):
+        made = sc.read_results(files)
+    assert made.attempts["condition"].value_counts().to_dict() == {"baseline": 20, "skill": 20}
+    (tmp_path / "twice.csv").write_text("case,condition,passed,passed\na,skill,1,0\n")
+    with pytest.raises(FrameError, match="columns stand twice: passed"):
+        sc.read_results(tmp_path / "twice.csv")
+
+
+def test_a_file_of_labels_may_name_its_labellers(tmp_path: Path) -> None:
+    table = answers(10).rename(columns={"task": "case", "arm": "condition", "ok": "passed"})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    labels = pd.concat([table.assign(labeller=who) for who in ("ann", "ben")])
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    with warnings.catch_warnings(action="ignore"):
+        made = sc.read_results(tmp_path / "a.csv", gold=tmp_path / "labels.csv")
+        assert made.gold["labeller"].nunique() == 2 and len(made.gold) == 40
+        labels.rename(columns={"labeller": "who"}).to_csv(tmp_path / "labels.csv", index=False)
+        how = {"gold": tmp_path / "labels.csv", "columns": {"who": "labeller"}}
+        assert sc.read_results(tmp_path / "a.csv", **how).gold["labeller"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gave_up", "exit_code", "needs_fix", "reward_hack", "noncompliant", "insecure", "abstained"],
+)
+def test_further_names_of_bad_verdicts_are_asked_about(name: str) -> None:
+    assert "leaves open what they mean" in asked(
+        answers().rename(columns={"ok": name}), passed=name
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["old", "zero_shot", "withheld", "reference", "skillless", "x", "tea"]
+)
+def test_a_flag_of_conditions_needs_a_name_that_says_what_true_means(name: str) -> None:
+    table = answers().assign(**{name: lambda t: t["arm"].eq("skill")})
+    assert "leaves open what they mean" in asked(table, condition=name)
+
+
+def test_odd_cells_are_refused_in_our_own_words_or_read() -> None:
+    table = answers(2)
+    assert len(read(table.assign(run=[[1], [2], [1], [2]])).attempts) == 4
+    assert "expected numbers" in asked(table.assign(s=[10**400] * 4), score="s")
+    assert "expected numbers" in asked(table.assign(s="٣"), score="s")
+    odd = pd.concat([table, table.iloc[:1]]).reset_index(drop=True)
+    odd["text"] = pd.Series(["cut \ud83d"] * 5, dtype=object)
+    assert "are verdicts on the same thing" in asked(odd)
+    wide = pd.DataFrame({"task": ["a"], "without_skill": [0], "with_skill": [1]})
+    assert "'without_skill' and 'with_skill' are names of conditions; a row is one" in asked(wide)
+    assert "Scores are named by score='x'" in asked(
+        table.assign(x=["67 %", "50 %"] * 2), passed="x"
+    )

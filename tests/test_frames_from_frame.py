@@ -347,7 +347,7 @@ UNCLEAR: list[tuple[Any, Any, str, str | None]] = [
     (
         {"skill": [0, 1] * 8, "condition": None},
         {"repeat": "repeat"},
-        "found 0 and 1, which tell the conditions apart and name no skill. Is it the column "
+        "found 0 and 1, which tell the conditions apart and name no skill. Is this "
         "condition='skill' of one skill, or are these names of skills, words={'skill': {0: '0'",
         None,
     ),
@@ -360,14 +360,15 @@ UNCLEAR: list[tuple[Any, Any, str, str | None]] = [
     (
         {"trial": list(range(16)), "condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "Within them differ 'trial' (repeat=). Repeats in this order are keep='all'; with "
-        "keep='last', a later row replaces an earlier one, which drops skill",
+        "Within them differ 'trial' (repeat=). Repeats in this order are keep='all': 12 of 16 "
+        "pass under skill; with keep='last', a later row replaces an earlier one: 3 of 4 pass "
+        "under skill, without 9 of 12 pass under skill.",
         f"{ROLES}; no role: trial.",
     ),
     (
         {"condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "No other column differs within them. Repeats in this order are keep='all'; with",
+        "No other column differs within them. Repeats in this order are keep='all': 12 of",
         f"{ROLES}; no role: none.",
     ),
     (
@@ -402,7 +403,9 @@ def test_the_last_of_several_tries_counts_if_asked(plain) -> None:
     pd.testing.assert_frame_equal(made.outcomes, plain.outcomes)
     replaced = "baseline 8 (8 failed), skill 8 (8 failed)"
     assert made.problems.iloc[0, 2:].tolist() == [replaced, 16]
-    assert len(quiet(table(), keep="last").outcomes) == 8
+    alone = table().rename(columns={"repeat": "nr"})
+    assert len(quiet(alone, keep="last").outcomes) == 8
+    assert len(quiet(table(), keep="last").outcomes) == 16
 
 
 def test_scores_of_time_outs_count_and_scores_of_crashes_do_not() -> None:

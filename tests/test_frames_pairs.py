@@ -133,7 +133,7 @@ def test_messages_name_the_nearest_column_and_the_roles_of_all():
 
 def test_copied_rows_are_refused_and_raters_are_told_apart():
     table = pair_table(4)
-    message = r"(?s)16 rows are verdicts on the same.*'grader': 'j'.*With keep='last', a later row"
+    message = r"(?s)16 rows are verdicts on the same.*judge 'j'.*With keep='last', a later row"
     with pytest.raises(FrameError, match=message):
         sc.from_frame(pd.concat([table, table]))
     raters = pd.concat([table, table.assign(judge="k")]).rename(columns={"judge": "person"})

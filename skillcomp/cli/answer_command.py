@@ -55,6 +55,7 @@ def answer(
         Literal["answer", "position"] | None, Option(help="Whether A is an answer or a place.")
     ] = None,
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
+    grader: Annotated[str | None, Option(help="The grader whose verdicts count.")] = None,
     skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
     case: Annotated[str | None, Option(help="The field that names the case.")] = None,
     agent: Annotated[str | None, Option(help="The agent, if the files do not name it.")] = None,
@@ -108,7 +109,7 @@ def answer(
         which = checks or "all"
         is_study = isinstance(source, Path) and is_store(source)
         study = sc.RunStore(path[0]) if is_study else frames
-        how = {name: given[name] for name in ("margin", "value", "bounds", "assume_missing")}
+        how = {name: given[name] for name in _SETTINGS}
         result = sc.report.answer(study, reference=reference, checks=which, **how)
         for line in result.lines():
             say(line)
@@ -117,6 +118,7 @@ def answer(
 
 
 # options with facts that the files lack
+_SETTINGS = ("grader", "margin", "value", "bounds", "assume_missing")
 _FACTS = ("skill", "case", "agent", "checks", "agent_model", "grader_model", "shared_cases")
 
 

@@ -62,6 +62,7 @@ LINKED_BY = "linked_by"
 NAMED_REPEATS = "named_repeats"
 # column of cases with a text that the note of every outcome has, such as how rows were replaced
 CAUTION = "caution"
+REPLACED = "failed rows were replaced more often in one arm"  # starts such a text
 DIFFERENT_MODELS = "the conditions have different models"  # starts a note of outcomes
 # The smallest number above 0: the lower end of a range that excludes 0.
 ABOVE_ZERO = math.ulp(0.0)

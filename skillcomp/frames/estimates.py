@@ -777,7 +777,8 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
         reason = "; ".join(reasons) or f"{DIFFERENT_CHECKS} in {cases}"
         shared = argument("checks", "shared")
         raise FrameError(
-            f"{what}: {reason}. {shared} compares only the checks that every condition was asked."
+            f"{what}: {reason}. When the table is read and reported, {shared} compares only the "
+            "checks that every condition was asked."
         )
     if value == "share_passed":
         stopped = (outcomes["passed"].eq(False) & outcomes["n_missing"].gt(0)).fillna(False)

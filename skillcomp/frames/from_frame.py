@@ -61,6 +61,7 @@ CARRIED = {
     "attempts": [n for n in _OF_ATTEMPTS if n not in {*_OF_TABLE, *TRY, "attempt_id", "n_words"}],
     "verdicts": ["rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at"],
 }
+_OPTIONS = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
 _DEFAULTS = {name: name for name in ("skill", "case", "condition", "passed")}
 _ROLES_OF = {
     "pairs": ["case", *ARGUMENTS["pair"], "gold", "grader"],
@@ -371,8 +372,15 @@ def from_frame(
         if kind == "pairs":
             return frames_of_pairs(reader, winner_names, keep)
         return frames_of_passages(reader, documents)
+    options_of_table = {name: arguments[name] for name in _OPTIONS}
     names = {role: arguments[role] for role in _OF_TABLE}
+    for option in ("gold", "asked"):
+        if hasattr(arguments[option], "to_pandas"):
+            options_of_table[option] = arguments[option].to_pandas()
+    gold = options_of_table["gold"]
     labellers = {role: arguments[role] for role in ARGUMENTS["label"]}
+    if isinstance(gold, pd.DataFrame):
+        labellers |= {r: r for r, name in labellers.items() if name is None and r in gold}
     for role, column in labellers.items():
         if column is not None and gold is None:
             who = f"{argument(role)} names who gave the labels"
@@ -380,9 +388,8 @@ def from_frame(
     if gold is not None and not isinstance(gold, pd.DataFrame):
         names |= {"gold": gold, **labellers}
     names |= {f"cluster {name}": name for name in as_list(cluster)}
-    names |= {f"facts {name}": name for name in as_list(facts)}
-    options = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
-    options_of_table = {name: arguments[name] for name in options}
+    more = [name for name in as_list(facts) if name not in as_list(cluster)]
+    names |= {f"facts {name}": name for name in more}
     reader = TableReader(frame, names, **how)
     made = frames_of_columns(reader, labellers=labellers, **options_of_table)
     return replace(made, skills=_texts_of_skills(documents, made.cases["skill"].unique(), place))
@@ -457,7 +464,7 @@ def frames_of_columns(
     needed = ("case",) if "score" in reader.names else ("case", "passed")
     columns = reader.columns(required=needed)
     columns |= {name: reader.frame[name] for name in carried if name in reader.frame}
-    keep = "all" if reader.with_counts(columns) else keep
+    keep = "all" if reader.with_counts(columns, keep) else keep
     if shared_cases is None and "skill" in reader.names:
         attempt = reader.names.get("attempt")
         copied = copied_skills(reader.frame, reader.names["skill"], [attempt])
@@ -470,14 +477,17 @@ def frames_of_columns(
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
     rows["status"] = reader.as_statuses(columns)
+    reader.take_usual_repeats(columns, rows)
+    reader.note_similar_cases(rows, columns.get("repeat"))
     columns, rows = reader.kept(columns, rows.assign(row=range(len(rows))), keep)
     row = rows.pop("row")
     rows["repeat"] = reader.repeats(columns, rows, keep)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = _without_crashes(rows, reader)
     if "score" in columns:
+        columns["score"] = reader.as_numbers(columns["score"], "score")
         reader.note_codes(columns["score"])
-        columns["score"] = reader.as_numbers(columns["score"], "score").mask(
+        columns["score"] = columns["score"].mask(
             rows["status"].isin(UNANSWERED)
         )
         rows["passed"] = _with_failed_ends(rows, columns)
@@ -519,7 +529,7 @@ def frames_of_columns(
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
-    if "repeat" in reader.names:
+    if "repeat" in reader.names and not reader.numbered:
         made["cases"][NAMED_REPEATS] = True
     if reader.caution:
         made["cases"][CAUTION] = reader.caution
@@ -548,9 +558,10 @@ def _rows_of_labellers(columns: Columns, reader: TableReader) -> Columns | None:
     of_labels = ["gold", *ARGUMENTS["label"]]
     verdict = pd.DataFrame({r: v for r, v in columns.items() if r not in of_labels})
     code = verdict.groupby(list(verdict), dropna=False, sort=False).ngroup()
+    nth = code.groupby([code, columns["labeller"]], dropna=False).cumcount()
+    code = code.groupby([code, nth], sort=False).ngroup()  # the nth row of each labeller
     first = ~code.duplicated()
-    each = pd.DataFrame({"code": code, "who": columns["labeller"]})
-    if first.all() or each.duplicated().any():
+    if first.all():
         return None
     labels = {role: columns[role] for role in of_labels if role in columns} | {"row": code}
     reader.frame = reader.frame[first].reset_index(drop=True)

@@ -31,7 +31,7 @@ from skillcomp.frames.check import (
     require_frame,
     show,
 )
-from skillcomp.frames.contracts import CELL
+from skillcomp.frames.contracts import CELL, REPLACED
 from skillcomp.frames.estimates import reference_choices
 from skillcomp.frames.words import (
     ARGUMENTS,
@@ -61,10 +61,12 @@ from skillcomp.frames.words import (
     pooled_words,
     truth_words,
     usual_columns,
+    usual_condition,
 )
 from skillcomp.io.files import whole_content
 from skillcomp.io.study_overview import change_lines
 from skillcomp.records import DIMENSIONS, AttemptStatus
+from skillcomp.stats.results import is_number
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # A problem lists at most this many distinct words.
@@ -75,15 +77,18 @@ _DEFAULTS = {
     "check": "passed",
     "grader": "unnamed grader",
 }
-_APART = ("agent", "grader", "check")  # rows that differ in a column of these are never repeats
+# rows that differ in a column of these are never repeats
+_APART, _APART_NAMED = ("agent", "grader", "check"), ("agent_model", "grader_model", "labeller")
 _UNEQUAL = 0.2  # a caution names shares of replaced failures that differ by at least this much
-_COUNTS = re.compile(r"\s*(\d{1,4}) ?/ ?(\d{1,4})\s*")
+_COUNTS = re.compile(r"\s*([0-9]{1,4}) ?/ ?([0-9]{1,4})\s*")
+# columns that counts of passes may stand beside
+_OF_COUNTS = (*(r for r in ARGUMENTS["key"] if r != "check"), *ARGUMENTS["case"], "agent_model")
 # forms of texts that are numbers; "1,000" can be one or a thousand
 _FORMS = {
-    "": r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?",
-    "decimal commas": r"[+-]?(?!\d{1,3}(?:,\d{3})+$)\d+,\d+",
-    "per cent": r"[+-]?\d+(?:[.,]\d+)? ?%",
-    "amounts of money": r"[+-]?(?:[$€£] ?\d+(?:\.\d+)?|\d+(?:\.\d+)? ?(?:[$€£]|USD|EUR))",
+    "": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?",
+    "decimal commas": r"[+-]?(?![1-9][0-9]{0,2}(?:,[0-9]{3})+$)[0-9]+(?:,[0-9]+)?",
+    "per cent": r"[+-]?[0-9]+(?:[.,][0-9]+)? ?%",
+    "dollars": r"[+-]?(?:\$ ?[0-9]+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)? ?(?:\$|USD))",
 }
 TRY = [*CELL, "repeat"]
 # words that are known in a column; `words=` gives the meaning of others, or another meaning
@@ -171,6 +176,7 @@ class TableReader:
     def beside(self, frame: pd.DataFrame, names: Mapping[str, ColumnName]) -> TableReader:
         """Return a reader of a second table, which has the same words and numbers of repeats."""
         words = {**self.words, "condition": self.meanings | self.own_words("condition")}
+        words["passed"] = self.own_words("passed") | self.words.get("gold", {})
         other = TableReader(frame, names, words=words, missing=list(self.missing.values()))
         other.from_zero = self.from_zero
         other.tries = self.tries
@@ -200,8 +206,12 @@ class TableReader:
         return read
 
     def own_words(self, role: str) -> dict[Any, Any]:
-        """Return the meanings that the caller gave; gold has the words of the verdicts, too."""
-        more = self.words.get("passed" if role == "gold" else "", {})
+        """Return the meanings that the caller gave; gold has words of the verdicts, too.
+
+        A truth value of the verdicts may mean something else in the column of gold.
+        """
+        of_verdicts = self.words.get("passed", {}) if role == "gold" else {}
+        more = {w: m for w, m in of_verdicts.items() if plain_word(w) not in TRUTHS}
         return {**more, **self.words.get(role, {})}
 
     def require_direction(self, role: str, values: pd.Series, meanings: tuple[Any, Any]) -> bool:
@@ -229,6 +239,10 @@ class TableReader:
         if self.problems:
             message = problem_list(self.place, self.problems)
             if self.asks_roles:
+                arms = [name for name in self.frame.columns if usual_condition(name)]
+                if len(arms) > 1 and not set(arms) <= set(self.names.values()):
+                    listed = " and ".join(map(literal, arms))
+                    message += f"\n- {listed} are names of conditions; a row is one answer (melt)."
                 message += f"\n{columns_with_roles(self.frame, self.names, self.roles)}"
             raise FrameError(message, self.problems)
 
@@ -239,6 +253,8 @@ class TableReader:
         for role, own in self.words.items():
             name = self.names.get(role)
             values = self.frame[name] if name in self.frame else pd.Series(dtype="str")
+            if role == "gold" or "gold" in self.names:
+                continue  # labels may have the words
             there = set(map(plain_word, distinct_words(values)))
             for word in [word for word in own if plain_word(word) not in there]:
                 self.changes.append(Change(f"words= of {role}", as_literal(word), "in no row", 0))
@@ -253,7 +269,7 @@ class TableReader:
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""
         name = self.names.get(role, role)
-        return f"column '{name}' ({argument(role.partition(' ')[0])})"
+        return f"column '{name}' ({argument(role.partition(' ')[0], label=name)})"
 
     def add_problem(self, role: str, problem: str) -> None:
         """Record a problem with the column that the argument ``role`` names."""
@@ -285,6 +301,8 @@ class TableReader:
         self.frame = source = frame.reset_index(drop=True)
         columns = {role: plain_values(source[name]) for role, name in self.names.items()}
         for role, values in columns.items():
+            if values.dtype != object:
+                continue
             odd = values[[not pd.api.types.is_hashable(value) for value in values]]
             if len(odd):
                 name = type(odd.iloc[0]).__name__
@@ -322,15 +340,15 @@ class TableReader:
         """Add a problem if the skill column says whether a skill was loaded, and not which one."""
         name = self.names.get("skill")
         words = distinct_words(self.frame[name]) if name in self.frame.columns else []
-        own = self.own_words("skill")
-        if not is_flag(words) or own.keys() >= set(words):
+        own = set(map(plain_word, self.own_words("skill")))
+        if not is_flag(words) or own >= set(map(plain_word, words)):
             return
         both = " and ".join(sorted(map(as_literal, words)))
         why = f"found {both}, which tell the conditions apart and name no skill"
         as_skill = argument("words", {"skill": {plain_value(word): str(word) for word in words}})
         self.add_problem(
             "skill",
-            f"{why}. Is it the column {argument('condition', plain_value(name))} of one skill, or "
+            f"{why}. Is this {argument('condition', plain_value(name))} of one skill, or "
             f"are these names of skills, {as_skill}?",
         )
         if self.names.get("condition") not in self.frame.columns:
@@ -352,6 +370,7 @@ class TableReader:
         if len(odd):
             encode = ".str.encode('utf-8', 'replace').str.decode('utf-8')"
             fix = f" that UTF-8 can encode ({encode})" if isinstance(odd.iloc[0], str) else ""
+            fix = " (pandas.read_csv keeps ids with dtype=str)" if is_number(odd.iloc[0]) else fix
             self.add_problem(role, f"found {show(odd)}; expected text{fix}.")
         if needed:
             self.require_values(values.isna() | texts.eq(""), role)
@@ -470,7 +489,6 @@ class TableReader:
             own = {str(word): name for word, name in self.own_words("skill").items()}
             self._ask_similar_skills(rows["skill"], {*own, *own.values()})
             rows["skill"] = rows["skill"].map(lambda name: own.get(name, name), na_action="ignore")
-        self._note_similar_cases(rows)
         return rows
 
     def _ask_similar_skills(self, names: pd.Series, own: set[str]) -> None:
@@ -483,23 +501,21 @@ class TableReader:
                 both = " and ".join(map(literal, alike))
                 self.add_problem("skill", f"{both}: are they one skill ({one}) or not ({apart})?")
 
-    def _note_similar_cases(self, rows: pd.DataFrame) -> None:
-        """Add a change for cases of different arms with ids that differ by case, blanks or zeros.
+    def note_similar_cases(self, rows: pd.DataFrame, tries: Any) -> None:
+        """Add a change for cases of other arms or repeats whose ids are spelled almost alike.
 
-        Such cases may be one case that is spelled differently in two files.
+        Ids that differ by case, blanks or zeros may be one case that two files spell differently.
         """
-        cases = rows[["skill", "case_id", "condition"]].dropna().drop_duplicates()
-        of_case = cases.groupby("case_id")["condition"].agg(set)
-        pairs = [
-            alike
-            for alike in _alike(of_case.index)
-            if not set.intersection(*(of_case[name] for name in alike))
-        ]
+        alike = _alike(rows["case_id"].dropna().unique())
+        names = [name for group in alike for name in group]
+        cases = rows.loc[rows["case_id"].isin(names), ["case_id", "condition"]].assign(tries=tries)
+        cells = cases["condition"].map(str) + " " + cases["tries"].map(str)
+        of_case = cells.groupby(cases["case_id"]).agg(set)
+        pairs = [group for group in alike if not set.intersection(*(of_case[n] for n in group))]
         if pairs:
-            examples = "; ".join(" and ".join(map(literal, alike)) for alike in pairs[:2])
+            examples = "; ".join(" and ".join(map(literal, group)) for group in pairs[:2])
             found = f"ids of different arms that differ by case, blanks or zeros only: {examples}"
-            n = int(rows["case_id"].isin([name for alike in pairs for name in alike]).sum())
-            self.add_change("case", found, "different cases", n)
+            self.add_change("case", found, "different cases", len(cases))
 
     def as_statuses(self, columns: Columns) -> pd.Series:
         """Return the status of each row's answer; NA if no column has a status or an error."""
@@ -559,29 +575,48 @@ class TableReader:
             self.changes.append(Change("condition", none, choices, len(values)))
         return values.map(meanings, na_action="ignore").astype("str")
 
-    def with_counts(self, columns: Columns) -> bool:
+    def with_counts(self, columns: Columns, keep: str | None) -> bool:
         """Replace counts such as "3/5" in ``passed`` by rows; return whether there are any.
 
         The frame and the columns then have one row per attempt; which of them passed is unknown.
         """
         values = columns.get("passed", pd.Series(dtype="str"))
         present = values.dropna()
+        present = present[~present.map(plain_word).isin(NO_VALUE)] if len(present) else present
         counts = (_COUNTS.fullmatch(v) if isinstance(v, str) else None for v in present)
         matches = list(takewhile(bool, counts))
         if present.empty or len(matches) < len(present):
             return False
         parts = pd.DataFrame([m.groups() for m in matches if m], present.index).astype("int64")
+        facts = ("cluster", "facts")
+        of_cell = [r for r in columns if r in _OF_COUNTS or r.partition(" ")[0] in facts]
+        more = [r for r in columns if r != "passed" and r not in of_cell]
+        cells = pd.DataFrame({role: columns[role] for role in of_cell})
+        problem = ""
         if parts[0].gt(parts[1]).any():
-            self.add_problem("passed", f"found {show(present[parts[0].gt(parts[1])])}: too many.")
-            return False
-        done = "attempts, of which so many passed"
-        self.add_change("passed", "counts such as '3/5'", done, len(present))
+            problem = f"found {show(present[parts[0].gt(parts[1])])}: too many"
+        elif more:
+            problem = f"counts say nothing about {', '.join(map(argument, more))} of each attempt"
+        elif cells.duplicated().any() and keep is None:
+            both = f"{argument('keep', 'all')} adds them, {argument('keep', 'last')} takes the last"
+            problem = f"several counts on the same thing: {both}"
+        if problem:
+            self.add_problem("passed", f"{problem}.")
+        self.add_change(
+            "passed", "counts such as '3/5'", "attempts, of which so many passed", len(present)
+        )
         sizes = parts[1].reindex(values.index).fillna(1).astype("int64")
+        if keep == "last":
+            sizes = sizes.mask(cells.duplicated(keep="last"), 0)
+        if (n_none := int(sizes.eq(0).sum())) and keep != "last":
+            self.add_change("passed", "0/0", "no attempt", n_none)
         at = values.index.repeat(sizes)
-        passed = pd.Series(at).groupby(at).cumcount().lt(parts[0].reindex(at).to_numpy())
+        n_passed = parts[0].reindex(at).to_numpy()
+        passed = pd.Series(pd.Series(at).groupby(at).cumcount().lt(n_passed), dtype="boolean")
+        columns["passed"] = passed.mask(np.isnan(n_passed))
         self.frame = self.frame.loc[at].reset_index(drop=True)
-        columns |= {name: part.loc[at].reset_index(drop=True) for name, part in columns.items()}
-        columns["passed"] = passed.astype("boolean")
+        for name in columns.keys() - {"passed"}:
+            columns[name] = columns[name].loc[at].reset_index(drop=True)
         return True
 
     def kept(
@@ -603,13 +638,16 @@ class TableReader:
         if keep != "last" or not earlier.any():
             return columns, rows
         arms, failed = rows["condition"], earlier & rows["passed"].eq(False).fillna(False)
+        if "status" in rows:
+            failed &= ~rows["status"].isin(["error", "paused"])
         counts = pd.DataFrame({"rows": earlier, "failed": failed}).groupby(arms).sum()
         lines = [f"{arm} {n.rows} ({n.failed} failed)" for arm, n in counts.iterrows()]
         found = "rows that a later row replaced"
-        self.changes.append(Change("keep=", found, ", ".join(lines), int(earlier.sum())))
+        done = ", ".join(lines) if "condition" in columns else "left out"
+        self.changes.append(Change(argument("keep"), found, done, int(earlier.sum())))
         retried = failed.groupby(keys.groupby(list(keys), dropna=False).ngroup()).transform("any")
         if _unequal(arms[~earlier], retried[~earlier]):
-            self.caution = f"failed rows were replaced more often in one arm: {', '.join(lines)}"
+            self.caution = f"{REPLACED}: {', '.join(lines)}"
         left = ~earlier
         self.frame = self.frame[left].reset_index(drop=True)
         columns = {role: values[left].reset_index(drop=True) for role, values in columns.items()}
@@ -620,35 +658,48 @@ class TableReader:
         twice = rows.duplicated(place, keep=False)
         if not twice.any():
             return
-        n, first = (
-            plural(int(twice.sum()), "row"),
-            rows.loc[twice, place].iloc[0].dropna().to_dict(),
-        )
+        n, first = plural(int(twice.sum()), "row"), rows.loc[twice, place].iloc[0].dropna()
         earlier = rows.duplicated(place, keep="last")
         self.asks_roles = True
-        differ = self._differences(rows[place], self._unnamed_columns())
-        differ = differ or "No other column differs within them."
+        differ = self._differences(rows[place], list(self.frame))
+        text = differ or "No other column differs within them."
         last = f"with {argument('keep', 'last')}, a later row replaces an earlier one"
-        if rows["passed"].isna().all() or "attempt" in self.names:
-            text = f"{differ} {last[0].upper()}{last[1:]}, which drops {int(earlier.sum())}."
-        else:
-            rates = [f"{argument('keep', 'all')}: {_pass_rates(rows)}"]
-            rates += [f"{argument('keep', 'last')}: {_pass_rates(rows[~earlier])}"]
-            text = (
-                f"{differ} Repeats in this order are {argument('keep', 'all')}; {last}, which "
-                f"drops {_pass_rates(rows[earlier])}. Passes with {'; with '.join(rates)}."
+        if self._differences(rows[place], self._apart()):
+            text += " Such rows are never repeats; name the column."
+        elif "attempt" in self.names or "first" in place:
+            text += (
+                f" {last[0].upper()}{last[1:]}, which drops {plural(int(earlier.sum()), 'row')}."
             )
-        self.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {text}")
+        else:
+            arms = list(dict.fromkeys(rows["condition"]))
+            every, left, lost = (
+                _pass_rates(part, arms) for part in (rows, rows[~earlier], rows[earlier])
+            )
+            text += (
+                f" Repeats in this order are {argument('keep', 'all')}: {every}; {last}: {left}, "
+                f"without {lost}."
+            )
+        names = {COLUMN_OF.get(role, role): str(name) for role, name in self.names.items()}
+        parts = [f"{names.get(str(n), n)} {literal(value)}" for n, value in first.items()]
+        self.problems.append(
+            f"{n} are verdicts on the same thing; the first: {', '.join(parts)}. {text}"
+        )
 
-    def _unnamed_columns(self) -> pd.DataFrame:
-        """Return the columns of the table that no argument names."""
-        return self.frame.drop(columns=list(self.names.values()))
+    def _apart(self) -> list[Hashable]:
+        """Return the columns in which repeats never differ, such as the model or the judge."""
+        others = self.frame.drop(columns=[n for n in self.names.values() if n in self.frame])
+        labels = [label for role in _APART for label in usual_columns(role, others, ())]
+        return labels + [self.names[role] for role in _APART_NAMED if role in self.names]
 
-    def _differences(self, rows: pd.DataFrame, columns: pd.DataFrame) -> str:
+    def _differences(self, rows: pd.DataFrame, labels: list[Hashable]) -> str:
         """Name those of the columns that differ between rows with equal keys, and their roles."""
-        labels = differing_columns(columns, rows.groupby(list(rows), dropna=False).ngroup())
+        known = [self.names.get(role) for role in (*ARGUMENTS["key"], "repeat", "passed", "order")]
+        columns = self.frame[[label for label in labels if label not in known]]
+        several = rows.duplicated(keep=False).to_numpy()
+        code = rows[several].groupby(list(rows), dropna=False).ngroup()
+        labels = differing_columns(columns[several], code)
         roles = {
-            label: f" ({argument(role)})"
+            label: f" ({argument(role, label=label)})"
             for role in ARGUMENTS["apart"]
             for label in usual_columns(role, columns, ())
         }
@@ -665,8 +716,6 @@ class TableReader:
         keys = [*CELL, "check_id", "grader", "grader_version"]
         if "round" in columns:  # rows of different rounds are not repeats
             keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
-        if "repeat" not in columns and rows.duplicated(keys).any():
-            self._take_usual_repeats(columns)
         tries = pd.Series(1, index=rows.index, dtype="Int64")
         if "repeat" in columns:
             tries = self.as_tries(columns["repeat"])
@@ -675,9 +724,9 @@ class TableReader:
         again = rows.groupby(place, dropna=False).cumcount() + 1
         if again.eq(1).all():
             return tries
-        others = self._unnamed_columns()
-        apart = [label for role in _APART for label in usual_columns(role, others, ())]
-        alike = not self._differences(rows[place], others[apart])
+        if self.problems:
+            return tries
+        alike = not self._differences(rows[place], self._apart())
         cells = rows.groupby(keys, dropna=False)[place[0]].transform("size")
         alone = "repeat" not in columns and "check" not in columns
         if not alike or not (keep == "all" or (alone and cells.nunique() == 1)):
@@ -685,20 +734,32 @@ class TableReader:
             return tries
         self.numbered = True
         done = f"numbered as repeats in their order up to {int(cells.max())}"
+        others = [name for name in self.frame if name not in self.names.values()]
         done += f". {hint[:-1]}" if (hint := self._differences(rows[place], others)) else ""
         found = "rows that share " + ", ".join(dict.fromkeys([*CELL, *place[3:]]))
-        change = Change("keep=" if keep else "repeat=", found, done, int(again.gt(1).sum()))
+        place_of = argument("keep" if keep else "repeat")
+        change = Change(place_of, found, done, int(again.gt(1).sum()))
         (self.declared if keep else self.changes).append(change)
         return (rows.groupby(keys, dropna=False).cumcount() + 1).astype("Int64")
 
-    def _take_usual_repeats(self, columns: Columns) -> None:
-        """Read the repeats from the only column with a usual name for them, if there is one."""
-        labels = usual_columns("repeat", self._unnamed_columns(), ())
-        if len(labels) == 1 and self.frame[labels[0]].notna().all():
+    def take_usual_repeats(self, columns: Columns, rows: pd.DataFrame) -> None:
+        """Read the repeats from the only column with a usual name for them, if there is one.
+
+        A column with more values than rows in any cell holds ids, and is not read.
+        """
+        keys = [*CELL, "check_id", "grader", "grader_version"]
+        sizes = rows.groupby(keys, dropna=False).size()
+        others = self.frame.drop(columns=list(self.names.values()))
+        labels = usual_columns("repeat", others, ())
+        known = {"repeat", "attempt", "round"} & columns.keys()
+        if known or not sizes.gt(1).any() or len(labels) != 1:
+            return
+        values = plain_values(others[labels[0]])
+        n = len(distinct_words(values))
+        if values.notna().all() and 0 < n <= sizes.max():
             self.names["repeat"] = labels[0]
-            columns["repeat"] = plain_values(self.frame[labels[0]])
-            n = columns["repeat"].nunique()
-            self.add_change("repeat", plural(n, "value"), "read as the repeats", len(self.frame))
+            columns["repeat"] = values
+            self.add_change("repeat", plural(n, "value"), "read as the repeats", len(values))
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
@@ -734,7 +795,8 @@ class TableReader:
         if len(twice):
             n = plural(len(twice), "such id")
             several = f"'{twice.iloc[0]}' stands for several cases or conditions ({n})"
-            self.add_problem("attempt", f"{several}; an answer has one of each.")
+            numbers = f"{argument('repeat', label=self.names['attempt'])} numbers repeats"
+            self.add_problem("attempt", f"{several}; an answer has one of each ({numbers}).")
         return ids
 
     def as_numbers(self, values: pd.Series, role: str) -> pd.Series:
@@ -753,8 +815,8 @@ class TableReader:
         if read is not None:
             values = read[0].reindex(values.index)
             if read[1]:
-                found = f"{read[1]}, such as {literal(texts.iloc[0])}"
-                self.add_change(role, found, "read as numbers", len(texts))
+                done = f"numbers: {literal(texts.iloc[0])} is {read[0].iloc[0]:g}"
+                self.add_change(role, read[1], f"read as {done}", len(texts))
         try:
             numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:
@@ -771,6 +833,8 @@ class TableReader:
             return self.mapped(values, role, "'near', 'far' or missing").astype("str")
         if role == "should_trigger":
             return self.as_verdicts(values, role)
+        if role.startswith("facts"):
+            values = values.map(str, na_action="ignore")
         texts = self.as_texts(values, role, needed=False)
         if role != "dimension":
             return texts
@@ -813,8 +877,8 @@ def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
 def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:
     """Return the numbers in texts of one form, and the form; None for another form."""
     for form, pattern in _FORMS.items():
-        if texts.str.fullmatch(pattern).all():
-            digits = texts.str.replace(r"[^\d.,e+-]", "", regex=True).str.replace(",", ".")
+        if (form != "dollars" or role == "cost_usd") and texts.str.fullmatch(pattern).all():
+            digits = texts.str.replace(r"[^0-9.,e+-]", "", regex=True).str.replace(",", ".")
             numbers: pd.Series = pd.to_numeric(digits)
             return (numbers / 100 if form == "per cent" else numbers), form
     if role == "seconds" and texts.str.contains("[a-z:]").all():
@@ -824,11 +888,13 @@ def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:
     return None
 
 
-def _pass_rates(rows: pd.DataFrame) -> str:
+def _pass_rates(rows: pd.DataFrame, arms: list[str]) -> str:
     """Return the passes and the number of rows by condition in one text."""
     verdicts = rows.assign(passed=rows["passed"].astype("float64"))
-    by_arm = verdicts.groupby("condition", sort=False)["passed"].agg(["sum", "size"])
-    return ", ".join(f"{arm} {int(k)} of {int(n)}" for arm, k, n in by_arm.itertuples())
+    by_arm = (
+        verdicts.groupby("condition")["passed"].agg(["sum", "size"]).reindex(arms, fill_value=0)
+    )
+    return ", ".join(f"{int(k)} of {int(n)} pass under {arm}" for arm, k, n in by_arm.itertuples())
 
 
 def _unequal(arms: pd.Series, marked: pd.Series) -> bool:
@@ -859,7 +925,8 @@ def _are_scores(values: Iterable[Any]) -> bool:
     A number can only be a score if it is from 0 to 100, but not 0 or 1, which are verdicts, and
     not 9 or 99, which are codes for missing values.
     """
-    numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
+    plain = [v.rstrip(" %") if isinstance(v, str) else v for v in values]
+    numbers = pd.to_numeric(pd.Series(plain, dtype="object"), errors="coerce")
     of_scores = numbers.between(0, 100) & ~numbers.isin([0, 1, 9, 99])
     return bool(of_scores.any() and numbers.notna().all())
 

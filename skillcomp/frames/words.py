@@ -34,7 +34,6 @@ NO_VALUE = ["", "na", "n/a", "nan", "none", "null", "missing", "error", "?", "."
 TRUTHS: dict[str, bool | None] = {**key_by_word(_TRUTHS, "|"), **dict.fromkeys(NO_VALUE)}
 # values that often mean "missing" in tables; only `missing=` makes them missing
 _NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
-_TEXT_CODES = ["-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending"]
 _ENDS = {
     "ok": "ok|success|succeeded|completed|complete|done|finished",
     "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
@@ -129,23 +128,36 @@ def pooled_words(meanings: Mapping[Any, str], own: Collection[Any]) -> Iterator[
         other = first.setdefault(name, word)
         if plain_word(other) != plain_word(word) and not {word, other} <= set(own):
             both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
-            apart = argument("words", {"condition": {plain_value(word): str(word)}})
+            named = other if plain_word(word) == name else word
+            apart = argument("words", {"condition": {plain_value(named): str(named)}})
             yield f"{both}; {apart} keeps them apart, or name what each means."
 
 
 _TOKENS = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Words in the name of a column that may turn the meaning of True: no skill, a bad verdict, no copy.
 _TURNING = {
-    "condition": "no|not|non|without|wo|dis.*|off|control|base.*|vanilla|plain|bare|un(?!i).+"
-    "|absen.*|remov.*|ablat.*|exclu.*|skip.*|default|none|no.*skill.*|lack.*|minus|missing|drop.*"
-    "|omit.*",
-    "passed": "no|not|non|un(?!i).+|in(?:correct|valid|complete|accurate|consistent)|fail.*|wrong.*"
-    "|err.*|hallucinat.*|violat.*|broke.*|break.*|bugs?|toxic.*|harm.*|refus.*|leak.*|cheat.*|bad"
-    "|miss.*|reject.*|flag.*|attack.*|jailb.*|infring.*|plagiar.*|contradict.*|bias.*|crash.*"
-    "|time.*|defect.*|danger.*|risk.*|spam|mistake.*|false|los[ets].*|negative.*|fabricat.*"
-    "|regress.*|abuse.*|offens.*|vulnerab.*|exploit.*",
+    "condition": "no.*|non|wo|dis.*|off|ctrl|control|base.*|vanilla|plain|bare|un(?!i).+|absen.*"
+    "|remov.*|ablat.*|exclu.*|skip.*|default|lack.*|minus|missing|drop.*|omit.*|without.*|.*less"
+    "|free|closed|hid.*|ignor.*|with?held|mask.*|strip.*|hold.*|out|zero|raw|naive|placebo|old|pre"
+    "|prior|before|original|ref.*|nak.*|blank|ohne|sans|sin",
+    "passed": "no|not|non.*|un(?!i).+|in(?:correct|valid|complete|accurate|consistent|secure)"
+    "|fail.*|wrong.*|err.*|hallucinat.*|violat.*|broke.*|break.*|bugs?|toxic.*|harm.*|.*refus.*"
+    "|leak.*|cheat.*|bad|miss.*|reject.*|flagged|attack.*|jailb.*|infring.*|plagiar.*|contradict.*"
+    "|bias.*|crash.*|timeout.*|timed|defect.*|danger.*|risk.*|spam|mistake.*|false|los[ets].*"
+    "|negative.*|fabricat.*|regress.*|abuse.*|offens.*|vulnerab.*|exploit.*|exit.*|return.*|rc|gave"
+    "|give|stuck|loop.*|escalat.*|handoff|intervention|needs?|fix|rework|redo|retry|asr"
+    "|made|mis.*|expos.*|.*hack.*|decept.*|abst.*|block.*|trunc.*|hit|limit.*|except.*|warn.*"
+    "|breach.*|worse|severity|ko|nok|falsch|fehler|echec|error.*|complaint.*|deviat.*|slop"
+    "|off|incident.*|alarm.*|skip.*|empty|problem.*|issues?|abort.*|abandon.*|illegal.*|malici.*"
+    "|irrelevant.*|copied|stop.*|loss|wer|perplexity",
     "level": "fresh|original.*|clean|own|non|no|not|different|human|independent.*|un.+|new",
 }
+# words in the name of a column with truth values that say what True means: with the skill
+_STRAIGHT = (
+    "skills?|with|has|have|uses?|used|using|treat.*|load.*|enabled?|on|is|plugins?|docs?|tools?|pdf"
+    "|aug.*|assist.*|condition|arm|variant|setup|group|config.*|mode|setting|interven.*|given|expos.*"
+    "|present|activ.*|inject.*|kind|version|experiment.*|test|new"
+)
 _PLAIN_TRUTHS = {
     **key_by_word({True: "true|t|yes|y|1|1.0", False: "false|f|no|n|0|0.0"}, "|"),
     **key_by_word({True: "on", False: "off"}, "|"),
@@ -153,7 +165,9 @@ _PLAIN_TRUTHS = {
 
 
 def truth_words(column: Hashable, role: str, words: Iterable[Any]) -> dict[Any, bool]:
-    """Return the truth values among the words if the name of the column may turn their meaning.
+    """Return the truth values among the words if the name of the column leaves their meaning open.
+
+    A condition needs a name such as with_skill. Names such as no_skill and failed leave it open.
 
     Examples
     --------
@@ -161,7 +175,9 @@ def truth_words(column: Hashable, role: str, words: Iterable[Any]) -> dict[Any, 
     ({True: True, False: False}, {})
     """
     tokens = [token.casefold() for token in _TOKENS.findall(str(column))]
-    if not any(re.fullmatch(_TURNING[role], token) for token in tokens):
+    straight = [re.fullmatch(_STRAIGHT, token) for token in tokens]
+    turned = any(re.fullmatch(_TURNING[role], token) for token in tokens)
+    if not turned and (role != "condition" or any(straight)):
         return {}
     truths = {word: _PLAIN_TRUTHS.get(plain_word(word)) for word in words}
     return {word: truth for word, truth in truths.items() if truth is not None}
@@ -228,7 +244,7 @@ def plain_word(value: Any) -> str:
     """
     text = str(value) if isinstance(value, bool | np.bool_) else as_name(value)
     if text is None:
-        return "\0"  # not a name: return a text that equals no known word
+        return f"\0{value!r}"  # not a name: return a text that equals no known word
     return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
 
 
@@ -249,13 +265,9 @@ def is_negated(word: str) -> bool:
 
 def code_number(value: Any) -> int | None:
     """Return the number of a usual code for a missing value, such as -1 or "99"; else None."""
-    number = None if isinstance(value, bool | np.bool_) else pd.to_numeric(value, errors="coerce")
+    odd = isinstance(value, bool | np.bool_) or len(str(value)) > 9
+    number = None if odd else pd.to_numeric(value, errors="coerce")
     return int(number) if number in _NUMBER_CODES else None
-
-
-def is_code(value: Any) -> bool:
-    """Return whether a value is a usual code for a missing value, such as -1 or "unknown"."""
-    return code_number(value) is not None or plain_word(value) in _TEXT_CODES
 
 
 def literal_key(value: Any) -> str:
@@ -308,7 +320,7 @@ _COLUMN_NAMES = {
     "attempt": "attempt_id answer_id trial_id response_id run_id",
     "grader": "judge judge_name judge_model rater evaluator scorer annotator",
     "check": "check_id assertion criterion rubric expectation",
-    "agent": "model system assistant model_name",
+    "agent": "model system assistant model_name model_id agent_name llm llm_name engine",
     "text": "passage answer submission content response",
     "source": "source_text original reference task source_id",
     "level": "label category copied plagiarised class",
@@ -402,6 +414,6 @@ def differing_columns(frame: pd.DataFrame, place: pd.Series) -> list[Hashable]:
     """Return the columns of which the values differ between rows of one place."""
     return [
         name
-        for name, values in frame.astype("str").items()
+        for name, values in frame.map(repr).items()
         if values.groupby(place).nunique(dropna=False).gt(1).any()
     ]

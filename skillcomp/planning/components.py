@@ -167,7 +167,8 @@ def variance_components(
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     noted = intervals[measure].times(*scale[measure]).with_note(lost)
-                    rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
+                    unit = "score" if value == "score" and "2" not in measure else None
+                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": float(n)})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
 

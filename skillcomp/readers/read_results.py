@@ -35,7 +35,14 @@ from skillcomp.frames.from_frame import ROLES, from_frame
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
-from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table
+from skillcomp.frames.words import (
+    ARGUMENTS,
+    COLUMN_OF,
+    as_literal,
+    distinct_words,
+    kind_of_table,
+    truth_words,
+)
 from skillcomp.io.files import as_path, decode, open_file, read_own, shown, strict_json
 from skillcomp.io.journal import is_store
 from skillcomp.io.parquet_tables import read_parquet
@@ -214,6 +221,8 @@ def read_results(
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"read_results: no argument '{unknown[0]}'.{suggest(unknown[0], OPTIONS)}")
+    if not isinstance(words, Mapping | None):
+        raise FrameError(f"read_results: {argument('words')}: found {literal(words)}; no mapping.")
     for name in ("asked", "gold"):
         if isinstance(options.get(name), str | PathLike):
             options[name] = _table_of(options[name])
@@ -229,7 +238,7 @@ def read_results(
                 raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
-        own = table_at(paths[None]) if is_one else None
+        own = _one_table(paths, columns) if format is None else None
         readers = _readers() if own is None else []
         if is_one and own is None and not any(r.recognises(paths[None]) for r in readers):
             own = json_table_at(paths[None], columns)
@@ -241,7 +250,7 @@ def read_results(
                 words=words,
                 shared_cases=shared_cases,
                 checks=checks or "all",
-                name=shown(paths[None]),
+                name=place,
                 **options,
             )
             return _reported(made, problems, place, strict)
@@ -258,11 +267,13 @@ def read_results(
         if table.empty:
             raise FrameError(f"{place}: {reader.name}: there are no results in it.")
         table = one_iteration(table, iteration, problems, place)
-        table = _with_fields(table, columns, place)
+        arms = (words or {}).get("condition") or {}
+        if other := [role for role in words or {} if role != "condition"]:
+            raise FrameError(f"{place}: only a table has words of {', '.join(other)}.")
+        table = _with_fields(table, columns, arms, place)
         table = with_arguments(with_case(table, case, place), facts, problems)
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
-        arms = (words or {}).get("condition", {})
         table, meanings = with_conditions(table, arms, place, sides)
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
@@ -287,12 +298,33 @@ def _table_of(path: str | PathLike[str]) -> pd.DataFrame:
     return table
 
 
-def _with_fields(table: pd.DataFrame, columns: Mapping[str, str], place: str) -> pd.DataFrame:
+def _one_table(paths: Mapping[str | None, Path], columns: Mapping[str, str]) -> pd.DataFrame | None:
+    """Return the table at a path, or those of several arms in one; None if a file is no table."""
+    tables = {arm: table_at(path) for arm, path in paths.items()}
+    if None in tables or any(table is None for table in tables.values()):
+        return tables.get(None)
+    parts = []
+    for arm, table in tables.items():
+        if table is not None:
+            names = [name for name, role in columns.items() if role == "condition"]
+            named = table.rename(columns=dict.fromkeys(names, "condition"))
+            parts.append(_one_arm(named, arm, shown(paths[arm])))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with_fields(
+    table: pd.DataFrame, columns: Mapping[str, str], words: Mapping[Any, Any], place: str
+) -> pd.DataFrame:
     """Give fields of a tool's results the roles that the caller names."""
     for name, role in columns.items():
         require_known(f"{place}: columns: {name!r}: found no role", role, ROLES)
         known = list(map(str, table.columns))
         require_known(f"{place}: columns: found no field", name, known, label="there")
+        open_ = truth_words(name, role, distinct_words(table[name])) if role == "condition" else {}
+        if {word for word in open_ if word not in words and str(word) not in words}:
+            found = " and ".join(map(as_literal, open_))
+            meaning = argument("words", {role: dict.fromkeys(open_, UNKNOWN)})
+            raise FrameError(f"{place}: {name}: found {found}; {meaning} says what they mean.")
         table = table.assign(**{role: table[name]})
         if name == "agent":
             table = table.assign(agent=None)  # it is only another name of the role
@@ -459,6 +491,11 @@ def table_at(path: Path) -> pd.DataFrame | None:
     data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
     text = decode(data, path, FrameError)
     with _table_errors(path):
+        header = pd.read_csv(StringIO(text), sep=separator, header=None, nrows=1, dtype="str").iloc[
+            0
+        ]
+        if twice := sorted(set(header[header.duplicated() & header.notna()])):
+            raise FrameError(f"{path}: columns stand twice: {', '.join(twice)}.")
         table = pd.read_csv(
             StringIO(text), sep=separator, dtype="str", keep_default_na=False, na_values=[""]
         )
@@ -488,6 +525,9 @@ def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str
     named: dict[str, Any] = {}
     for name, role in columns.items():
         require_known(f"columns: {name!r}: found no role", role, ROLES)
+        if role.startswith("labeller") and name not in labels:  # a column of the labels
+            named[role] = name
+            continue
         require_known("columns: found no column", name, labels, label="there")
         if role in ("cluster", "facts"):
             named[role] = [*named.get(role, []), labels[name]]

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from skillcomp.frames.contracts import DIFFERENT_MODELS
+from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
@@ -67,11 +67,18 @@ def verdict_sentences(decided: pd.DataFrame) -> Sentences:
     yield from row_sentences(decided, unchecked)
 
 
+# start of a note that the page says first -> what it means for the result
+_CAUTIONS = {
+    DIFFERENT_MODELS: "a change may be that of the models",
+    REPLACED: "this alone changes the pass rates",
+}
+
+
 def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     """Count the verdicts; ``unchecked`` means that the study has no gold."""
-    models = main["note"].str.extract(f"({DIFFERENT_MODELS}[^;]*)")[0].dropna()
-    for text in models.unique():
-        yield Sentence(f"{text[:1].upper()}{text[1:]}; a change may be that of the models.")
+    for start, end in _CAUTIONS.items():
+        for text in main["note"].str.extract(f"({start}[^;]*)")[0].dropna().unique():
+            yield Sentence(f"{text[:1].upper()}{text[1:]}; {end}.")
     n, rows = len(main), say.unit_of_rows(main)
     if n > len(main.drop_duplicates(columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"

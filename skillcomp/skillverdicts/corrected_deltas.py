@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
+from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import interval_of, is_among, require_columns, rows_of_group
 from skillcomp.stats.results import NAN, Fields, join_notes, p_value, quantile
 
 WHAT = "skillverdicts.decide: corrected"
+_KEPT_NOTES = (DIFFERENT_MODELS, REPLACED)  # starts of notes that a correction keeps
 NAIVE = "naive"  # The estimator that uses the grader's verdicts without correction.
 # With gold on fewer cases than this, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
@@ -199,7 +201,9 @@ def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) ->
     base = _recommended_row(rates)
     if chosen is not None:
         made |= {name: chosen.get(name) for name in _REPLACED}
-        made |= {"estimator": chosen["estimator"], "note": chosen.get("note", "")}
+        kept = [part for part in delta["note"].split("; ") if part.startswith(_KEPT_NOTES)]
+        note = join_notes(*kept, chosen.get("note", ""))
+        made |= {"estimator": chosen["estimator"], "note": note}
         made |= {f"moved_{end.removeprefix('ci_')}": chosen[end] - delta[end] for end in LIMITS}
         made["reference_low"] = NAN
         if base is not None:
