@@ -360,15 +360,15 @@ UNCLEAR: list[tuple[Any, Any, str, str | None]] = [
     (
         {"trial": list(range(16)), "condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "Within them differ 'trial' (repeat=). Repeats in this order are keep='all': 12 of 16 "
+        "Within them differ 'trial' (repeat=). Repeats in this order are keep='all': 6 of 16 "
         "pass under skill; with keep='last', a later row replaces an earlier one: 3 of 4 pass "
-        "under skill, without 9 of 12 pass under skill.",
+        "under skill, without 3 of 12 pass under skill.",
         f"{ROLES}; no role: trial.",
     ),
     (
         {"condition": "skill", "repeat": 1},
         {"repeat": "repeat"},
-        "No other column differs within them. Repeats in this order are keep='all': 12 of",
+        "No other column differs within them. Repeats in this order are keep='all': 6 of",
         f"{ROLES}; no role: none.",
     ),
     (

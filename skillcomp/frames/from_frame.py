@@ -487,9 +487,7 @@ def frames_of_columns(
     if "score" in columns:
         columns["score"] = reader.as_numbers(columns["score"], "score")
         reader.note_codes(columns["score"])
-        columns["score"] = columns["score"].mask(
-            rows["status"].isin(UNANSWERED)
-        )
+        columns["score"] = columns["score"].mask(rows["status"].isin(UNANSWERED))
         rows["passed"] = _with_failed_ends(rows, columns)
     facts = {
         name: reader.case_column(columns[name], name)

@@ -680,7 +680,11 @@ class TableReader:
                 f"without {lost}."
             )
         names = {COLUMN_OF.get(role, role): str(name) for role, name in self.names.items()}
-        parts = [f"{names.get(str(n), n)} {literal(value)}" for n, value in first.items()]
+        parts = [
+            f"{names.get(str(n), n)} {as_literal(value)}"
+            for n, value in first.items()
+            if n not in COLUMN_OF.values() or n in names
+        ]
         self.problems.append(
             f"{n} are verdicts on the same thing; the first: {', '.join(parts)}. {text}"
         )
