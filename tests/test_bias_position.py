@@ -46,7 +46,11 @@ def test_position_by_hand_and_from_a_table_of_another_layout() -> None:
         table,
         table.assign(winner=table["winner"].map({"A": "model_a", "B": "model_b"})),
     ):
-        made = sc.from_frame(named, case="id", winner_names="answer")
+        made = sc.from_frame(
+            named,
+            case="id",
+            words={"winner": {word: word[-1].upper() for word in named["winner"].unique()}},
+        )
         pd.testing.assert_frame_equal(sc.bias.position(made.pairwise), rows)
     with pytest.raises(FrameError, match="have no case_id and no first and no second"):
         sc.bias.position(table)

@@ -31,7 +31,7 @@ def llmbar(**columns):
 
 
 def test_a_file_with_labels_and_both_orders_needs_three_lines():
-    made = sc.from_frame(llmbar(), gold="label", winner_names="answer")
+    made = sc.from_frame(llmbar(), gold="label", words={"winner": {1: "A", 2: "B"}})
     agree = sc.reliability.agreement(made.verdicts, made.gold).set_index(["grader", "measure"])
     bias = sc.bias.position(made.pairwise, by="grader").set_index(["grader", "measure"])
     assert agree["estimate"]["right", "raw_agreement"] == 1
@@ -46,8 +46,8 @@ def test_a_file_with_labels_and_both_orders_needs_three_lines():
 def test_winners_as_places_give_the_same_frames_as_winners_as_answers():
     places = llmbar()
     places["winner"] = places["winner"].where(places["order"].eq("AB"), 3 - places["winner"])
-    one = sc.from_frame(llmbar(), gold="label", winner_names="answer")
-    two = sc.from_frame(places, gold="label", winner_names="position")
+    one = sc.from_frame(llmbar(), gold="label", words={"winner": {1: "A", 2: "B"}})
+    two = sc.from_frame(places, gold="label", words={"winner": {1: "first", 2: "second"}})
     pd.testing.assert_frame_equal(one.pairwise, two.pairwise)
     pd.testing.assert_frame_equal(one.verdicts, two.verdicts)
 
@@ -145,11 +145,11 @@ def test_copied_rows_are_refused_and_raters_are_told_apart():
 def test_with_an_order_a_letter_may_be_an_answer_or_a_place():
     with pytest.raises(FrameError, match="may be an answer or a place") as error:
         sc.from_frame(llmbar(), gold="label")
-    assert "winner_names='position': the answer shown" in str(error.value)
+    assert "words={'winner': {1: 'first', 2: 'second'}}: the answer shown" in str(error.value)
     own = sc.from_frame(llmbar(), gold="label", words={"winner": {1: "A", 2: "B"}})
     assert own.pairwise["winner"].tolist()[:2] == ["1/1", "1/1"]
     swapped = llmbar(swap=[False, True] * 4).drop(columns=["order", "output_1", "output_2"])
-    made = sc.from_frame(swapped, gold="label", winner_names="answer", order="swap")
+    made = sc.from_frame(swapped, gold="label", words={"winner": {1: "A", 2: "B"}}, order="swap")
     assert made.pairwise["first"].tolist()[:2] == ["1/A", "1/B"]
 
 
@@ -178,7 +178,9 @@ def test_a_usual_column_of_orders_is_found_with_spaces_in_its_words():
 
 def test_with_positions_and_no_columns_of_answers_a_letter_is_a_place():
     table = pd.DataFrame({"case": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"]})
-    answers, shown = (sc.from_frame(table, winner_names=w) for w in ("answer", "position"))
+    answers, shown = (
+        sc.from_frame(table, words={"winner": {"A": meaning}}) for meaning in ("A", "first")
+    )
     assert places(answers) == ["first", "second"] and places(shown) == ["first", "first"]
 
 

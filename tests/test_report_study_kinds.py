@@ -51,7 +51,7 @@ def paired(first_bias: float, n: int = 120, **columns: Any) -> sc.frames.Frames:
             rows.append((case, order, f"x{case}", f"y{case}", winner, right))
     names = ["case", "order", "output_1", "output_2", "winner", "label"]
     table = pd.DataFrame(rows, columns=names).assign(judge="eager", **columns)
-    return sc.from_frame(table, gold="label", winner_names="answer")
+    return sc.from_frame(table, gold="label", words={"winner": {1: "A", 2: "B"}})
 
 
 def copied(share: float, n_sources: int = 70) -> sc.frames.Frames:

@@ -51,9 +51,6 @@ def answer(
     ] = None,
     drawn_by: Annotated[str | None, Option(help="The grader whose verdicts drew them.")] = None,
     skills: Annotated[list[Path] | None, Option(help="A SKILL.md of the table.")] = None,
-    winner_names: Annotated[
-        Literal["answer", "position"] | None, Option(help="Whether A is an answer or a place.")
-    ] = None,
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
     grader: Annotated[str | None, Option(help="The grader whose verdicts count.")] = None,
     skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,

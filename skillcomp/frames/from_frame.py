@@ -32,7 +32,7 @@ from skillcomp.frames.missing_attempts import (
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_pairs import WinnerNames, frames_of_pairs
+from skillcomp.frames.table_pairs import frames_of_pairs
 from skillcomp.frames.table_passages import frames_of_passages
 from skillcomp.frames.table_reader import (
     TRY,
@@ -130,7 +130,6 @@ def from_frame(
     first: ColumnName = None,
     second: ColumnName = None,
     order: ColumnName = None,
-    winner_names: WinnerNames | None = None,
     text: ColumnName = None,
     source: ColumnName = None,
     level: ColumnName = None,
@@ -243,10 +242,9 @@ def from_frame(
     order : hashable, optional
         Column with the order of presentation: AB and BA, 1 and 2, original and swapped, or truth
         values in a column called swap or swapped. In order 2 the answer in ``second`` was shown
-        first.
-    winner_names : {"answer", "position"}, optional
-        Needed with ``order`` if winners are words such as A or 1. ``"answer"``: A is the answer in
-        ``first``, in both orders. ``"position"``: A is the answer shown first.
+        first. With it, ``words=`` says what winners such as A and 1 mean: ``{"winner": {"A": "A",
+        "B": "B"}}`` the answers in ``first`` and ``second``, in both orders; ``{"winner": {"A":
+        "first", "B": "second"}}`` the answers shown first and second.
     text, source, level : hashable, optional
         Columns with a passage, with its source (its text, or its name), and with the degree of
         copying: a level (verbatim, near_copy, light_revision, heavy_revision, fresh), a word of
@@ -370,7 +368,7 @@ def from_frame(
         names = _names_in(arguments, given, kind, place)
         reader = TableReader(frame, names, **how)
         if kind == "pairs":
-            return frames_of_pairs(reader, winner_names, keep)
+            return frames_of_pairs(reader, keep)
         return frames_of_passages(reader, documents)
     options_of_table = {name: arguments[name] for name in _OPTIONS}
     names = {role: arguments[role] for role in _OF_TABLE}

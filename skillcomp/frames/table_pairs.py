@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Literal, get_args
 
 import pandas as pd
 
-from skillcomp.errors import argument, plural, require_known
+from skillcomp.errors import argument, plural
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.save_frames import Frames
@@ -23,11 +22,11 @@ from skillcomp.frames.words import (
     columns_of_answers,
     distinct_words,
     plain_label,
+    plain_value,
     usual_columns,
     winner_word,
 )
 
-WinnerNames = Literal["answer", "position"]
 _ALLOWED = (
     "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
     "first and second, tie, or missing"
@@ -37,11 +36,8 @@ _KEY = ["case_id", "grader", "first", "second"]
 _SIDES = ("first", "second")
 
 
-def frames_of_pairs(reader: TableReader, winner_names: str | None, keep: str | None) -> Frames:
+def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
     """Return the frames of a table of pairwise verdicts, one row per shown pair."""
-    if winner_names is not None:
-        what = f"{reader.place}: {argument('winner_names')}: found"
-        require_known(what, winner_names, get_args(WinnerNames))
     _add_usual_columns(reader)
     has_answers = {*_SIDES} & set(reader.names) or "order" not in reader.names
     needed = ("case", *_SIDES, "winner") if has_answers else ("case", "winner")
@@ -58,7 +54,7 @@ def frames_of_pairs(reader: TableReader, winner_names: str | None, keep: str | N
     swapped = _second_shown_first(columns, reader)
     nothing = pd.Series(None, pairs.index, dtype="object")
     winners, gold_winners = (
-        _first_wins(columns.get(role, nothing), role, pairs, swapped, winner_names, reader)
+        _first_wins(columns.get(role, nothing), role, pairs, swapped, reader)
         for role in ("winner", "gold")
     )
     n_missing = int(winners.isna().sum())
@@ -154,7 +150,6 @@ def _first_wins(
     role: str,
     pairs: pd.DataFrame,
     swapped: pd.Series,
-    winner_names: str | None,
     reader: TableReader,
 ) -> pd.Series:
     """Return 1 for each row in which the answer shown first won, 0 if it lost, and .5 for a tie.
@@ -174,29 +169,29 @@ def _first_wins(
     if "0" in plain_words and "2" not in plain_words:
         # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
         words.pop("1")
-    own_words = reader.own_words("winner")
+    own_words = {*map(winner_word, reader.own_words(role))}
     meaning_of = reader.meanings_of(others, role, words, _ALLOWED, plain=winner_word)
     meanings = others.map(meaning_of.get, na_action="ignore").astype("object").fillna(answers)
-    plain_ties = {*PLAIN_WINNERS, *map(winner_word, own_words)}
+    plain_ties = {*PLAIN_WINNERS, *own_words}
     ties = [word for word, meaning in meaning_of.items() if meaning == "tie"]
     odd_ties = {word: "a tie" for word in ties if winner_word(word) not in plain_ties}
     reader.add_mapping(others, role, odd_ties)
     by_place, is_letter = meanings.isin(["first", "second"]), meanings.isin(["A", "B"])
-    if role == "winner" and winner_names == "position":
-        by_place |= is_letter & answers.isna()
-    elif role == "winner" and winner_names != "answer" and swapped.any():
-        # A may be the answer in the column `first`, or the answer shown first
-        plain = values.map(winner_word, na_action="ignore")
-        unclear = is_letter & plain.isin({*WINNERS} - {*map(winner_word, own_words)})
-        if unclear.any():
-            word = as_literal(values[unclear].iloc[0])
-            answer, place = (argument("winner_names", name) for name in ("answer", "position"))
-            reader.add_problem(
-                "winner",
-                f"with {argument('order')}, the winner {word} may be an answer or a place. "
-                f"{answer}: the answer in the first or second column, in both orders; "
-                f"{place}: the answer shown first or second.",
-            )
+    # A may be the answer in the column `first`, or the answer shown first
+    unclear = {
+        plain_value(word): meaning
+        for word, meaning in meaning_of.items()
+        if meaning in ("A", "B") and winner_word(word) in WINNERS.keys() - own_words
+    }
+    if role == "winner" and swapped.any() and unclear:
+        places = {word: _SIDES["AB".index(meaning)] for word, meaning in unclear.items()}
+        answer, place = (argument("words", {"winner": own}) for own in (unclear, places))
+        reader.add_problem(
+            "winner",
+            f"with {argument('order')}, {as_literal(next(iter(unclear)))} may be an answer or a "
+            f"place. {answer}: the answer in the first or second column, in both orders; "
+            f"{place}: the answer shown first or second.",
+        )
     wins = meanings.isin(["A", "first"]) ^ (swapped & ~by_place)
     return wins.astype("float64").where(by_place | is_letter).mask(meanings.eq("tie"), 0.5)
 

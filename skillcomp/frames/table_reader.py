@@ -208,10 +208,12 @@ class TableReader:
     def own_words(self, role: str) -> dict[Any, Any]:
         """Return the meanings that the caller gave; gold has words of the verdicts, too.
 
-        A truth value of the verdicts may mean something else in the column of gold.
+        A known word of the verdicts may mean something else in the column of gold.
         """
-        of_verdicts = self.words.get("passed", {}) if role == "gold" else {}
-        more = {w: m for w, m in of_verdicts.items() if plain_word(w) not in TRUTHS}
+        of_verdicts = "winner" if "winner" in self.names else "passed"
+        more = self.words.get(of_verdicts, {}) if role == "gold" else {}
+        known = {**TRUTHS, **WINNERS}
+        more = {word: m for word, m in more.items() if plain_word(word) not in known}
         return {**more, **self.words.get(role, {})}
 
     def require_direction(self, role: str, values: pd.Series, meanings: tuple[Any, Any]) -> bool:
@@ -294,7 +296,8 @@ class TableReader:
             if name not in frame.columns:
                 similar = near.get(str(name).casefold())
                 hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
-                self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
+                what = f"there is no column '{name}' ({argument(role.partition(' ')[0])})"
+                self.problems.append(f"{what}{there}.{hint}")
                 there = ""  # only the first problem lists the columns of the table
                 self.asks_roles = True
         self.raise_problems()
@@ -888,7 +891,7 @@ def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:
     if role == "seconds" and texts.str.contains("[a-z:]").all():
         spans = pd.to_timedelta(texts, errors="coerce")
         if spans.notna().all():
-            return spans.dt.total_seconds(), "durations in seconds"
+            return spans.dt.total_seconds(), "durations"
     return None
 
 

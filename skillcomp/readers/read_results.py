@@ -96,7 +96,7 @@ _DEPTH = 4  # Number of levels of folders in which results are looked for.
 
 
 # arguments of `from_frame` that apply to tables
-OPTIONS = ["missing", "keep", "asked", "gold", "gold_drawn", "drawn_by", "skills", "winner_names"]
+OPTIONS = ["missing", "keep", "asked", "gold", "gold_drawn", "drawn_by", "skills"]
 
 
 def as_columns(name: str, value: object) -> str:
