@@ -183,31 +183,27 @@ def outcomes(
     table = table[[*columns, *own, *weighted]].astype(dict(columns))
     table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
-        more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
+        attempts = check(attempts, "attempts")
+        more = unanswered_outcomes(table, attempts, cases)
         table = pd.concat([table, more], ignore_index=True) if len(more) else table
         if PLANNED in attempts.columns:
             planned = attempts.loc[attempts[PLANNED].eq(True).fillna(False), "attempt_id"]
             table[PLANNED] = table["attempt_id"].isin(planned)
-        table["note"] += _different_models(table, "agent", attempts)
-    table["note"] += _different_models(table, "grader", rows)
-    if CAUTION in table.columns:
-        table["note"] += _notes(table[CAUTION])
-    table["note"] = table["note"].str.removeprefix("; ")
+    notes = [_different_models(table, "grader", rows), table.get(CAUTION)]
+    if attempts is not None:
+        notes.append(_different_models(table, "agent", attempts))
+    for texts in notes:
+        if texts is not None:
+            noted = table["note"].fillna("") + ("; " + texts.astype("str")).fillna("")
+            table["note"] = noted.str.removeprefix("; ")
     if grader is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
 
 
-def _notes(texts: pd.Series) -> pd.Series:
-    """Return texts as ends of notes; a missing text gives an empty end."""
-    return ("; " + texts.astype("str")).fillna("")
-
-
-def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series:
-    """Return, for each outcome, a note if the model of its agent or grader depends on the arm."""
+def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series | None:
+    """Return a note for each outcome if the model of its agent or grader depends on the arm."""
     name = f"{who}_model"
-    if not rows[name].notna().any():
-        return pd.Series("", index=table.index)
     keys = ["skill", who]
     named = rows[[*keys, "condition", name]].dropna(subset=name).drop_duplicates().sort_values(name)
     each = named.groupby([*keys, "condition"], dropna=False)[name].agg(" and ".join).reset_index()
@@ -219,10 +215,10 @@ def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.S
             )
             notes.append([*key, f"{DIFFERENT_MODELS} of the {who}: {listed}"])
     if not notes:
-        return pd.Series("", index=table.index)
+        return None
     texts = pd.DataFrame(notes, columns=[*keys, name]).astype("str")
     found = table[keys].astype("str").merge(texts, on=keys, how="left")
-    return _notes(found[name].set_axis(table.index))
+    return found[name].set_axis(table.index)
 
 
 def _weighted_shares(

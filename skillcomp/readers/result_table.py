@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, argument, literal, plural, shortened
+from skillcomp.errors import UNKNOWN, FrameError, argument, literal, plural, shortened
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
@@ -298,8 +298,8 @@ def pairwise_of(
         pairs[side] = [ids.get(cell) for cell in cells]
         for _, case, condition, _ in (cell for cell in cells if cell not in ids):
             what = f"case '{case}': no answer under '{condition}'"
-            arms = argument("words", {"condition": {"A": "skill", "B": "baseline"}})
-            problems.add("comparison", what, f"left out; such as {arms} names the arm of each side")
+            arms = argument("words", {"condition": dict.fromkeys(words.unique(), UNKNOWN)})
+            problems.add("comparison", what, f"left out; {arms} names the arm of each side")
         pairs = pairs[pairs[side].notna()]
     if pairs.empty:
         return empty("pairwise")
