@@ -296,6 +296,11 @@ def object_at(row: JsonObject, *keys: str) -> JsonObject:
     return row
 
 
+def objects_at(row: JsonObject, key: str) -> list[JsonObject]:
+    """Return the objects of the list at a key; else an empty list."""
+    return list_of_objects(row.get(key))
+
+
 def json_or_none(path: Path) -> Any:
     """Return the content of a JSON file; None if it cannot be read."""
     try:

@@ -59,8 +59,7 @@ def _rewards_of(content: JsonObject) -> Any:
 def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     config = object_at(content, "config", "agent")
     info, spent = (object_at(content, key) for key in ("agent_info", "agent_result"))
-    error = object_at(content, "exception_info")
-    kind = text_at(error, "exception_type")
+    kind = text_at(object_at(content, "exception_info"), "exception_type")
     status = "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
         status = "timeout"

@@ -99,8 +99,7 @@ def _grader_models(spec: Any) -> dict[str, str | None]:
     """Return the model of each scorer, if the log names one."""
     role = (spec.model_roles or {}).get("grader")
     shared = as_text(getattr(role, "model", role))
-    scorers = spec.scorers or []
-    return {s.name: as_text((s.options or {}).get("model")) or shared for s in scorers}
+    return {s.name: as_text((s.options or {}).get("model")) or shared for s in (spec.scorers or [])}
 
 
 def _facts_of_sample(sample: Any, model: str) -> JsonObject:

@@ -16,6 +16,7 @@ from skillcomp.io.files import (
     list_of_objects,
     number_at,
     object_at,
+    objects_at,
     text_at,
 )
 from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
@@ -155,7 +156,7 @@ def _verdicts_on_result(
 
 
 def _assertions_of(result: JsonObject) -> list[JsonObject]:
-    return list_of_objects(object_at(result, "gradingResult").get("componentResults"))
+    return objects_at(object_at(result, "gradingResult"), "componentResults")
 
 
 def _used_skill(result: JsonObject) -> bool | None:

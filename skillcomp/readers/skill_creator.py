@@ -14,12 +14,12 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
-    as_object,
     as_text,
     as_truth,
     list_of_objects,
     number_at,
     object_at,
+    objects_at,
     text_at,
 )
 from skillcomp.readers.reader import (
@@ -116,13 +116,12 @@ class ComparisonReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the expectations of A and B; the case and the arms are not in the file."""
-        results = as_object(json_object(path).get("expectation_results"))
+        results = object_at(json_object(path), "expectation_results")
         rows: list[JsonObject] = []
         for side in "AB":
-            details = list_of_objects(as_object(results.get(side)).get("details"))
+            details = objects_at(object_at(results, side), "details")
             about = {"condition": side, "repeat": 1, "case": None}
-            verdicts = verdicts_of_grading({"expectations": details}, problems)
-            rows += rows_of_attempt(about, verdicts)
+            rows += rows_of_attempt(about, verdicts_of_grading({"expectations": details}, problems))
         return with_check_ids(pd.DataFrame(rows), problems).drop(columns="case")
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -258,8 +257,7 @@ def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[Jso
 
 def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[JsonObject]:
     """Yield a row for each attempt that has a timing.json but no grading."""
-    folders = {file.parent for file in files_below(path, "timing.json")}
-    for folder in sorted(folders):
+    for folder in sorted({file.parent for file in files_below(path, "timing.json")}):
         file = folder / "grading.json"
         if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
             continue
@@ -321,7 +319,7 @@ class TriggerReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         """Return whether the file has queries with counts of triggers and runs."""
-        rows = list_of_objects(json_object(path).get("results"))
+        rows = objects_at(json_object(path), "results")
         needed = {"query", "should_trigger", "triggers", "runs"}
         return bool(rows) and all(needed <= row.keys() for row in rows)
 
@@ -358,7 +356,7 @@ class TriggerReader(Reader):
 
 def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None]:
     """Yield whether each attempt triggered; None if it failed. Older files record no failures."""
-    attempts = list_of_objects(result.get("attempts"))
+    attempts = objects_at(result, "attempts")
     for attempt in attempts:
         triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))
         if triggered is None:
@@ -422,12 +420,12 @@ class BenchmarkReader(Reader):
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs of a file in the official form, each with its arm."""
-    yield from list_of_objects(content.get("runs"))
+    yield from objects_at(content, "runs")
     for key, inner in (("configs", "results"), ("configurations", "evals")):
-        for config in list_of_objects(content.get(key)):
-            for run in list_of_objects(config.get(inner)):
+        for config in objects_at(content, key):
+            for run in objects_at(config, inner):
                 yield {**run, "configuration": config.get("name")}
-    for case in list_of_objects(content.get("evals")):
+    for case in objects_at(content, "evals"):
         about = {key: value for key, value in case.items() if not isinstance(value, dict)}
         for arm, result in case.items():
             if usual_condition(arm) and isinstance(result, dict):
@@ -483,10 +481,9 @@ def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list
         done = "the attempt is missing, not failed"
         problems.add("exit_code", literal(result["exit_code"]), done)
         return rows_of_attempt(about, [])
-    checks = next((run[key] for key in _CHECKS if list_of_objects(run.get(key))), None)
+    checks = next((run[key] for key in _CHECKS if objects_at(run, key)), None)
     if checks is not None:
-        verdicts = verdicts_of_grading({"expectations": checks}, problems)
-        return rows_of_attempt(about, verdicts)
+        return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
     return rows_of_attempt(about, _result_of_run(result, problems))
 
 
