@@ -47,7 +47,7 @@ class DeepevalReader(Reader):
             names = ", ".join(sorted(map(str, models)))
             problems.add("evaluationModel", names, "several models judged; the model is unknown", 0)
         model = models.pop() if len(models) == 1 else None
-        rows: list[JsonObject] = []
+        rows = []
         for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
             about = {**_facts_of_case(case, problems), "grader_model": model}
             rows += rows_of_attempt(about, _verdicts_on_case(case, problems))

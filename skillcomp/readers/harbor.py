@@ -38,7 +38,7 @@ class HarborReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
-        rows: list[JsonObject] = []
+        rows = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
                 continue  # a result.json that is not about a trial describes a whole job

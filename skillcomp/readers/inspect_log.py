@@ -62,7 +62,7 @@ class InspectReader(Reader):
         facts["tags"] = ", ".join(spec.tags or []) or None
         facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
         models = _grader_models(spec)
-        rows: list[JsonObject] = []
+        rows = []
         for sample in log.samples or []:
             about = {**facts, **_facts_of_sample(sample, spec.model)}
             rows += rows_of_attempt(about, _verdicts_on_sample(sample, about, models, problems))
@@ -106,7 +106,7 @@ def _facts_of_sample(sample: Any, model: str) -> JsonObject:
     limit = None if sample.limit is None else str(sample.limit.type)
     status = "ok" if limit is None else _LIMITS.get(limit, "truncated")
     usage = (sample.model_usage or {}).get(model)
-    counts: JsonObject = {}
+    counts = {}
     if usage is not None:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0

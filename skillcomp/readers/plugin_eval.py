@@ -57,7 +57,7 @@ class PluginEvalReader(Reader):
         suite = object_at(content, "suite")
         plugins = objects_at(suite, "plugins")
         _report_file(content, suite, problems)
-        rows: list[JsonObject] = []
+        rows = []
         for case in list_of_objects(content["cases"]):
             facts = {
                 "case": text_at(case, "name") or text_at(case, "dir"),

@@ -68,7 +68,7 @@ class WorkspaceReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
-        rows: list[JsonObject] = []
+        rows = []
         for file in _grading_files(path):
             verdicts = verdicts_of_grading(json_object(file, path), problems)
             rows += rows_of_attempt(_facts_of_attempt(file, path), verdicts)
@@ -117,7 +117,7 @@ class ComparisonReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the expectations of A and B; the case and the arms are not in the file."""
         results = object_at(json_object(path), "expectation_results")
-        rows: list[JsonObject] = []
+        rows = []
         for side in "AB":
             details = objects_at(object_at(results, side), "details")
             about = {"condition": side, "repeat": 1, "case": None}
@@ -284,7 +284,9 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Add the column `check`, the id of the check, to the rows of one case."""
-    graded = rows[rows["text"].notna()]
+    wording = rows["text"]
+    is_graded = wording.notna()
+    graded = rows[is_graded]
     if graded.empty:
         return rows.assign(check=None)
     attempt = [name for name in _ATTEMPT if name in rows.columns]
@@ -294,7 +296,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     if all(len(texts) == len(set(texts)) == len(distinct) for texts in lists):
         first = by_attempt.iloc[0]  # attempts may list the checks in different orders
         numbers = {text: at for at, text in enumerate(first, start=1)}
-        check = rows["text"].map(numbers)
+        check = wording.map(numbers)
     elif len({len(texts) for texts in lists}) == 1:
         case = rows["case"].iloc[0]
         n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
@@ -304,8 +306,8 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             problems.add("text", place, done, n)
         check = rows["position"]
     else:
-        return rows.assign(check=rows["text"])
-    check = check.astype("Int64").astype("str").where(rows["text"].notna(), rows.get("check"))
+        return rows.assign(check=wording)
+    check = check.astype("Int64").astype("str").where(is_graded, rows.get("check"))
     return rows.assign(check=check)
 
 
@@ -326,7 +328,7 @@ class TriggerReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per query and attempt, under the condition skill."""
         content = read_json(path)
-        rows: list[JsonObject] = []
+        rows = []
         for result in list_of_objects(content["results"]):
             should = as_truth(result["should_trigger"])
             if should is None:
@@ -399,7 +401,7 @@ class BenchmarkReader(Reader):
         metadata = object_at(content, "metadata")
         models = {_recorded_name(run, "model") for run in runs} - {None}
         counts = Counter[tuple[Any, ...]]()
-        rows: list[JsonObject] = []
+        rows = []
         for run in runs:
             model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
             skill = _recorded_name(run, "skill") or _recorded_skill(content)
@@ -411,9 +413,10 @@ class BenchmarkReader(Reader):
             }
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
-            counts[tuple(facts.values())] += 1
+            place = tuple(facts.values())
+            counts[place] += 1
             number = number_at(run, "run_number")
-            repeat = counts[tuple(facts.values())] if number is None else number
+            repeat = counts[place] if number is None else number
             rows += _rows_of_run(run, facts | {"repeat": repeat}, problems)
         return with_check_ids(pd.DataFrame(rows), problems)
 
