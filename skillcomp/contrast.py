@@ -27,6 +27,7 @@ from skillcomp.frames.estimates import (
     PLACEBO,
     SOME_STOPPED,
     By,
+    Ints,
     clusters_of,
     group_codes,
     grouped,
@@ -55,15 +56,13 @@ from skillcomp.stats.bounded import (
 from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.repeats import FEWEST_RUNS, for_other_runs
-from skillcomp.stats.results import Interval, is_number, join_notes, undefined
+from skillcomp.stats.results import Fields, Floats, Interval, is_number, join_notes, undefined
 from skillcomp.stats.significance import clustered_midp
 
 Value = Literal["passed", "share_passed"]
 BoundedValue = Literal["passed", "share_passed", "score"]
 Bounds = tuple[float, float] | None
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MISSING_ATTEMPTS = "attempts missing"  # Start of a note that counts missing attempts.
 
@@ -106,7 +105,7 @@ def compared_outcomes(
     rows or the conditions have different checks.
     """
     check_bounds(outcomes, value, bounds)
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
+    how: Fields = {"compared": ["condition"], "average": average, "agents": agents}
     checked = prepared(outcomes, "outcomes", by, what, **how)
     require_reference(checked["condition"], reference)
     if reference is not None:
@@ -173,7 +172,7 @@ def case_table(
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
 
-    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
+    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(float)
     has_outcome, has_share = passed.notna().to_numpy(), ~np.isnan(share)
     n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
     bounds = {}
@@ -186,20 +185,20 @@ def case_table(
         low, high = attempt_bounds(outcomes, value)
         bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
         bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
-    scores = outcomes["score"].to_numpy(dtype=np.float64, na_value=np.nan)
+    scores = outcomes["score"].to_numpy(float)
     if (scored := ~np.isnan(scores)).any():
         n = totals(scored)
         known = np.where(n > 0, n, np.nan)
         means = totals(np.where(scored, scores, 0.0)) / known
         squares = totals(np.where(scored, scores - means[code], 0.0) ** 2)
         bounds |= {"n_scores": n, "scores": means, "score_variance": squares / known}
-    of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
+    of_attempt = outcomes["n_checks"].to_numpy(float)
     n_checks = np.full(len(table), np.nan)
     np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
     table = table.assign(
         n_checks=n_checks,
         n=totals(has_outcome).astype(np.int64),
-        n_passed=totals(passed.to_numpy(dtype=bool, na_value=False)),
+        n_passed=totals(passed.to_numpy(bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
         n_shares=n_shares,
         **bounds,
@@ -217,8 +216,8 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
     under all conditions; it is NaN in a study without retries. Nothing was planned beyond the
     attempts of such a study, so none is missing.
     """
-    passed = outcomes["passed"].to_numpy(dtype=np.float64, na_value=np.nan)
-    repeat = outcomes["repeat"].to_numpy(dtype=np.float64, na_value=0.0)
+    passed = outcomes["passed"].to_numpy(float)
+    repeat = outcomes["repeat"].to_numpy(float, na_value=0.0)
     order = np.lexsort((repeat, code))
     cells, start, n_rows = np.unique(code[order], return_index=True, return_counts=True)
     n_passed = np.bincount(code, passed)[cells]  # NaN if an outcome is missing
@@ -238,14 +237,14 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.Da
     """Add the value of each repeat to the rows of a case table, if the repeats have names."""
     if NAMED_REPEATS not in outcomes.columns:
         return table
-    named = outcomes[NAMED_REPEATS].eq(True).fillna(False) & outcomes["repeat"].notna()
+    named = outcomes[NAMED_REPEATS].eq(True) & outcomes["repeat"].notna()
     repeat, names = pd.factorize(outcomes["repeat"].where(named), sort=True)
     if len(names) < FEWEST_RUNS:
         return table
     parts = [table]
     for value in get_args(BoundedValue):
         runs = np.full((len(table), len(names)), np.nan)
-        values = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
+        values = outcomes[value].to_numpy(float)
         runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
         parts.append(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
     return pd.concat(parts, axis=1)
@@ -277,14 +276,13 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     ``share_passed`` are ``share_low`` and ``share_high`` of :func:`skillcomp.frames.outcomes`.
     """
     if value == "share_passed" and {"share_low", "share_high"} <= set(outcomes.columns):
-        low, high = (outcomes[n].to_numpy(dtype=np.float64) for n in ("share_low", "share_high"))
-        return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
-    n_checks, n_passed, n_missing = (
-        outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        for name in ("n_checks", "n_passed", "n_missing")
-    )
-    n_checks = np.where(n_checks > 0, n_checks, np.nan)
-    low, high = n_passed / n_checks, np.minimum((n_passed + n_missing) / n_checks, 1.0)
+        low, high = (outcomes[n].to_numpy(float) for n in ("share_low", "share_high"))
+    else:
+        n_checks, n_passed, n_missing = (
+            outcomes[name].to_numpy(float) for name in ("n_checks", "n_passed", "n_missing")
+        )
+        n_checks = np.where(n_checks > 0, n_checks, np.nan)
+        low, high = n_passed / n_checks, np.minimum((n_passed + n_missing) / n_checks, 1.0)
     if value == "passed":
         low, high = np.floor(low), np.floor(high)
     return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
@@ -310,16 +308,16 @@ def attempt_cells(
     ``by``, except the agent, differs within a case, they must have the same skill and the same
     values.
     """
-    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    names = listed([*by, *CASE, "cluster", "condition"])
     linked = clusters_of(frame, by=by, column=check_cluster(cluster, frame))
     keyed = frame.assign(cluster=linked)[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
     table = table.assign(size=np.bincount(code), absent=False, alone=False)
-    guessed = np.ones(len(table), dtype=bool)
+    guessed = np.ones(len(table), bool)
     if PLANNED in frame.columns:
-        guessed = ~frame[PLANNED].eq(True).to_numpy(dtype=bool, na_value=False)[first]
+        guessed = ~frame[PLANNED].eq(True).to_numpy(bool, na_value=False)[first]
     # a fact of the case does not divide its plan
     n_cases = len(group_codes(table, CASE)[1])
     plan = [
@@ -381,7 +379,7 @@ def missing_attempts(made: Ints) -> Ints:
     """
     rows, of_case, n_cases = np.unique(made, axis=0, return_inverse=True, return_counts=True)
     asked, n = rows >= 0, np.maximum(rows, 0)
-    ones = np.ones(n.shape[1], dtype=np.int64)
+    ones = np.ones(n.shape[1], np.int64)
 
     def lost(pattern: Ints) -> int:
         rounds = np.ceil(n / pattern).max(axis=1, keepdims=True)
@@ -426,9 +424,9 @@ def verdict_table(
     rows = with_case_facts(verdicts, cases, [weight, cluster])
     rows["cluster"] = clusters_of(rows, cases, by=by, column=check_cluster(cluster, rows))
     inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
-    graded = list(dict.fromkeys([*GRADER, *inside]))
+    graded = listed([*GRADER, *inside])
     attempt = [*CASE, "condition", "attempt_id"]
-    code, first = group_codes(rows, list(dict.fromkeys([*attempt, *graded])))
+    code, first = group_codes(rows, listed([*attempt, *graded]))
     keys = rows.take(first).reset_index(drop=True)
     sets = check_sets(
         rows,
@@ -459,7 +457,7 @@ def _with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | Non
         return table
     require_columns(outcomes, [weight], "weight=")
     numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
-    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
+    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(bool)
     if wrong.any():
         first = outcomes[wrong].iloc[0]
         raise FrameError(
@@ -650,7 +648,7 @@ def changes_over_items(
         Sample.of_items(*(items[name].to_numpy() for name in (new, old, "cluster")))
         for items in tables
     ]
-    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    how: Fields = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
     changes = []
     for items, mean in zip(tables, bounded_means(samples, **how, interval=interval), strict=True):
         test = clustered_midp(items[new] > items[old], items[new] < items[old], items["cluster"])
@@ -701,7 +699,7 @@ class Contrast:
         A further note.
     """
 
-    about: dict[str, Any]
+    about: Fields
     group: int
     weights: Mapping[ArmKey, float]
     sides: tuple[str, ...] = ("",)
@@ -766,7 +764,7 @@ class Units:
     """
 
     facts: Facts
-    groups: list[dict[str, Any]]
+    groups: list[Fields]
     arms: list[ArmKey]
     numbers: dict[str, Floats]
     start: Ints
@@ -816,24 +814,22 @@ class Units:
         low, high = ends_of(value, bounds)
         table = _with_numbers(table, value, low, high - low)
         names = [name for name in table if str(name).startswith(f"_{value} ")]
-        runs = table[[] if nested else names].to_numpy(dtype=np.float64)
+        runs = table[[] if nested else names].to_numpy(float)
         if nested:
             table = _averaged_within_arms(table, by, arm, nested)
         group, first_of_group = group_codes(table, by)
         place_of_row, first_of_unit = group_codes(table, [*by, *average, *unit])
         of_arm, first_of_arm = group_codes(table, arm)
         order = np.argsort(group[first_of_unit], kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
+        place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         first_of_unit = first_of_unit[order]
         numbers = {}
         for name in _NUMBERS:
             numbers[name] = np.full((len(order), len(first_of_arm)), np.nan)
-            numbers[name][place[place_of_row], of_arm] = table[f"_{name}"].to_numpy(
-                dtype=np.float64
-            )
+            numbers[name][place[place_of_row], of_arm] = table[f"_{name}"].to_numpy(float)
         rows = table.take(first_of_unit)
-        about: Facts = {"label": case_labels(rows).to_numpy(dtype=object)}
+        about: Facts = {"label": case_labels(rows).to_numpy(object)}
         for name in ("case_id", "cluster", WEIGHT, "alone", "is_scored", *facts):
             if name in rows:
                 about[name] = rows[name].to_numpy()
@@ -1085,7 +1081,7 @@ def _averaged_within_arms(
     table = table.assign(_member=group_codes(table, nested)[0], _answered=table["_level"].notna())
     levels = [name for name in arm if name != "condition"]
     table["_n_members"] = grouped(table, [*by, *levels])["_member"].transform("nunique")
-    keys = list(dict.fromkeys([*by, *CASE, *arm]))
+    keys = listed([*by, *CASE, *arm])
     how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
     how |= dict.fromkeys(_MEANS, "mean") | dict.fromkeys(_LEAST, "min")
     how |= dict.fromkeys([*_SUMS, "_answered"], "sum")
@@ -1093,11 +1089,11 @@ def _averaged_within_arms(
     return means.assign(_level=means["_level"].where(means["_answered"].eq(means["_n_members"])))
 
 
-def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> dict[str, Any]:
+def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> Fields:
     return {name: values[rows] for name, values in arrays.items()}
 
 
-def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame, names: Sequence[str], rows: Ints) -> list[Fields]:
     columns = [table[name].array.take(rows) for name in names]
     values = zip(*columns, strict=True) if columns else ((),) * len(rows)
     return [dict(zip(names, each, strict=True)) for each in values]
@@ -1125,14 +1121,18 @@ class _Part(_Rows):
     scale: tuple[float, float]
     nothing: str = ""
 
+    @property
+    def complete(self) -> Self:
+        """The rows with a level in every arm; none if the contrast has no estimate."""
+        return self.rows(~np.isnan(self.numbers["level"]).any(axis=1) & (not self.nothing))
+
     def means_of_cases(self) -> _Cases:
         """Average the complete units of each case.
 
         The numbers of attempts and of checks are the smallest of the case, so that copied rows do
         not change an interval.
         """
-        is_complete = ~np.isnan(self.numbers["level"]).any(axis=1) & (not self.nothing)
-        complete = self.rows(is_complete)
+        complete = self.complete
         facts, numbers = complete.facts, {name: complete.numbers[name] for name in _NUMBERS[:5]}
         case = pd.factorize(facts["case"])[0]
         first = np.unique(case, return_index=True)[1]
@@ -1153,7 +1153,7 @@ class _Part(_Rows):
         """
         both = self.rows(~np.isnan(self.numbers["size"]).any(axis=1))
         numbers, size, n_sides = both.numbers, both.numbers["size"], len(sides)
-        lost = size - numbers["n"]
+        lost, weights = size - numbers["n"], self.weights
         counts = []
         for j in range(n_sides):
             counts += [int(lost[:, j::n_sides].sum()), int(size[:, j::n_sides].sum())]
@@ -1161,24 +1161,24 @@ class _Part(_Rows):
         low, high = numbers["low"], numbers["high"]
         bounded = ~np.isnan(low).any(axis=1)
         if bounded.any():
-            ends = np.where(self.weights > 0, low, high), np.where(self.weights > 0, high, low)
+            ends = np.where(weights > 0, low, high), np.where(weights > 0, high, low)
             heavy = _weights_of_units(_rows_of(both.facts, bounded))
             worst = [
-                _in_unit(float(np.average(end[bounded] @ self.weights, weights=heavy)), self)
+                _in_unit(float(np.average(end[bounded] @ weights, weights=heavy)), self)
                 for end in ends
             ]
         note, biased = missing_note(counts, sides)
         if not note:
             return counts, worst, ""
         parts = [note]
-        if n_sides == len(self.weights) == 2:
+        if n_sides == len(weights) == 2:
             for j, side in enumerate(("condition", "reference")):
                 absent = numbers["absent"][:, j] > 0
                 if absent.any():
                     names = first_names(both.facts["label"][absent])
                     parts.append(f"no row under the {side}: {names}")
-        sign, noun = ("", "rate") if len(self.weights) == 1 else ("+", "delta")
-        if len(self.weights) > 2 or self.scale != (0.0, 1.0):
+        sign, noun = ("", "rate") if len(weights) == 1 else ("+", "delta")
+        if len(weights) > 2 or self.scale != (0.0, 1.0):
             noun = "estimate"
         parts.append(
             f"in the worst case the {noun} is {worst[0]:{sign}.2f} or {worst[1]:{sign}.2f}"
@@ -1194,8 +1194,7 @@ class _Part(_Rows):
         known = self.rows(~np.isnan(self.numbers["first"]).any(axis=1))
         if not len(known.facts["case"]):
             return start + "scores are biased"
-        heavy = _weights_of_units(known.facts)
-        rates = np.average(known.numbers["first"], axis=0, weights=heavy)
+        rates = np.average(known.numbers["first"], axis=0, weights=_weights_of_units(known.facts))
         texts = [
             f"{rate:.2f} under {side}" if side else f"{rate:.2f}"
             for rate, side in zip(rates, sides, strict=False)
@@ -1292,8 +1291,9 @@ def within(
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]
+    compared = list(zip(contrasts, parts, cases, strict=True))
     samples, claims, families = [], [], []
-    for contrast, part, each in zip(contrasts, parts, cases, strict=True):
+    for contrast, part, each in compared:
         skill, label = each.facts["skill"], each.facts["cluster"]
         # what a number of skills can show is known for deltas alone, with the adaptive rule
         is_delta = _span(part.weights) == 1.0 and units.value != "score"
@@ -1302,7 +1302,7 @@ def within(
         samples.append(each.sample(labels, is_share=units.is_share))
         claims.append(note)
         families.append((_span(part.weights), contrast.about.get("condition") == PLACEBO))
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"ci_level": ci_level, "interval": interval}
     intervals: dict[int, Interval] = {}
     for family in dict.fromkeys(families):
         at, span = [i for i, each in enumerate(families) if each == family], family[0]
@@ -1325,7 +1325,7 @@ def within(
         intervals |= dict(zip(at, means, strict=True))
     return [
         _estimate(contrast, part, each, intervals[i], claims[i] if notes else None)
-        for i, (contrast, part, each) in enumerate(zip(contrasts, parts, cases, strict=True))
+        for i, (contrast, part, each) in enumerate(compared)
     ]
 
 
@@ -1353,12 +1353,11 @@ def _for_other_runs(
     null: float,
 ) -> Interval:
     """Widen an interval if the repeats of an arm share something."""
-    complete = part.rows(~np.isnan(part.numbers["level"]).any(axis=1) & (not part.nothing))
+    complete = part.complete
     rows, facts = complete.numbers["row"].astype(np.int64), complete.facts
     clusters, _ = claim(facts["skill"], facts["cluster"], cluster)
     names = [" ".join(map(str, key)) for key in contrast.weights]
-    values = [units.runs[at] for at in rows.T]
-    arms = list(zip(names, part.weights.tolist(), values, strict=True))
+    arms = list(zip(names, part.weights.tolist(), [units.runs[at] for at in rows.T], strict=True))
     heavy = _weights_of_units(facts)
     span = units.scale[1] if units.value == "score" else None
     return for_other_runs(mean, arms, clusters, heavy, bounds, null, span=span)
@@ -1489,7 +1488,7 @@ def between(
         cases = cases.rows(groups.transform("nunique").eq(2).to_numpy())
     second = cases.facts[column] == values[1]
     sizes = [int((~second).sum()), int(second.sum())]
-    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    how: Fields = {"ci_level": ci_level, "interval": interval}
     how["quantity"] = _quantity(_span(part.weights))
     if not shared:
         sides = [cases.rows(side) for side in (~second, second)]
@@ -1513,6 +1512,4 @@ __all__ = [
     *("level_table", "within"),
 ]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # so that dir() lists the public names

@@ -153,34 +153,34 @@ def _markup_changes(text: str) -> Iterator[Change]:
         part = _MARKUP.match(text, start.start()) if start.start() >= done else None
         if part is None:
             continue
-        done = part.end()
+        done, found = part.end(), part.group()
         new = " " if part.lastgroup == "tag" else ""
-        if part.lastgroup == "line_end" and not text[part.end()].islower():
-            if "\u00ad" not in part.group():
+        if part.lastgroup == "line_end" and not text[done].islower():
+            if "\u00ad" not in found:
                 continue
-            new = part.group().replace("\u00ad", "")
+            new = found.replace("\u00ad", "")
         elif part.lastgroup == "entity":
-            meaning = html.unescape(part.group())
-            if meaning == part.group():
+            meaning = html.unescape(found)
+            if meaning == found:
                 continue
             if not re.fullmatch(f"[{_UNSEEN}]+", meaning):
                 new = meaning if meaning.isalnum() else " "
-        yield part.start(), part.end(), new
+        yield part.start(), done, new
 
 
 def _character_changes(text: str) -> Iterator[Change]:
     """Yield the parts of a text that the form NFKC changes, and what replaces them."""
     for run in _NON_ASCII_RUN.finditer(text):
-        whole = unicodedata.normalize("NFKC", run.group())
-        if whole == run.group():
+        piece = run.group()
+        whole = unicodedata.normalize("NFKC", piece)
+        if whole == piece:
             continue
-        starts = [at for at, c in enumerate(run.group()) if not at or not unicodedata.combining(c)]
-        bounds = [*starts, len(run.group())]
-        parts = [(a, b, run.group()[a:b]) for a, b in pairwise(bounds)]
+        starts = [at for at, c in enumerate(piece) if not at or not unicodedata.combining(c)]
+        parts = [(a, b, piece[a:b]) for a, b in pairwise([*starts, len(piece)])]
         changed = [(a, b, unicodedata.normalize("NFKC", part)) for a, b, part in parts]
         # In some scripts, such as Hangul, NFKC also joins characters for which `combining` is 0.
         if "".join(part for _, _, part in changed) != whole:
-            changed, parts = [(0, len(run.group()), whole)], [(0, 0, "")]
+            changed, parts = [(0, len(piece), whole)], [(0, 0, "")]
         for (a, b, new), (_, _, old) in zip(changed, parts, strict=True):
             if new != old:
                 yield run.start() + a, run.start() + b, new
@@ -206,10 +206,15 @@ def _with_changes(
         return text, edges
     start += range(done, len(text))
     end += range(done + 1, len(text) + 1)
-    own = np.array([start, end], dtype=np.int64).T.reshape(-1, 2)
+    own = np.array([start, end], np.int64).T.reshape(-1, 2)
     if edges is not None:
-        own = np.stack([edges[own[:, 0], 0], edges[own[:, 1] - 1, 1]], axis=1)
+        own = _in_original(own, edges)
     return "".join([*pieces, text[done:]]), own
+
+
+def _in_original(spans: Ints, edges: Ints) -> Ints:
+    """Return the places of spans of a normalised text in the original text."""
+    return np.stack([edges[spans[:, 0], 0], edges[spans[:, 1] - 1, 1]], axis=1)
 
 
 def tokenize(text: str) -> list[str]:
@@ -238,8 +243,7 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("The type-checker's 3rd PASS would narrow it.")
     ['type', 'checker', 'pass', 'narrow']
     """
-    normal = normalise(text)[0]
-    return [word for word in _WORD.findall(normal.lower()) if word not in STOP_WORDS]
+    return [word for word in _WORD.findall(normalise(text)[0].lower()) if word not in STOP_WORDS]
 
 
 def tokenize_unicode(text: str) -> list[str]:
@@ -477,7 +481,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     if split is tokenize_unicode:
         return _intern_unicode(normal)
     words = [_checked_tokens(split(text)) for text, _ in normal]
-    flat = np.array([w for ws in words for w in ws], dtype=object)
+    flat = np.array([w for ws in words for w in ws], object)
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
     bounds, place = _with_ends(_sizes(words))
     return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
@@ -490,19 +494,19 @@ def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
     for text, edges in normal:
         matches = list(_unicode_word().finditer(text))
         words += [word.group().casefold() for word in matches]
-        own = np.array([word.span() for word in matches], dtype=np.int64).reshape(-1, 2)
+        own = np.array([word.span() for word in matches], np.int64).reshape(-1, 2)
         if edges is not None and len(own):
-            own = np.stack([edges[own[:, 0], 0], edges[own[:, 1] - 1, 1]], axis=1)
+            own = _in_original(own, edges)
         spans.append(own)
     bounds, place = _with_ends(_sizes(spans))
-    ids = pd.factorize(np.array(words, dtype=object))[0].astype(np.int64) + 1
-    flat = np.concatenate([np.zeros((0, 2), dtype=np.int64), *spans])
+    ids = pd.factorize(np.array(words, object))[0].astype(np.int64) + 1
+    flat = np.concatenate([np.zeros((0, 2), np.int64), *spans])
     ids, start, end = (_values_at_places(v, place, bounds) for v in (ids, flat[:, 0], flat[:, 1]))
     return Tokens(ids, bounds, start, end)
 
 
 def _sizes(parts: Sequence[Sequence[Any] | Ints]) -> Ints:
-    return np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    return np.fromiter(map(len, parts), np.int64, count=len(parts))
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
@@ -515,7 +519,7 @@ def _with_ends(count: Ints) -> tuple[Ints, Ints]:
 
 
 def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
-    out = np.zeros(bounds[-1], dtype=np.int64)
+    out = np.zeros(bounds[-1], np.int64)
     out[place] = values
     return out
 
@@ -535,17 +539,16 @@ def _intern_default(docs: list[str]) -> Tokens:
     # Each character must become one byte, so that positions in bytes are positions in the text.
     data = "\n".join(plain).encode("ascii", "replace").translate(_FOLD)
     data = b" " + data + b" " * (1 + _WORD_BYTES)
-    edge = np.frombuffer(data, dtype=np.uint8) != ord(" ")
+    edge = np.frombuffer(data, np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
     long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
     start, end = start[long_enough], end[long_enough]
     ids = _intern_bytes(data, start, end - start)
 
-    size = _sizes(plain)
-    offset = 1 + np.concatenate([[0], np.cumsum(size + 1)])
+    offset = 1 + np.concatenate([[0], np.cumsum(_sizes(plain) + 1)])
     n_stop = int(np.searchsorted(start, offset[1]))
-    stop = np.zeros(ids.max(initial=0) + 1, dtype=bool)
+    stop = np.zeros(ids.max(initial=0) + 1, bool)
     stop[ids[:n_stop]] = True
     long_enough = np.flatnonzero(~stop[ids])
     start, end, ids = start[long_enough], end[long_enough], ids[long_enough]
@@ -563,7 +566,7 @@ def _intern_default(docs: list[str]) -> Tokens:
 def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
     """Return an integer for each token, so that equal integers mean equal bytes."""
     block = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
-    mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], dtype=np.uint64)
+    mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], np.uint64)
     ids, heads = pd.factorize(block[start] & mask[np.minimum(length, _WORD_BYTES)])
     ids = ids.astype(np.int64)
     n_ids = len(heads)
@@ -579,7 +582,7 @@ def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
     more = np.flatnonzero(length > _LONG_TOKEN)
     ends = start[more] + length[more]
     rests = [data[a:b] for a, b in zip(start[more] + _LONG_TOKEN, ends, strict=True)]
-    tail, tails = pd.factorize(np.array(rests, dtype=object))
+    tail, tails = pd.factorize(np.array(rests, object))
     ids[more] = n_ids + pd.factorize(ids[more] * max(len(tails), 1) + tail)[0]
     return ids
 
@@ -655,7 +658,7 @@ def check_n(n: Iterable[int] | int, what: str = "n") -> Ints:
         problem = f"found {wrong[0]!r}" if wrong else "found none"
         rule = "whole numbers of at least 1, as range(3, 13)"
         raise FrameError(f"{what}: {problem}; allowed are {rule}.")
-    return np.unique(np.asarray(lengths, dtype=np.int64))
+    return np.unique(np.asarray(lengths, np.int64))
 
 
 @dataclass(frozen=True)
@@ -739,14 +742,13 @@ def match(
     >>> found.n_shared.tolist(), found.longest_text
     ([[2, 1, 0]], ['unknown values'])
     """
-    source_index = np.asarray(source_of, dtype=np.int64)
+    source_index = np.asarray(source_of, np.int64)
     excluded = np.full(len(texts), -1) if exclude_of is None else exclude_of
-    exclude_index = np.asarray(excluded, dtype=np.int64)
+    exclude_index = np.asarray(excluded, np.int64)
     job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
     # sort the texts by source, so that a batch needs few sources
     order = np.argsort(source_index, kind="stable")
-    size = _sizes([texts[i] for i in order]) + 1
-    batch_of = np.cumsum(size) // BATCH
+    batch_of = np.cumsum(_sizes([texts[i] for i in order]) + 1) // BATCH
     batches = np.split(order, np.flatnonzero(np.diff(batch_of)) + 1)
     parts = [_match_batch(job, rows) for rows in batches]
     back = np.argsort(order, kind="stable")
@@ -798,7 +800,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     excluded = _true_lengths(tokens, of_excludes, here, exclude[text], excluded, top)
     at = np.flatnonzero(shared > excluded)
     # for each text, the longest run and the first place where it begins
-    run, begin = np.zeros((2, len(rows)), dtype=np.int64)
+    run, begin = np.zeros((2, len(rows)), np.int64)
     np.maximum.at(run, text[at], shared[at])
     best = at[shared[at] == run[text[at]]][::-1]
     begin[text[best]] = best
@@ -840,10 +842,10 @@ def match_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints, top: int) 
     mine = np.arange(owned[0], owned[-1])
     mine_rank = np.repeat(np.arange(len(owned) - 1), np.diff(owned))
     rank, where = owner, np.arange(len(at))
-    in_docs = np.zeros(base, dtype=bool)
+    in_docs = np.zeros(base, bool)
     in_docs[ids[mine]] = True
     in_docs[END] = False
-    length = np.zeros(len(at), dtype=np.int64)
+    length = np.zeros(len(at), np.int64)
     for n in range(1, top + 1):
         go = ids[mine + n - 1] != END
         mine, mine_rank = mine[go], mine_rank[go]
@@ -869,7 +871,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
     are at most `top`.
     """
     rank, where = text, np.arange(len(at))
-    length = np.zeros(len(at), dtype=np.int64)
+    length = np.zeros(len(at), np.int64)
     for n in range(1, top + 1):
         last = tokens.ids[at + n - 1]
         go = np.flatnonzero(last != END)
@@ -886,18 +888,20 @@ def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool
     The first mask leaves out the first occurrence of a value, the second includes it.
     """
     # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
-    bits = len(values).bit_length()
+    n = len(values)
+    bits = n.bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
-    both = np.sort(values << bits | np.arange(len(values)))
+    both = np.sort(values << bits | np.arange(n))
     place, value = both & ((1 << bits) - 1), both >> bits
-    same = np.zeros(len(values) + 1, dtype=bool)
+    same = np.zeros(n + 1, bool)
     same[1:-1] = value[1:] == value[:-1]
     rank = np.empty_like(values)
-    again, shared = np.empty((2, len(values)), dtype=bool)
-    rank[place] = np.cumsum(~same[:-1])
-    again[place] = same[:-1]
-    shared[place] = same[:-1] | same[1:]
+    again, shared = np.empty((2, n), bool)
+    before = same[:-1]
+    rank[place] = np.cumsum(~before)
+    again[place] = before
+    shared[place] = before | same[1:]
     return rank, again, shared
 
 
@@ -931,7 +935,7 @@ def run_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
     This is :func:`match_lengths` without a limit; its time hardly depends on the length of the
     matches. No match goes on after a position that is followed by a gap.
     """
-    length = np.zeros(len(at), dtype=np.int64)
+    length = np.zeros(len(at), np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
         # Insert an end mark where positions are missing, so that no run can cross the gap.
@@ -952,20 +956,20 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
         # beyond the end, the value is 0, which is below all ranks
-        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))
+        after = np.append(ranks[-1][size:], np.zeros(size, np.int64))
         ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
         size *= 2
     order = np.argsort(ranks[-1])
     there = np.where(order > len(piece), np.arange(n), -1)
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
-    longest = np.zeros(n, dtype=np.int64)
+    longest = np.zeros(n, np.int64)
     # In sorted order, the source's suffix with the longest match is the nearest one before or after
     # the suffix of the text.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]
-        length = np.zeros(len(neighbours), dtype=np.int64)
+        length = np.zeros(len(neighbours), np.int64)
         for power, rank in reversed(list(enumerate(ranks))):
             x, y = place + length, other + length
             inside = np.maximum(x, y) < n

@@ -449,13 +449,14 @@ def _without_a_draw(
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
-    if complete(sides.values()) and not math.isnan(intervals["gold_only"].low):
+    no_limits = math.isnan(intervals["gold_only"].low)
+    if complete(sides.values()) and not no_limits:
         return "gold_only", "every attempt carries gold: the grader is not needed"
     few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
     if draw.problem:
         return "", draw.problem
     if draw.gold_drawn == "verdict":
-        if math.isnan(intervals["gold_only"].low):
+        if no_limits:
             return "", intervals["gold_only"].note
         if n_gold < FEWEST_GOLD:
             return "", few
@@ -485,9 +486,10 @@ def _by_a_draw(
 ) -> tuple[str, str]:
     """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
+    note = intervals["ppi"].note
     equal = all(map(have_equal_chances, sides.values()))
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
-        return "", intervals["ppi"].note
+        return "", note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
@@ -501,9 +503,9 @@ def _by_a_draw(
         why = "cases drawn with unequal chances, which gold alone does not weigh"
     elif lacking["ppi"]:
         name, why = "gold_only", "no prediction-powered interval"
-    imagined = name == "ppi" and SAFEGUARD in intervals["ppi"].note
+    imagined = name == "ppi" and SAFEGUARD in note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
-    unseen = f"by their chances {UNSEEN}" if UNSEEN in intervals["ppi"].note else ""
+    unseen = f"by their chances {UNSEEN}" if UNSEEN in note else ""
     return name, join_notes(drawn, rests, why, unseen)
 
 

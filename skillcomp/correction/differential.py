@@ -112,10 +112,8 @@ def differential(
                     change = changes.get(truth) or getattr(own, name).minus(getattr(base, name))
                     method = f"{change.method}; p by {test.method}"
                     change = replace(change, method=method, p_value=test.p_value)
-                    noted = change.with_note(test.note, NO_POWER)
-                    made_rows.append(row(f"delta_{name}", noted))
-                youden = youden_difference(own.youden, base.youden)
-                made_rows.append(row("delta_youden", youden))
+                    made_rows.append(row(f"delta_{name}", change.with_note(test.note, NO_POWER)))
+                made_rows.append(row("delta_youden", youden_difference(own.youden, base.youden)))
             compared = dict.fromkeys([condition, reference])
             lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
             for each in made_rows:

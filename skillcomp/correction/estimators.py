@@ -21,6 +21,7 @@ from skillcomp.frames.estimates import (
     columns_of,
     grouped,
     groups,
+    listed,
     prepared,
 )
 from skillcomp.frames.reference_labels import (
@@ -67,6 +68,7 @@ from skillcomp.stats.results import (
 )
 
 _PLACE = [*CASE, "condition", "attempt_id"]
+ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
 
 class Draw(NamedTuple):
@@ -125,14 +127,14 @@ class Tables:
         return settled, self.strays
 
     @cached_property
-    def _settled_items(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+    def _settled_items(self) -> ByGroup:
         return self.by_group(self.items[self.items["settled_by"].notna()])
 
-    def by_group(self, rows: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+    def by_group(self, rows: pd.DataFrame) -> ByGroup:
         """Return the rows of each group of ``by``, with the :func:`key_of` the group as key."""
         return {key_of(values, self.by): part for values, part in groups(rows, self.by)}
 
-    def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+    def labelled(self) -> ByGroup:
         """Return, for each group, the units with gold.
 
         If gold was drawn by verdict, return all units that have a stratum, with or without gold.
@@ -141,17 +143,17 @@ class Tables:
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
         if drawn:
-            keys = list(dict.fromkeys([*self.by, *CASE, "condition"]))
+            keys = listed([*self.by, *CASE, "condition"])
             n_attempts = grouped(rows, keys)["attempt_id"].transform("nunique")
             size = grouped(rows, [*keys, "attempt_id"])["attempt_id"].transform("size")
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += columns_of(rows, WEIGHT, "stratum", "size")
-        return self.by_group(rows[list(dict.fromkeys(names))])
+        return self.by_group(rows[listed(names)])
 
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
-        keys = list(dict.fromkeys([*self.by, "condition"]))
+        keys = listed([*self.by, "condition"])
         table = one_draw(labelled_shares(self.units, keys), keys)
         return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
 
@@ -205,14 +207,12 @@ def tables(
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     keys += ["n_checks", *columns_of(joined, "stratum", WEIGHT)]
-    items = joined[list(dict.fromkeys(keys))]
+    items = joined[listed(keys)]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
     units = items if value == "share_passed" else attempts
-    problem = ""
-    if gold_drawn == "verdict":
-        problem = refuted_draw(units, [*by, "condition"], drawn_by)
-    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), problem)
+    refuted = refuted_draw(units, [*by, "condition"], drawn_by) if gold_drawn == "verdict" else ""
+    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), refuted)
     about = strays_of(checked, labels), notes, cluster, weight, draw
     return Tables(items, units, means, list(by), value, *about)
 
@@ -232,21 +232,22 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     facts = ["cluster", "chance", "n_checks", *columns_of(items, "stratum", WEIGHT)]
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
-    frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
-    frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
-    frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
+    n_checks, n_gold = frame["n_checks"], frame["_gold"]
+    frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
+    frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
+    frame["gold_share"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
     # A whole attempt has gold only if all its checks do. Gold on some of its checks can show that
     # the attempt fails but never that it passes, so counting such attempts would favour failures.
-    whole = frame["_gold"].eq(frame["n_checks"])
-    frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
+    whole = n_gold.eq(n_checks)
+    frame["gold_passed"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
     if value == "share_passed":
         own = (frame["share_passed"], frame["gold_share"])
         on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0) & own[1].notna())
     else:
         own = (frame["passed"], frame["gold_passed"])
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
-    sparse = frame["_gold"].gt(0) & own[1].isna()
-    checks = frame["n_checks"].where(frame["n_checks"].gt(0) & (value == "share_passed"))
+    sparse = n_gold.gt(0) & own[1].isna()
+    checks = n_checks.where(n_checks.gt(0) & (value == "share_passed"))
     return frame.assign(
         verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole, checks=checks
     )
@@ -543,8 +544,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     if math.isnan(difference.low):
         # Use the notes of the rates without limits, because only they explain the missing limits.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        reason = join_notes(*dict.fromkeys(whys))
-        return undefined(label, reason, ci_level=first.ci_level, n=0.0)
+        return undefined(label, join_notes(*dict.fromkeys(whys)), ci_level=first.ci_level, n=0.0)
     return replace(
         difference,
         low=max(difference.low, -1.0),

@@ -229,9 +229,9 @@ def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> 
     """
     contract = _contract_of(kind)
     require_frame(frame, f"{kind} frame")
-    problems: list[str] = []
-    columns: dict[str, Any] = {}
-    absent: dict[str, Any] = {}  # missing values, by dtype
+    problems = []
+    columns = {}
+    absent = {}  # missing values, by dtype
     source = frame.reset_index(drop=True)
     for name, dtype in contract.columns.items():
         if name in source.columns:
@@ -298,7 +298,7 @@ def _problems_of_values(columns: Mapping[str, Any], contract: Contract) -> Itera
             yield from _problems_of_words(name, values, contract)
         if name in contract.ranges:
             low, high = contract.ranges[name]
-            numbers = values.to_numpy("float64", na_value=np.nan)
+            numbers = values.to_numpy(float)
             outside = (numbers < low) | (numbers > high)
             if outside.any():
                 span = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"

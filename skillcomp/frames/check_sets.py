@@ -17,17 +17,16 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import DIFFERENT_CHECKS, dense_codes, group_codes
+from skillcomp.frames.estimates import Ints as Ints
+from skillcomp.stats.results import Bools as Bools
 from skillcomp.stats.results import join_notes
 
 # Which checks an analysis counts: all, or only those that are graded under every condition.
 Checks = Literal["all", "shared"]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _FEW_CASES = 3  # A check id in fewer cases than this counts as specific to its case.
 # An attempt is incomplete if one of its checks has no row. A grader is taken to stop at the first
@@ -112,8 +111,8 @@ def check_sets(
     _, first = dense_codes(case[outcome], [pd.factorize(rows["check_id"])[0]])
     n_pairs = np.bincount(case[outcome[first]])[case]
     if (n_rows == n_pairs).all() and (n_listed <= n_pairs).all():  # no row is absent
-        nothing = np.zeros(len(keys), dtype=bool)
-        return CheckSets(np.ones(len(rows), dtype=bool), n_pairs, nothing, nothing, "")
+        nothing = np.zeros(len(keys), bool)
+        return CheckSets(np.ones(len(rows), bool), n_pairs, nothing, nothing, "")
     each = keys[["skill", "condition"]].assign(version=group, case=case, n_rows=n_rows)
     each["n_failed"] = np.bincount(outcome[failed], minlength=len(keys))
     each["n_unlisted"] = np.maximum(n_listed - n_pairs, 0).astype(np.int64)
@@ -225,9 +224,10 @@ def _stops_at_fail(each: pd.DataFrame, by: list[str]) -> tuple[pd.Series, pd.Ser
     n = each[["version", "condition"]].assign(**shown).groupby(["version", "condition"]).sum()
     n["expected"] = n["failed"] * n["others"] / n["passed"].clip(lower=1)
     n = n.groupby(by).sum()
-    stops = n["single"].ge(_ONE_FAIL * n["observed"]) & n["observed"].gt(0)
-    stops &= n["observed"].ge(_STOP_RATIO * n["expected"])
-    sure = stops & n["observed"].ge(_MIN_STOPPED)
+    observed = n["observed"]
+    stops = n["single"].ge(_ONE_FAIL * observed) & observed.gt(0)
+    stops &= observed.ge(_STOP_RATIO * n["expected"])
+    sure = stops & observed.ge(_MIN_STOPPED)
     both = each[by].join(pd.DataFrame({"stops": stops, "sure": sure}), on=by)
     return both["stops"], both["sure"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -15,7 +15,7 @@ from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, Cluster, key_by_word
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.results import Interval, check_level, holm, join_notes
+from skillcomp.stats.results import Fields, Interval, check_level, holm, join_notes
 
 Ints = NDArray[np.int64]
 
@@ -155,12 +155,13 @@ def require_rows(
     ``name`` is the kind of the frame in the message. The last of the ``keys`` names the attempt or
     the case.
     """
-    missing = verdicts.loc[~is_among(verdicts, frame, keys), keys[-1]]
+    key = keys[-1]
+    missing = verdicts.loc[~is_among(verdicts, frame, keys), key]
     if len(missing):
-        noun, first = keys[-1].removesuffix("_id"), missing.iloc[0]
+        noun, first = key.removesuffix("_id"), missing.iloc[0]
         raise FrameError(
             f"{what}: {noun} '{first}' of the verdicts is not in the {name} frame. Take both from "
-            "one study, with the same perturbation=." + suggest(first, frame[keys[-1]])
+            "one study, with the same perturbation=." + suggest(first, frame[key])
         )
 
 
@@ -192,7 +193,8 @@ def refuse_pooling(
     refused = {"graders": graders, "copies": copies, "agents": agents}
     exempt = {*by, *(average or ()), *compared}
     if graders:
-        _refuse_reserved(by, average or (), what)
+        added = "a column that the analysis adds. Rename yours"
+        _refuse_names(by, average or (), RESERVED, what, added)
     for name, (kind, contents, why) in _POOLED.items():
         if not refused[kind] or name in exempt or name not in frame.columns:
             continue
@@ -249,14 +251,13 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
     )
 
 
-def _refuse_reserved(by: Sequence[str], average: Sequence[str], what: str) -> None:
+def _refuse_names(
+    by: Sequence[str], average: Sequence[str], names: Collection[str], what: str, why: str
+) -> None:
     for name in (*by, *average):
-        if name in RESERVED:
+        if name in names:
             argument = "by" if name in by else "average"
-            raise FrameError(
-                f"{what}: {argument}= names '{name}', which is a column that the analysis adds. "
-                "Rename yours."
-            )
+            raise FrameError(f"{what}: {argument}= names '{name}', which is {why}.")
 
 
 def prepared(
@@ -306,12 +307,7 @@ def prepared(
         pool groups that are not repeats of each other.
     """
     names, averaged = listed(by), listed(average)
-    for name in (*names, *averaged):
-        if name in compared:
-            argument = "by" if name in names else "average"
-            raise FrameError(
-                f"{what}: {argument}= names '{name}', which is compared. Leave it out."
-            )
+    _refuse_names(names, averaged, compared, what, "compared. Leave it out")
     checked = check(frame, kind)
     require_columns(checked, [*names, *averaged], what)
     refuse_averaged(averaged, {"by= names it, too": names, "it names the cases": CASE}, what)
@@ -382,7 +378,7 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int =
             )
 
 
-def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[Fields, pd.DataFrame]]:
     """Split a frame into groups, in order of first appearance.
 
     Parameters
@@ -428,7 +424,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     0, in order of first appearance; a missing value counts as a value of its own.
     """
     return dense_codes(
-        np.zeros(len(frame), dtype=np.int64),
+        np.zeros(len(frame), np.int64),
         (pd.factorize(frame[name], use_na_sentinel=False)[0] for name in names),
     )
 
@@ -447,7 +443,7 @@ def dense_codes(code: Ints, others: Iterable[Ints]) -> tuple[Ints, Ints]:
         if n > 1:  # one value tells no rows apart
             code, size = code * n + other, size * n
     code, numbers = pd.factorize(code)
-    first = np.empty(len(numbers), dtype=np.int64)
+    first = np.empty(len(numbers), np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]  # of equal indices, the last one assigns
     return code, first
 
@@ -456,7 +452,7 @@ def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFram
     """Return the rows with the given value in each column; missing values match each other."""
     for name, value in values.items():
         same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
-        frame = frame[same.fillna(False).astype(bool)]
+        frame = frame[same]
     return frame
 
 
@@ -518,7 +514,7 @@ def clusters_of(
         _refuse_equal_names(frame, listed(by))
     frames = [frame] if cases is None else [frame, check(cases, "cases")]
     declared = [name for each in frames for name in _linking_columns(each)]
-    n, names = len(frame), list(dict.fromkeys(["task", column or "task", *declared]))
+    n, names = len(frame), listed(["task", column or "task", *declared])
     rows = _case_links(frame, names)
     if cases is not None:
         rows = pd.concat([rows, _case_links(frames[1], names)], ignore_index=True)
@@ -553,17 +549,16 @@ def _linking_columns(frame: pd.DataFrame) -> list[str]:
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return skill, case_id, contrast_of and the columns ``names``; absent columns are NA."""
-    present = columns_of(frame, "contrast_of", *names)
-    columns = list(dict.fromkeys([*CASE, *present]))
+    columns = listed([*CASE, *columns_of(frame, "contrast_of", *names)])
     links = frame[columns].astype("str")
     absent = {name: pd.Series(pd.NA, frame.index, dtype="str") for name in ("contrast_of", *names)}
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
 
 
 def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
-    names = list(dict.fromkeys([*by, "case_id"]))
+    names = listed([*by, "case_id"])
     known = frame["task"].notna() if "task" in frame else False
-    places = frame[[*dict.fromkeys([*names, "skill"])]].assign(known=known)
+    places = frame[listed([*names, "skill"])].assign(known=known)
     places = places.drop_duplicates([*names, "skill"])
     twins = places[places.duplicated(names, keep=False)]
     if len(twins):
@@ -602,7 +597,7 @@ def n_distinct(values: Any) -> int:
     return len(pd.unique(values) if values.dtype == object else np.unique(values))
 
 
-def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> dict[str, Any]:
+def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> Fields:
     """Make one row of an estimates frame from an interval.
 
     Parameters
@@ -714,8 +709,7 @@ def with_adjusted_p(frame: pd.DataFrame) -> pd.DataFrame:
         if len(rows) > 1:
             family[rows.index] = f"; p adjusted by Holm over {len(rows)} rows"
     low, high = frame["ci_low"], frame["ci_high"]
-    cases = [frame["unit"].eq("ratio"), frame["measure"].isin(_HALF)]
-    null = np.select(cases, [1.0, 0.5], 0.0)
+    null = np.select([frame["unit"].eq("ratio"), frame["measure"].isin(_HALF)], [1.0, 0.5], 0.0)
     shown = adjusted.lt(1.0 - frame["ci_level"]) & ((low > null) | (high < null))
     known = adjusted.notna() & low.notna() & high.notna()
     # a frame may be adjusted again, such as with further rows
@@ -765,7 +759,7 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
     """
     if outcomes["condition"].nunique() < 2:
         return
-    differ = outcomes["checks_differ"].fillna(False).to_numpy(dtype=bool)
+    differ = outcomes["checks_differ"].to_numpy(bool, na_value=False)
     if differ.any():
         parts = [
             part for note in outcomes["note"][differ].dropna().unique() for part in note.split("; ")
@@ -795,7 +789,7 @@ def refuse_ids_as_repeats(attempts: pd.DataFrame, by: Sequence[str] = ("agent",)
     repeat = attempts["repeat"]
     if repeat.nunique() < _FEWEST_IDS:
         return
-    group = group_codes(attempts, list(dict.fromkeys([*by, "skill", "condition"])))[0]
+    group = group_codes(attempts, listed([*by, "skill", "condition"]))[0]
     cells = pd.DataFrame({"group": group, "case": group_codes(attempts, CASE)[0]})
     n_cases = cells.drop_duplicates()["group"].value_counts()
     numbered = cells.assign(repeat=repeat.to_numpy())[repeat.notna().to_numpy()]

@@ -35,6 +35,7 @@ from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Suite, dimension_family
 
+Chosen = str | Sequence[str] | None  # One name, several, "all", or None for the default.
 LABELLERS_FILE = "labellers.json"  # a store's file for the kind and family of each labeller
 PLAIN = "none"
 _OF_CHECKS = [*CASE, "check_id", "check_kind", "goal"]
@@ -146,8 +147,7 @@ def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataF
     """Add to attempts the columns that link cases: task, contrast pair and a user's own columns."""
     taken = {*CONTRACTS["cases"].columns, *CONTRACTS["attempts"].columns}
     own = [name for name in cases.columns if name not in taken]
-    facts = cases[[*CASE, "task", "contrast_of", *own]]
-    return attempts.merge(facts, on=CASE, how="left")
+    return attempts.merge(cases[[*CASE, "task", "contrast_of", *own]], on=CASE, how="left")
 
 
 def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
@@ -215,7 +215,7 @@ def checks(store: RunStore) -> pd.DataFrame:
 def attempts(
     store: RunStore | Frames,
     *,
-    perturbation: str | Sequence[str] | None = None,
+    perturbation: Chosen = None,
     asked: pd.DataFrame | Literal["plan"] | None = None,
 ) -> pd.DataFrame:
     """Return the recorded answers, one row per attempt.
@@ -276,7 +276,7 @@ def n_words(answers: pd.Series) -> pd.Series:
     return pd.Series(counts, index=answers.index, dtype="Int64")
 
 
-def _has_perturbation(values: pd.Series, perturbation: str | Sequence[str] | None) -> pd.Series:
+def _has_perturbation(values: pd.Series, perturbation: Chosen) -> pd.Series:
     if perturbation is None:
         return values.isna()
     if perturbation == "all":
@@ -288,7 +288,7 @@ def _has_perturbation(values: pd.Series, perturbation: str | Sequence[str] | Non
 def verdicts(
     store: RunStore,
     *,
-    perturbation: str | Sequence[str] | None = None,
+    perturbation: Chosen = None,
     round: int | Sequence[int] | Literal["all"] = 1,
 ) -> pd.DataFrame:
     """Return the verdicts, one row per attempt, check, grader version and round.
@@ -387,7 +387,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
     return pd.Series(list(flags), index=quotes.index, dtype="boolean")
 
 
-def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
+def gold(store: RunStore, *, labeller: Chosen = None) -> pd.DataFrame:
     """Return the reference labels, one row per attempt, check and labeller.
 
     Parameters
@@ -426,8 +426,7 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     if labeller == "all":
         return frame
     if labeller is None:
-        adjudicated = frame["labeller"].eq(ADJUDICATED).any()
-        return one_label(frame, "frames.gold") if adjudicated else frame
+        return one_label(frame, "frames.gold") if frame["labeller"].eq(ADJUDICATED).any() else frame
     names = _stored_names(labeller, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)
 
@@ -495,7 +494,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     winner, position = pairs["winner"], pairs["winner_position"]
     wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
     wrong |= winner.eq(pairs["second"]) & position.eq(1)
-    rows = pairs[(wrong & position.notna()).fillna(False).astype(bool)]
+    rows = pairs[wrong & position.notna()]
     if len(rows):
         first = rows[["case_id", "first", "second", "winner", "winner_position"]].iloc[0]
         raise FrameError(
@@ -508,9 +507,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     return pairs if failed else pairs.assign(winner=winner.fillna("tie"))
 
 
-def invocations(
-    store: RunStore | Frames, *, perturbation: str | Sequence[str] | None = None
-) -> pd.DataFrame:
+def invocations(store: RunStore | Frames, *, perturbation: Chosen = None) -> pd.DataFrame:
     """Return the invocations of skills, one row per attempt and skill on offer.
 
     Parameters
@@ -540,7 +537,7 @@ def invocations(
         case: (skill, should, _skills_in(right))
         for case, skill, should, right in _rows_of_facts(store)
     }
-    rows: list[dict[str, object]] = []
+    rows = []
     for attempt in table.to_dict("records"):
         fired, on_offer = (_skills_in(attempt[name]) for name in ("invoked", "offered"))
         own, should, right = facts.get(attempt["case_id"], (None, None, None))
@@ -574,7 +571,7 @@ def _skills_in(value: Any) -> list[str] | None:
     return list(value) if isinstance(value, Sequence | np.ndarray) else None
 
 
-def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+def events(store: RunStore, *, perturbation: Chosen = None) -> pd.DataFrame:
     """Return the events of the agents' traces, one row per event.
 
     Parameters
@@ -613,7 +610,7 @@ def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) 
     return check(pd.DataFrame(rows), "events") if rows else empty("events")
 
 
-def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+def commands(store: RunStore, *, perturbation: Chosen = None) -> pd.DataFrame:
     """Return the shell commands that each agent ran, one row per command.
 
     Parameters
@@ -659,7 +656,7 @@ def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
             f"runs: expected a mapping of names to stores, found {type(stores).__name__} "
             f"{literal(stores)}."
         )
-    rows: list[dict[str, object]] = []
+    rows = []
     before: dict[str, str] | None = None
     for name, store in stores.items():
         now = _made_with(store)
@@ -731,9 +728,7 @@ _TYPES = {
 }
 
 
-def _attempt_rows(
-    store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
-) -> pd.DataFrame:
+def _attempt_rows(store: RunStore, perturbation: Chosen, *columns: str) -> pd.DataFrame:
     """Return the keys and the given columns of the selected attempts, without checking them."""
     table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
     frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)

@@ -55,8 +55,7 @@ def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
 def untested_reasons(probed: pd.DataFrame) -> str:
     """Return in one line how many checks were not tested and why; empty if all were tested."""
     checks = probed_checks(probed)
-    untested = checks.index[~checks["tested"]]
-    notes = probed.set_index(checks.index.names)["note"].loc[untested]
+    notes = probed.set_index(checks.index.names)["note"].loc[checks.index[~checks["tested"]]]
     reasons = notes.str.removeprefix(NO_VERDICT).value_counts()
     return "; ".join(f"{n} not tested: {reason}" for reason, n in reasons.items())
 

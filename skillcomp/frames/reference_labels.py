@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, argument, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check
@@ -25,8 +24,7 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     with_case_facts,
 )
-
-Floats = NDArray[np.float64]
+from skillcomp.stats.results import Floats, Indices
 
 ITEM = ["attempt_id", "check_id"]
 # values of `labeller` that show how the label of an item was chosen (see `one_label`)
@@ -234,7 +232,7 @@ def without_checks(
         if not isinstance(text, str) or not text:
             expected = f"found {text!r}; allowed: part of a check id."
             raise FrameError(f"{what}: exclude_checks: {expected}")
-        hit = frame["check_id"].str.contains(text, regex=False).fillna(False).astype(bool)
+        hit = frame["check_id"].str.contains(text, regex=False, na=False)
         if not hit.any():
             hint = suggest(text, map(str, frame["check_id"].dropna().unique()))
             remedy = hint or " Give a text that is part of an id, or exclude nothing."
@@ -353,7 +351,7 @@ def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return about.assign(passes=counts["both"] / counts["passes"], fails=fails, p_value=p_values)
 
 
-def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) -> float:
+def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: Indices) -> float:
     """Return the p-value of the hypothesis that labels do not depend on the verdict."""
     # import scipy here, because importing it takes half of the time of `skillcomp check`
     from scipy.stats import fisher_exact, norm

@@ -11,7 +11,6 @@ from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pandas as pd
 
@@ -25,6 +24,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore
 from skillcomp.io.study_overview import overview_facts, overview_html
+from skillcomp.stats.results import Fields
 
 TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
 # columns that a reader of the store computes again from the other columns
@@ -193,7 +193,7 @@ class Frames:
         return place
 
 
-def saved_facts(store: RunStore) -> dict[str, Any]:
+def saved_facts(store: RunStore) -> Fields:
     """Return the facts that `Frames.save` stored in the manifest; {} for other stores."""
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
@@ -221,7 +221,7 @@ def _require_free(place: Path, overwrite: bool) -> None:
     raise FrameError(f"save: {place} holds {holds}; {hint}.")
 
 
-def _rows_of_table(study: Frames, table: str) -> list[dict[str, Any]]:
+def _rows_of_table(study: Frames, table: str) -> list[Fields]:
     """Return the rows of a frame as mappings; refuse columns that a store cannot hold."""
     frame: pd.DataFrame = getattr(study, table)
     of_case = [*CONTRACTS["cases"].columns, *study.cases.columns]
@@ -238,7 +238,7 @@ def _rows_of_table(study: Frames, table: str) -> list[dict[str, Any]]:
     return _table_records(frame[keep])
 
 
-def _table_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _table_records(frame: pd.DataFrame) -> list[Fields]:
     """Return rows as mappings with None for missing values; times become text."""
     times = frame.select_dtypes(["datetime", "datetimetz"]).columns
     texts = {name: frame[name].map(pd.Timestamp.isoformat, na_action="ignore") for name in times}

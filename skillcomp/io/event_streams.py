@@ -23,6 +23,7 @@ from skillcomp.io.files import (
     as_object,
     list_of_objects,
     object_at,
+    objects_at,
     whole_content,
 )
 from skillcomp.io.shell_commands import is_read_only, shows_skill
@@ -259,7 +260,7 @@ def _count_or_nan(value: Any) -> float:
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
     result = next((e for e in reversed(events) if e.get("type") == "result"), {})
-    denied = {str(d.get("tool_use_id")) for d in list_of_objects(result.get("permission_denials"))}
+    denied = {str(d.get("tool_use_id")) for d in objects_at(result, "permission_denials")}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
@@ -388,12 +389,12 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
         message = object_at(event, "message")
         if kind == "assistant":
             first_steps.setdefault(str(message.get("id")), len(steps))
-            for block in list_of_objects(message.get("content")) or [{"type": "text"}]:
+            for block in objects_at(message, "content") or [{"type": "text"}]:
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
         elif kind == "user":
-            for block in list_of_objects(message.get("content")):
+            for block in objects_at(message, "content"):
                 place = at.get(str(block.get("tool_use_id")), -1)
                 if place >= 0 and block.get("type") == "tool_result":
                     steps[place] = _with_result(steps[place], block)
@@ -545,7 +546,7 @@ def _codex_item(item: Event, turn: int) -> Step:
     if step_kind == "command":
         reads = is_read_only(text or "")
     elif step_kind == "file_change":
-        text = "; ".join(str(c.get("path")) for c in list_of_objects(item.get("changes"))) or None
+        text = "; ".join(str(c.get("path")) for c in objects_at(item, "changes")) or None
         reads = False
     elif step_kind in ("tool", "subagent"):
         text = None

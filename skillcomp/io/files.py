@@ -176,8 +176,9 @@ def open_file(path: Path, *, what: str, error: ErrorClass) -> BufferedReader:
 
 def _is_regular(descriptor: int) -> bool:
     state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode) or state.st_size:
-        return stat.S_ISREG(state.st_mode)
+    is_regular = stat.S_ISREG(state.st_mode)
+    if not is_regular or state.st_size:
+        return is_regular
     try:  # a file of the kernel, such as /proc/kmsg, has no size, but content that may never end
         return os.read(descriptor, 1) == b""
     except OSError:
@@ -294,6 +295,11 @@ def object_at(row: JsonObject, *keys: str) -> JsonObject:
     for key in keys:
         row = as_object(row.get(key))
     return row
+
+
+def objects_at(row: JsonObject, key: str) -> list[JsonObject]:
+    """Return the objects of the list at a key; else an empty list."""
+    return list_of_objects(row.get(key))
 
 
 def json_or_none(path: Path) -> Any:

@@ -166,7 +166,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
             raise
         return _parse_arrow(buffer, name, unknown, _LONG_BLOCK)
     table.validate(full=True)  # Arrow's reader does not check that text is valid UTF-8
-    data = np.frombuffer(buffer, dtype=np.uint8)
+    data = np.frombuffer(buffer, np.uint8)
     parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
     n_full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
     if table.num_rows != n_full + int(data[-1] != _NEWLINE):

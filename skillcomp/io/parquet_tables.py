@@ -61,8 +61,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _size_of_texts(stream: BufferedReader, source: pq.ParquetFile) -> int:
     """Return the size of the letters of all texts, counted without writing out equal texts."""
-    schema = source.schema_arrow
-    names = [field.name for field in schema if _is_text(field.type)]
+    names = [field.name for field in source.schema_arrow if _is_text(field.type)]
     if not names:
         return 0
     stream.seek(0)
@@ -71,8 +70,7 @@ def _size_of_texts(stream: BufferedReader, source: pq.ParquetFile) -> int:
     for batch in packed.iter_batches(1_000_000, columns=names):
         for column in batch.columns:
             lengths = pc.binary_length(column.dictionary)
-            total = pc.sum(pc.cast(lengths, pa.int64()).take(column.indices)).as_py()
-            size += total or 0
+            size += pc.sum(pc.cast(lengths, pa.int64()).take(column.indices)).as_py() or 0
         if size > MAX_TABLE:
             break
     return size

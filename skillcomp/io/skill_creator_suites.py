@@ -159,8 +159,7 @@ class _Reader(SuiteReader):
         self.bases = bases
 
     def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:
-        texts = (text_at(row, field) for field in fields)
-        return next(filter(None, texts), otherwise)
+        return next(filter(None, (text_at(row, field) for field in fields)), otherwise)
 
     def case(self, row: JsonObject, number: int) -> Case:
         ident, otherwise = self.ident(row, ("id",), ""), f"case-{number + 1}"

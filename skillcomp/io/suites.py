@@ -323,16 +323,16 @@ class _Reader(SuiteReader):
         is_of_cases = len(of_cases) == 1 and content.get("skill_name") is None
         whole = {"skill_name": of_cases[0]} if is_of_cases else {}
         skill = self.text({**content, **whole}, "skill_name", "")
+        taken = skill or self.skill or self.slug
         for of_case in of_cases:
-            if of_case != (skill or self.skill or self.slug):
+            if of_case != taken:
                 rule = "a suite is about one skill; cases about another belong to its own"
                 self.note("skill_name", f"found {literal(of_case)}; {rule}.")
         if skill is None and self.skill is None:
             self.note("skill_name", f"missing; '{self.slug}' is taken.")
-        skill = skill or self.skill or self.slug
         return Suite(
             slug=self.slug,
-            skill=skill,
+            skill=taken,
             cases=tuple(cases),
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),

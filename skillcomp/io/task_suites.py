@@ -139,15 +139,15 @@ class _Reader:
         if not isinstance(row, dict):
             self.fault(place, row, "a task with id, prompt and judge")
             return Case(case_id=f"{slug}/{place[-1]}", prompt="")
-        value = row.get("id")
+        value, id_place = row.get("id"), [*place, "id"]
         ident = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(ident, str) or not ident.strip():
-            self.fault([*place, "id"], value, "text that is not empty")
+            self.fault(id_place, value, "text that is not empty")
             ident = f"task-{place[-1] + 1}"
         elif ident in lines:
             first = f"an id of its own; the first '{ident}' stands in line {lines[ident]}"
-            self.fault([*place, "id"], value, first)
-        lines.setdefault(ident, line_of(self.node, [*place, "id"]))
+            self.fault(id_place, value, first)
+        lines.setdefault(ident, line_of(self.node, id_place))
         description = row.get("description", "")
         if not isinstance(description, str):
             self.fault([*place, "description"], description, "text")

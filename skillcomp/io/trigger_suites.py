@@ -99,9 +99,8 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         ident = row.get("id", "")
         place += f" (id {ident})" if ident else ""
         cases.append(_Row(row, place, skill, bases, problems).case(slug, ident, number))
-    for name, n in Counter(case.own_id for case in cases).items():
-        if n > 1:
-            problems.append(f"column id: '{name}' stands {n} times.")
+    ids = Counter(case.own_id for case in cases).items()
+    problems += [f"column id: '{name}' stands {n} times." for name, n in ids if n > 1]
     if not cases:
         problems.append("there are no cases below the first row.")
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
@@ -218,8 +217,7 @@ class _Row:
         return slugs
 
     def listed(self, column: str) -> list[str]:
-        parts = self.row.get(column, "").split(";")
-        return [part.strip() for part in parts if part.strip()]
+        return [part.strip() for part in self.row.get(column, "").split(";") if part.strip()]
 
     def files(self) -> list[str]:
         names = self.listed("require_files")
@@ -326,9 +324,8 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
     ]
     if trigger is not None:
         checks.append(trigger_check(trigger))
-    for name in _LIMITS:
-        if name in extra:
-            checks.append(_as_check(name, "efficiency", f"{name} {extra[name]}"))
+    limits = [name for name in _LIMITS if name in extra]
+    checks += [_as_check(name, "efficiency", f"{name} {extra[name]}") for name in limits]
     if "schema" in extra:
         checks.append(_as_check("output_schema", "style", str(extra["output_schema"])))
         if trigger is not None and "invoked_skills" in extra["schema"].get("properties", {}):

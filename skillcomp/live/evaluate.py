@@ -271,8 +271,8 @@ class Evaluation:
 
     def estimate(self) -> str:
         """Return one line with the number of answers and rubric scores and their estimated cost."""
-        conditions = list(self.conditions)
-        if self.candidate.original is not None and self._read_baseline() is None:
+        conditions, original = list(self.conditions), self.candidate.original
+        if original is not None and self._read_baseline() is None:
             conditions.insert(0, "previous")
         n_rubrics = sum(c.checks[0].check_id == "llm-rubric" for c in self.suite.cases)
         n_asked = len(conditions) * self.pass_k
@@ -287,7 +287,7 @@ class Evaluation:
             graders=self.grader if self.grader.agent is not None else (),
             conditions=conditions,
             repeats=self.pass_k,
-            loaded={"previous": self.candidate.original} if self.candidate.original else None,
+            loaded={"previous": original} if original else None,
         )
         total = cost_total(plan)
         usd, why = total.loc[total["mode"].eq("cached"), ["cost_usd", "note"]].iloc[0]

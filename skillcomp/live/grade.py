@@ -127,7 +127,8 @@ def grade(
     model and settings.
     """
     _check_arguments(as_store(store), graders, round)
-    answers = gold_answers(store.suites.values(), gold)
+    suites = store.suites.values()
+    answers = gold_answers(suites, gold)
     if min_gold_agreement is not None:
         what = "min_gold_agreement is"
         if not 0 < min_gold_agreement <= 1:
@@ -138,11 +139,11 @@ def grade(
                 "cases of a suite, or give gold= a file."
             )
     gold_cases = {answer.case_id for answer in answers}
-    carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
+    carrying = (s for s in suites if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
-        cases, skills = cases_by_id(store.suites.values()), store.skills
+        cases, skills = cases_by_id(suites), store.skills
         items = {}
         for attempt in store.records("attempts"):
             answered = attempt.status == "ok" and attempt.answer is not None
@@ -262,8 +263,7 @@ class Gradings(Judging[Item]):
         if self.answers:
             await self._grade_gold()
         if not self.stop.reason:
-            title = f"verdicts of {self.grader.name}"
-            n_open = await self._grade_all(self.jobs, "verdicts", title)
+            n_open = await self._grade_all(self.jobs, "verdicts", f"verdicts of {self.grader.name}")
             self.n_open[self.grader.name] = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
@@ -558,8 +558,7 @@ class Comparisons(Judging[OrderedPair]):
             over = len(last) == each and last[-1].status in ("ok", "truncated")
             is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
-        title = f"comparisons of {self.grader.name}"
-        n_open = await self.do_all(pending, len(self.jobs), title)
+        n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
         self.n_open[self.grader.name] = n_open + len(self.malformed)
 
     async def work_on(self, job: OrderedPair) -> bool:

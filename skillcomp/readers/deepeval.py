@@ -9,7 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject, as_object, as_truth, list_of_objects, number_at, text_at
+from skillcomp.io.files import (
+    JsonObject,
+    as_object,
+    as_truth,
+    number_at,
+    objects_at,
+    text_at,
+)
 from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
 
 # name that deepeval makes from the position of a test case without a name
@@ -34,13 +41,13 @@ class DeepevalReader(Reader):
         models = {
             text_at(metric, "evaluationModel")
             for case in cases
-            for metric in list_of_objects(case.get("metricsData"))
+            for metric in objects_at(case, "metricsData")
         } - {None}
         if len(models) > 1:
             names = ", ".join(sorted(map(str, models)))
             problems.add("evaluationModel", names, "several models judged; the model is unknown", 0)
         model = models.pop() if len(models) == 1 else None
-        rows: list[JsonObject] = []
+        rows = []
         for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
             about = {**_facts_of_case(case, problems), "grader_model": model}
             rows += rows_of_attempt(about, _verdicts_on_case(case, problems))
@@ -49,7 +56,7 @@ class DeepevalReader(Reader):
 
 def _cases_of(content: Any) -> list[JsonObject]:
     run = as_object(content)
-    return list_of_objects(as_object(run.get("testRunData", run)).get("testCases"))
+    return objects_at(as_object(run.get("testRunData", run)), "testCases")
 
 
 def _facts_of_case(case: JsonObject, problems: Problems) -> JsonObject:
@@ -68,7 +75,7 @@ def _facts_of_case(case: JsonObject, problems: Problems) -> JsonObject:
 
 def _verdicts_on_case(case: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield the verdict of each metric."""
-    metrics = list_of_objects(case.get("metricsData"))
+    metrics = objects_at(case, "metricsData")
     if not metrics:
         problems.add("metricsData", "no metric", "missing verdicts, not fails")
     for metric in metrics:

@@ -38,7 +38,7 @@ class HarborReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
-        rows: list[JsonObject] = []
+        rows = []
         for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
                 continue  # a result.json that is not about a trial describes a whole job
@@ -59,8 +59,7 @@ def _rewards_of(content: JsonObject) -> Any:
 def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     config = object_at(content, "config", "agent")
     info, spent = (object_at(content, key) for key in ("agent_info", "agent_result"))
-    error = object_at(content, "exception_info")
-    kind = text_at(error, "exception_type")
+    kind = text_at(object_at(content, "exception_info"), "exception_type")
     status = "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
         status = "timeout"

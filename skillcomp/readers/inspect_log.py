@@ -62,7 +62,7 @@ class InspectReader(Reader):
         facts["tags"] = ", ".join(spec.tags or []) or None
         facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
         models = _grader_models(spec)
-        rows: list[JsonObject] = []
+        rows = []
         for sample in log.samples or []:
             about = {**facts, **_facts_of_sample(sample, spec.model)}
             rows += rows_of_attempt(about, _verdicts_on_sample(sample, about, models, problems))
@@ -99,15 +99,14 @@ def _grader_models(spec: Any) -> dict[str, str | None]:
     """Return the model of each scorer, if the log names one."""
     role = (spec.model_roles or {}).get("grader")
     shared = as_text(getattr(role, "model", role))
-    scorers = spec.scorers or []
-    return {s.name: as_text((s.options or {}).get("model")) or shared for s in scorers}
+    return {s.name: as_text((s.options or {}).get("model")) or shared for s in (spec.scorers or [])}
 
 
 def _facts_of_sample(sample: Any, model: str) -> JsonObject:
     limit = None if sample.limit is None else str(sample.limit.type)
     status = "ok" if limit is None else _LIMITS.get(limit, "truncated")
     usage = (sample.model_usage or {}).get(model)
-    counts: JsonObject = {}
+    counts = {}
     if usage is not None:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0

@@ -17,6 +17,7 @@ from skillcomp.io.files import (
     list_of_objects,
     number_at,
     object_at,
+    objects_at,
     text_at,
 )
 from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
@@ -45,7 +46,7 @@ class PluginEvalReader(Reader):
         content = json_object(path)
         if not (content.keys() & {"claudeVersion", "claude_version"}):
             return False
-        return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
+        return any(isinstance(c.get("arms"), dict) for c in objects_at(content, "cases"))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and grader that counts; see `_verdicts_on_run`.
@@ -54,9 +55,9 @@ class PluginEvalReader(Reader):
         """
         content = _in_camel_case(read_json(path))
         suite = object_at(content, "suite")
-        plugins = list_of_objects(suite.get("plugins"))
+        plugins = objects_at(suite, "plugins")
         _report_file(content, suite, problems)
-        rows: list[JsonObject] = []
+        rows = []
         for case in list_of_objects(content["cases"]):
             facts = {
                 "case": text_at(case, "name") or text_at(case, "dir"),
@@ -91,7 +92,7 @@ def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> 
     if suite.get("ablation") == "none":
         done = "every grader is scored; absolute scores differ from those of a file with two arms"
         problems.add("suite.ablation", "none", f"{done}, so never combine them", 0)
-    if plugins := list_of_objects(suite.get("plugins")):
+    if plugins := objects_at(suite, "plugins"):
         names = ", ".join(text_at(plugin, "name") or "?" for plugin in plugins)
         done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
         problems.add("suite.plugins", names, done, 0)
@@ -151,7 +152,7 @@ def _graders_of_skill(case: JsonObject) -> dict[str | None, bool]:
     """Map each grader that checks the tool Skill to whether the tool should be used."""
     configs = {
         text_at(grader, "name"): object_at(grader, "config")
-        for grader in list_of_objects(case.get("graders"))
+        for grader in objects_at(case, "graders")
         if grader.get("type") == "tool_used"
     }
     return {n: c.get("max") != 0 for n, c in configs.items() if "Skill" in map(str, c.values())}
@@ -160,7 +161,7 @@ def _graders_of_skill(case: JsonObject) -> dict[str | None, bool]:
 def _used_skill(run: JsonObject, case: JsonObject) -> bool | None:
     """Return whether the tool Skill was used; None if no grader checked it."""
     expected = _graders_of_skill(case)
-    for row in list_of_objects(run.get("graders")):
+    for row in objects_at(run, "graders"):
         name, passed = text_at(row, "name"), as_truth(row.get("passed"))
         if name in expected and passed is not None:
             return passed == expected[name]
@@ -172,10 +173,10 @@ def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> I
 
     A grader that is not scored in both arms, or that checks the tool Skill, does not count.
     """
-    graders = list_of_objects(case.get("graders"))
+    graders = objects_at(case, "graders")
     of_skill = _graders_of_skill(case)
     types = {text_at(grader, "name"): text_at(grader, "type") for grader in graders}
-    for row in list_of_objects(run.get("graders")):
+    for row in objects_at(run, "graders"):
         name = text_at(row, "name")
         kind = types.get(name)
         if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):

@@ -16,6 +16,7 @@ from skillcomp.io.files import (
     list_of_objects,
     number_at,
     object_at,
+    objects_at,
     text_at,
 )
 from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
@@ -50,7 +51,7 @@ class PromptfooReader(Reader):
         # the file lists the results in the order in which they were completed
         results = sorted(results, key=lambda row: number_at(row, "testIdx") or 0)
         counts = Counter[tuple[str, ...]]()
-        rows: list[JsonObject] = []
+        rows = []
         for result in results:
             case, variables = _case_of(result)
             prompt, label, provider = _fields_of_arms(result)
@@ -155,7 +156,7 @@ def _verdicts_on_result(
 
 
 def _assertions_of(result: JsonObject) -> list[JsonObject]:
-    return list_of_objects(object_at(result, "gradingResult").get("componentResults"))
+    return objects_at(object_at(result, "gradingResult"), "componentResults")
 
 
 def _used_skill(result: JsonObject) -> bool | None:
@@ -172,7 +173,7 @@ def _type_of(row: JsonObject) -> str:
 
 def _check_ids(rows: list[JsonObject]) -> list[str]:
     """Return the id of each check: its metric, or its type and value; equal ids get numbers."""
-    names: list[str] = []
+    names = []
     counts = Counter[str]()
     for row in rows:
         assertion = object_at(row, "assertion")

@@ -14,12 +14,12 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
-    as_object,
     as_text,
     as_truth,
     list_of_objects,
     number_at,
     object_at,
+    objects_at,
     text_at,
 )
 from skillcomp.readers.reader import (
@@ -68,7 +68,7 @@ class WorkspaceReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
-        rows: list[JsonObject] = []
+        rows = []
         for file in _grading_files(path):
             verdicts = verdicts_of_grading(json_object(file, path), problems)
             rows += rows_of_attempt(_facts_of_attempt(file, path), verdicts)
@@ -116,13 +116,12 @@ class ComparisonReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the expectations of A and B; the case and the arms are not in the file."""
-        results = as_object(json_object(path).get("expectation_results"))
-        rows: list[JsonObject] = []
+        results = object_at(json_object(path), "expectation_results")
+        rows = []
         for side in "AB":
-            details = list_of_objects(as_object(results.get(side)).get("details"))
+            details = objects_at(object_at(results, side), "details")
             about = {"condition": side, "repeat": 1, "case": None}
-            verdicts = verdicts_of_grading({"expectations": details}, problems)
-            rows += rows_of_attempt(about, verdicts)
+            rows += rows_of_attempt(about, verdicts_of_grading({"expectations": details}, problems))
         return with_check_ids(pd.DataFrame(rows), problems).drop(columns="case")
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -258,8 +257,7 @@ def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[Jso
 
 def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[JsonObject]:
     """Yield a row for each attempt that has a timing.json but no grading."""
-    folders = {file.parent for file in files_below(path, "timing.json")}
-    for folder in sorted(folders):
+    for folder in sorted({file.parent for file in files_below(path, "timing.json")}):
         file = folder / "grading.json"
         if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
             continue
@@ -286,7 +284,9 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Add the column `check`, the id of the check, to the rows of one case."""
-    graded = rows[rows["text"].notna()]
+    wording = rows["text"]
+    is_graded = wording.notna()
+    graded = rows[is_graded]
     if graded.empty:
         return rows.assign(check=None)
     attempt = [name for name in _ATTEMPT if name in rows.columns]
@@ -296,7 +296,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     if all(len(texts) == len(set(texts)) == len(distinct) for texts in lists):
         first = by_attempt.iloc[0]  # attempts may list the checks in different orders
         numbers = {text: at for at, text in enumerate(first, start=1)}
-        check = rows["text"].map(numbers)
+        check = wording.map(numbers)
     elif len({len(texts) for texts in lists}) == 1:
         case = rows["case"].iloc[0]
         n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
@@ -306,8 +306,8 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             problems.add("text", place, done, n)
         check = rows["position"]
     else:
-        return rows.assign(check=rows["text"])
-    check = check.astype("Int64").astype("str").where(rows["text"].notna(), rows.get("check"))
+        return rows.assign(check=wording)
+    check = check.astype("Int64").astype("str").where(is_graded, rows.get("check"))
     return rows.assign(check=check)
 
 
@@ -321,14 +321,14 @@ class TriggerReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         """Return whether the file has queries with counts of triggers and runs."""
-        rows = list_of_objects(json_object(path).get("results"))
+        rows = objects_at(json_object(path), "results")
         needed = {"query", "should_trigger", "triggers", "runs"}
         return bool(rows) and all(needed <= row.keys() for row in rows)
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per query and attempt, under the condition skill."""
         content = read_json(path)
-        rows: list[JsonObject] = []
+        rows = []
         for result in list_of_objects(content["results"]):
             should = as_truth(result["should_trigger"])
             if should is None:
@@ -358,7 +358,7 @@ class TriggerReader(Reader):
 
 def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None]:
     """Yield whether each attempt triggered; None if it failed. Older files record no failures."""
-    attempts = list_of_objects(result.get("attempts"))
+    attempts = objects_at(result, "attempts")
     for attempt in attempts:
         triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))
         if triggered is None:
@@ -401,7 +401,7 @@ class BenchmarkReader(Reader):
         metadata = object_at(content, "metadata")
         models = {_recorded_name(run, "model") for run in runs} - {None}
         counts = Counter[tuple[Any, ...]]()
-        rows: list[JsonObject] = []
+        rows = []
         for run in runs:
             model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
             skill = _recorded_name(run, "skill") or _recorded_skill(content)
@@ -413,21 +413,22 @@ class BenchmarkReader(Reader):
             }
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
-            counts[tuple(facts.values())] += 1
+            place = tuple(facts.values())
+            counts[place] += 1
             number = number_at(run, "run_number")
-            repeat = counts[tuple(facts.values())] if number is None else number
+            repeat = counts[place] if number is None else number
             rows += _rows_of_run(run, facts | {"repeat": repeat}, problems)
         return with_check_ids(pd.DataFrame(rows), problems)
 
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs of a file in the official form, each with its arm."""
-    yield from list_of_objects(content.get("runs"))
+    yield from objects_at(content, "runs")
     for key, inner in (("configs", "results"), ("configurations", "evals")):
-        for config in list_of_objects(content.get(key)):
-            for run in list_of_objects(config.get(inner)):
+        for config in objects_at(content, key):
+            for run in objects_at(config, inner):
                 yield {**run, "configuration": config.get("name")}
-    for case in list_of_objects(content.get("evals")):
+    for case in objects_at(content, "evals"):
         about = {key: value for key, value in case.items() if not isinstance(value, dict)}
         for arm, result in case.items():
             if usual_condition(arm) and isinstance(result, dict):
@@ -483,10 +484,9 @@ def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list
         done = "the attempt is missing, not failed"
         problems.add("exit_code", literal(result["exit_code"]), done)
         return rows_of_attempt(about, [])
-    checks = next((run[key] for key in _CHECKS if list_of_objects(run.get(key))), None)
+    checks = next((run[key] for key in _CHECKS if objects_at(run, key)), None)
     if checks is not None:
-        verdicts = verdicts_of_grading({"expectations": checks}, problems)
-        return rows_of_attempt(about, verdicts)
+        return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
     return rows_of_attempt(about, _result_of_run(result, problems))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +28,6 @@ from skillcomp import (
 from skillcomp.contrast import BoundedValue, Bounds
 from skillcomp.deltas.paired_deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
-from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED
@@ -47,6 +45,7 @@ from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.report.study_data import (
     StudyData,
     StudyEstimates,
+    StudyOrPath,
     add_facts_on_grading,
     in_order_of,
     opened,
@@ -54,6 +53,7 @@ from skillcomp.report.study_data import (
 )
 from skillcomp.report.verdict_sentences import is_short_of_cases, main_rows
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
@@ -164,7 +164,7 @@ def draw_headline(
 
 
 def answer(
-    study: RunStore | str | PathLike[str] | Frames,
+    study: StudyOrPath,
     *,
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
@@ -243,11 +243,12 @@ def answer(
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
     attempts = frames.attempts(study, asked=_with_conditions_named(asked, data.attempts))
     estimates = StudyEstimates()
+    found = estimates.frames
     if len(data.facts.get("problems", ())):
-        estimates.frames["problems"] = data.facts["problems"]
+        found["problems"] = data.facts["problems"]
     _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     without_baseline = "baseline" not in set(verdicts["condition"])
-    if without_baseline and "triggers" in estimates.frames and grader is None:
+    if without_baseline and "triggers" in found and grader is None:
         return _answer_on_triggers(estimates, data)
     draw = data.gold_design(gold_drawn, drawn_by)
     labelled = len(gold) and len(verdicts)
@@ -265,7 +266,7 @@ def answer(
     )
     if value == "score" and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
-    chosen = data.grader_to_report(grader, estimates.frames.get("agreement"))
+    chosen = data.grader_to_report(grader, found.get("agreement"))
     add_facts_on_grading(estimates, data, round)
     on_screens = partial(_answer_on_screens, estimates, data, chosen, draw)
     if verdicts.empty or data.is_of_pairs:
@@ -275,22 +276,21 @@ def answer(
     )
     mine = outcomes[outcomes["grader"].eq(chosen)]
     is_score = value == "score"
-    of_value: dict[str, Any] = {"value": value, "bounds": bounds}
+    of_value: Fields = {"value": value, "bounds": bounds}
     if is_score:
         gold = gold.iloc[:0]
-        estimates.frames.pop("unusable", None)  # verdicts without pass or fail have scores
+        found.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
             estimates.missing["gap"] = "sc.transfer.gap has value='score'"
     try:
-        known = mine.drop(columns="passed") if is_score else mine
-        reference = default_reference(known, reference)
+        reference = default_reference(mine.drop(columns="passed") if is_score else mine, reference)
     except StudyError as error:
         if reference is not None:
             raise
         return on_screens(str(error))
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
-    shared: dict[str, Any] = {"cases": cases, "checks": checks, **draw}
+    shared: Fields = {"cases": cases, "checks": checks, **draw}
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
@@ -320,7 +320,7 @@ def answer(
     _add_skills(estimates, mine, reference, agents, interval=interval, **of_value)
     if not is_score:
         _add_passes(estimates, mine, attempts, reference, agents)
-    overall = len(gold) and "overall" in estimates.frames and not agents
+    overall = len(gold) and "overall" in found and not agents
     estimates.add(
         "overall_corrected",
         overall,
@@ -332,23 +332,22 @@ def answer(
         reference=reference,
         **shared,
     )
-    if len(gold) and agents and "overall" in estimates.frames:
+    if len(gold) and agents and "overall" in found:
         # correction.delta cannot average agents; the empty frame makes the sentence on all skills
         # say "not corrected"
         columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
-        estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
-    if "overall_corrected" in estimates.frames:
-        rows = estimates.frames["overall_corrected"]
-        estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]
+        found["overall_corrected"] = pd.DataFrame(columns=columns)
+    if "overall_corrected" in found:
+        rows = found["overall_corrected"]
+        found["overall_corrected"] = rows[rows["grader"].eq(chosen)]
     if not is_score and isinstance(study, RunStore) and (design := study.manifest.get("design")):
         estimates.add("effects", True, structure.factorial, mine, design, average=agents)
         explain = partial(structure.score_association, attempts=attempts)
         estimates.add("explained", True, explain, mine, study.skills)
     # an attempt that ran out of time has failed, but it has no score
     if not is_score and len(unanswered := _unanswered_attempts(mine, attempts)):
-        estimates.frames["unanswered"] = unanswered
-    main = main_rows(estimates.frames["decided"])
-    compared = [reference, *main["condition"].unique()]
+        found["unanswered"] = unanswered
+    compared = [reference, *main_rows(found["decided"])["condition"].unique()]
     if not is_score:
         # a share of one check is a pass
         checked = "passed" if has_single_checks(outcomes) else "share_passed"
@@ -361,7 +360,7 @@ def answer(
         "verdicts": len(verdicts),
         "gold labels": len(gold),
     }
-    further = StudyEstimates({**estimates.frames})
+    further = StudyEstimates({**found})
     screens = study_screens(data, further, chosen, draw, skip="grader study")
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
@@ -370,7 +369,7 @@ def answer(
 
     @cache
     def with_margin(other: float) -> Answer:
-        results = StudyEstimates({**estimates.frames}, {**estimates.missing})
+        results = StudyEstimates({**found}, {**estimates.missing})
         if other != margin:
             decide(results, other)
         if not is_score:
@@ -442,7 +441,7 @@ def _add_triggers(
     if controls is not None and len(controls):
         into.frames["controls"] = controls
         keys = ["condition", *agents]
-        dead = controls.loc[controls["dead"].fillna(False), ["offered", *keys]]
+        dead = controls.loc[controls["dead"], ["offered", *keys]]
         of_dead = pd.MultiIndex.from_frame(verdicts[["skill", *keys]]).isin(
             dead.to_numpy().tolist()
         )
@@ -513,7 +512,7 @@ def _add_passes(
     agents: list[str],
 ) -> None:
     """Add what is estimated from passes only: distance, dimensions and what a pass costs."""
-    how: dict[str, Any] = {"reference": reference, "average": agents}
+    how: Fields = {"reference": reference, "average": agents}
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
     tagged = mine["comprehension_dimension"].notna().any()
     into.add(
@@ -592,8 +591,7 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
     ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
     ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
     counts = ended.groupby(["condition", "status"], sort=False).size().rename("n").reset_index()
-    of_n = mine.groupby("condition").size()
-    return counts.assign(of_n=counts["condition"].map(of_n))
+    return counts.assign(of_n=counts["condition"].map(mine.groupby("condition").size()))
 
 
 def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:

@@ -23,12 +23,11 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
-from skillcomp.io.store import RunStore
 from skillcomp.report.case_answers import Answers, Item, Row
 from skillcomp.report.default_grader import default_grader, default_reference
 from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
 from skillcomp.report.phrases import bare, listing, signed
-from skillcomp.report.study_data import opened, study_data
+from skillcomp.report.study_data import Study, StudyOrPath, opened, study_data
 from skillcomp.report.verdict_sentences import main_rows
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
@@ -44,7 +43,7 @@ CaseValue = Literal["passed", "score"]
 
 
 def write_case_pages(
-    study: RunStore | str | PathLike[str] | Frames,
+    study: StudyOrPath,
     out: str | PathLike[str],
     *,
     grader: str | None = None,
@@ -127,7 +126,7 @@ class _CaseData:
 
 
 def _read_study(
-    study: RunStore | Frames,
+    study: Study,
     grader: str | None,
     reference: str | None,
     round: int,

@@ -153,7 +153,7 @@ def pieces(
         Text of each piece, whether it is quoted, and whether it is copied. Together, the texts
         are the answer.
     """
-    marks = np.zeros((2, len(answer)), dtype=bool)
+    marks = np.zeros((2, len(answer)), bool)
     for marked, spans in zip(marks, (quotes, copies), strict=True):
         for start, end in spans:
             marked[start:end] = True

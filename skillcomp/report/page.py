@@ -50,11 +50,12 @@ from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.phrases import listing, treatment
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
 from skillcomp.report.sentences import sentences
-from skillcomp.report.study_data import opened
+from skillcomp.report.study_data import Study, StudyOrPath, opened
 from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
 from skillcomp.skillverdicts.decide_verdicts import check_margin
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 from skillcomp.table import table
 
 ARCHIVE = "figures.zip"
@@ -86,7 +87,7 @@ _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "
 
 
 def build(
-    study: RunStore | str | PathLike[str] | Frames,
+    study: StudyOrPath,
     out: str | PathLike[str],
     *,
     notebooks: Sequence[Path] | None = None,
@@ -172,7 +173,7 @@ def build(
     values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
-    how: dict[str, Any] = {
+    how: Fields = {
         "groups": groups,
         "margin": _margin_of(values["MARGIN"], ends_of(value, bounds)),
         "value": value,
@@ -248,7 +249,7 @@ def _defaults_by_notebook(
 
 
 def write_answer(
-    result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
+    result: Answer, study: Study, out: Path, reference: str | None, checks: Checks
 ) -> Path:
     """Write the page of an answer without chapters; `reference` and `checks` are as in `answer`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -257,13 +258,13 @@ def write_answer(
 
 
 def _cases_and_figures(
-    study: RunStore | Frames,
+    study: Study,
     out: Path,
     result: Answer | None,
     reference: str | None,
     round: int,
     checks: Checks,
-) -> dict[str, Any]:
+) -> Fields:
     """Write the case pages and the headline figures; return what the page needs of both."""
     grader = (result.grader or None) if result is not None else None
     decided = pd.DataFrame() if result is None else result.frames.get("decided", pd.DataFrame())
@@ -284,12 +285,12 @@ def _cases_and_figures(
     return {"case_pages": pages.to_dict("records"), "figures": figures}
 
 
-def _name_of(study: RunStore | Frames) -> str:
+def _name_of(study: Study) -> str:
     return study.path.name if isinstance(study, RunStore) else _OWN_TABLE
 
 
 def _write_page(
-    study: RunStore | Frames,
+    study: Study,
     name: str,
     out: Path,
     result: Answer | None,
@@ -334,7 +335,7 @@ def _with_unbroken_numbers(html: str) -> str:
     return "".join(parts)
 
 
-def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
+def _probe_box(study: Study, out: Path) -> Fields:
     """Return HTML and a figure on the last probe (a test of the checks).
 
     Without a probe, there is no HTML and the list of figures is empty.
@@ -369,7 +370,7 @@ def _margin_of(value: Any, ends: tuple[float, float]) -> float:
     return float(value)
 
 
-def _round_of(value: object, study: RunStore | Frames) -> int:
+def _round_of(value: object, study: Study) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
     if value == 1:
         return 1
@@ -403,7 +404,7 @@ def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
     return [p for p in find_notebooks() if p.stem[:2] not in without], list(lacking.values())
 
 
-def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
+def _recorded_name(result: Answer, study: Study) -> str | None:
     """Return the name under which the store records the grader of the answer, for notebooks.
 
     None for frames, or if a grader has several versions.
@@ -551,9 +552,7 @@ def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[s
     return rows + [("Method", name) for name in methods]
 
 
-def _about_skill(
-    name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
+def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) -> Fields:
     """Return what the page shows on a skill; the sentences on its placebo are folded."""
     skill, condition, placebo = (
         [row for row in topics[topic] if row["about"] == name]
@@ -575,7 +574,7 @@ def _about_skill(
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
 
 
-def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> dict[str, Any]:
+def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> Fields:
     """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
     name = say.skill_and_agent(row)
     name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
@@ -635,19 +634,18 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
-def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
+def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
     estimates = {} if result is None else result.frames
     with_method = [frame for frame in estimates.values() if "method" in frame]
     methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
     adaptive = any(name.startswith("adaptive") for name in methods)
-    topics = defaultdict[str, list[dict[str, Any]]](list)  # the template asks for any topic
+    topics = defaultdict[str, list[Fields]](list)  # the template asks for any topic
     signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
         why = row["why"] if isinstance(row["why"], str) else ""
-        mark = signs.get(str(row["verdict"]), "?")
-        topics[row["topic"]].append(row | {"mark": mark, "why": why})
+        topics[row["topic"]].append(row | {"mark": signs.get(str(row["verdict"]), "?"), "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
     grid, skills = "", []
     folded: dict[str, list[str]] = {}

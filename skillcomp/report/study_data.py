@@ -21,6 +21,9 @@ from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.default_grader import best_grader, grader_named, grader_versions
 
+Study = RunStore | Frames
+StudyOrPath = Study | str | PathLike[str]  # A study, or the folder of a recorded one.
+
 
 @dataclass(frozen=True)
 class StudyData:
@@ -127,9 +130,9 @@ class StudyEstimates:
             self.missing[name] = str(error)
 
 
-def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
+def opened(study: StudyOrPath) -> Study:
     """Open the study at a path; return a store or frames unchanged."""
-    if isinstance(study, RunStore | Frames):
+    if isinstance(study, Study):
         return study
     folder = as_path(study, "report: study", StudyError)
     if not (folder / "manifest.json").is_file():
@@ -141,7 +144,7 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
     return RunStore(folder)
 
 
-def study_data(study: RunStore | Frames, round: int) -> StudyData:
+def study_data(study: Study, round: int) -> StudyData:
     """Read the frames of a study with the verdicts of a round.
 
     Frames with a single round are read whole.

@@ -363,9 +363,10 @@ def _comparison_in_words(verdict: str, row: Row | None, other: str) -> str:
 
 def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> Sentences:
     """Describe how many cases each undetermined skill needs."""
-    parts = [_rows_needed(needed, row) for _, row in undecided.iterrows()]
+    open_ = [row for _, row in undecided.iterrows()]
+    parts = [_rows_needed(needed, row) for row in open_]
     any_known = any(map(len, parts))
-    corrected = [_is_corrected(row) for _, row in undecided.iterrows()]
+    corrected = list(map(_is_corrected, open_))
     if len(undecided) > 1 and any_known:
         firsts = pd.DataFrame([rows.iloc[0] for rows in parts if len(rows)])
         counts, n = firsts["estimate"].dropna(), len(undecided)
@@ -379,7 +380,7 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
         text += " by the grader alone" if any(corrected) else ""
         yield Sentence(f"{text}, {_plan_in_words(firsts.iloc[0])}.")
     if len(undecided) <= _FEW or not any_known:
-        for rows, alone, (_, row) in zip(parts, corrected, undecided.iterrows(), strict=True):
+        for rows, alone, row in zip(parts, corrected, open_, strict=True):
             text = f"{say.skill_and_agent(row)}: how many cases would settle it is not known."
             if len(rows):
                 how = "estimated" if alone else "observed"

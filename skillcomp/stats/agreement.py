@@ -33,7 +33,8 @@ from skillcomp.stats.results import (
     undefined,
 )
 
-Solve = Callable[[Floats], tuple[Floats, Floats]]
+Pair = tuple[Floats, Floats]  # observed and expected agreement
+Solve = Callable[[Floats], Pair]
 
 _ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
@@ -400,7 +401,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 def _coincidence_slope(sums: Floats) -> Floats:
     # The published standard error uses the derivative of alpha without the small-sample correction.
-    def solve(total: Floats) -> tuple[Floats, Floats]:
+    def solve(total: Floats) -> Pair:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
         return _safe_ratio(total[..., 0], ratings), (shares**2).sum(axis=-1)
@@ -419,7 +420,7 @@ def _two_rater_parts(codes: Floats, q: int) -> tuple[Floats, Solve]:
     pair = codes[usable].astype(int)
     cells[np.flatnonzero(usable), pair[:, 0] * q + pair[:, 1]] = 1.0
 
-    def solve(sums: Floats) -> tuple[Floats, Floats]:
+    def solve(sums: Floats) -> Pair:
         table = sums.reshape((*sums.shape[:-1], q, q))
         total = sums.sum(axis=-1)
         rows = _safe_ratio(table.sum(axis=-1), total[..., None])
@@ -438,7 +439,7 @@ def _share_parts(counts: Floats, q: int) -> tuple[Floats, Solve]:
     shares = counts / np.maximum(raters, 1.0)[:, None]
     features = np.column_stack([usable, agreeing, raters >= 1, shares]).astype(float)
 
-    def solve(sums: Floats) -> tuple[Floats, Floats]:
+    def solve(sums: Floats) -> Pair:
         observed = _safe_ratio(sums[..., 1], sums[..., 0])
         share = _safe_ratio(sums[..., 3:], sums[..., 2][..., None])
         if q < 2:
@@ -455,7 +456,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
     within = (used * (used - 1.0)).sum(axis=1) / np.where(usable, raters - 1.0, 1.0)
     features = np.column_stack([within, used])
 
-    def solve(sums: Floats) -> tuple[Floats, Floats]:
+    def solve(sums: Floats) -> Pair:
         values = sums[..., 1:]
         total = values.sum(axis=-1)
         observed = _safe_ratio(sums[..., 0], total)
@@ -476,7 +477,7 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(n)
     features = pairs / np.where(raters >= 2, raters - 1.0, np.inf)[:, None, None]
 
-    def solve(sums: Floats) -> tuple[Floats, Floats]:
+    def solve(sums: Floats) -> Pair:
         coincidences = sums.reshape(*sums.shape[:-1], n, n)
         totals = coincidences.sum(axis=-1)
         total = totals.sum(axis=-1)

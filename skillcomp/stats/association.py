@@ -105,16 +105,17 @@ def association(
         raise ValueError(f"x and y must have one entry per unit, found {a.shape} and {b.shape}.")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("x and y must be numbers; leave out what is missing.")
-    code = np.arange(len(a)) if clusters is None else cluster_codes(clusters)[0]
-    if len(code) != len(a):
-        raise ValueError(f"clusters must name {len(a)} units, found {len(code)} labels.")
+    n = len(a)
+    code = np.arange(n) if clusters is None else cluster_codes(clusters)[0]
+    if len(code) != n:
+        raise ValueError(f"clusters must name {n} units, found {len(code)} labels.")
     note = _why_undefined(a, b)
     if note:
-        nothing = undefined("", note, ci_level=ci_level, n=float(len(a)))
+        nothing = undefined("", note, ci_level=ci_level, n=float(n))
         return Association(nothing, nothing, nothing, nothing)
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
     plain = _jackknifed_correlation(a, b, code, ci_level)
-    n, share = len(a), plain.estimate**2
+    share = plain.estimate**2
     ends = (plain.low**2, plain.high**2)
     lower = 0.0 if plain.low < 0 < plain.high else min(ends)
     squared = replace(plain, estimate=share, low=lower, high=max(ends))
@@ -178,10 +179,12 @@ def _cross_validated(a: Floats, b: Floats, code: Codes) -> float:
     mean, line = np.empty((2, len(a)))
     for cluster in range(int(code.max()) + 1):
         out = code == cluster
-        x, y = a[~out] - a[~out].mean(), b[~out]
+        x, y = a[~out], b[~out]
+        centre = x.mean()
+        x = x - centre
         slope = x @ y / (x @ x) if x @ x > _FLAT else 0.0
         mean[out] = y.mean()
-        line[out] = y.mean() + slope * (a[out] - a[~out].mean())
+        line[out] = y.mean() + slope * (a[out] - centre)
     return float(1.0 - ((b - line) ** 2).sum() / ((b - mean) ** 2).sum())
 
 

@@ -272,14 +272,13 @@ class CaseCounts:
 
     def rows(self, keep: Any) -> CaseCounts:
         """Return the selected studies."""
-        parts = (self.value, self.weight, self.count, self.start, self.end, self.reach)
-        return CaseCounts(*(part[keep] for part in parts))
+        return CaseCounts(*(part[keep] for part in vars(self).values()))
 
     def turned(self, which: Any) -> CaseCounts:
         """Return all studies; where ``which`` is True, the signs of the values are reversed."""
         value = np.where(which[:, None], -self.value, self.value)
         start, end = np.where(which, [-self.end, -self.start], [self.start, self.end])
-        return CaseCounts(value, self.weight, self.count, start, end, self.reach)
+        return replace(self, value=value, start=start, end=end)
 
     def with_pseudo_case(
         self, quantity: Quantity, error_rate: Any, bound: Floats
@@ -391,8 +390,8 @@ def _path_integral(
     live = np.arange(len(s))
     if near is not None:
         rough = height * _SADDLE
-        live = np.flatnonzero((rough > near[0]) & (rough < near[1]))
-        total = np.where((rough > near[0]) & (rough < near[1]), total, _SADDLE)
+        close = (rough > near[0]) & (rough < near[1])
+        live, total = np.flatnonzero(close), np.where(close, total, _SADDLE)
     for block in range(_BLOCKS):
         v = _STEP * (np.arange(_NODES) + 1.0 + block * _NODES)
         up, right = across[live][:, None], along[live][:, None]
@@ -770,8 +769,9 @@ def _read_sample(
     present = np.isfinite(numbers)
     heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
-    estimate = float(sums.sum() / sizes.sum())
-    means, share = sums / sizes, sizes / sizes.sum()
+    total = sizes.sum()
+    estimate = float(sums.sum() / total)
+    means, share = sums / sizes, sizes / total
     variance, dfs = cr2_of_counts(means - estimate, share, 1.0)
     # no spread between clusters, or one cluster
     spread = len(sizes) > 1 and variance > ZERO_VARIANCE
@@ -785,7 +785,7 @@ def _read_sample(
     else:
         places = Positions.at_bounds(quantity, 1)
     compact = _compact_sample(values, sizes, places)
-    n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
+    n, count, effective = groups.n, groups.count, float(total**2 / (sizes**2).sum())
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
         units = "clusters" if count < n else "cases"
         note = join_notes(note, f"only {effective:.1f} effective {units}: read with care")

@@ -360,10 +360,10 @@ def cr2_mean(
     size = float(np.abs(numbers).max()) if scale is None else scale
     # divide by the size of the numbers, so that ZERO_VARIANCE suits dollars as well as tokens
     spread = totals / size if size > 0 else totals
-    if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
+    variance = float(groups.covariance(spread, spread))
+    if variance <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))
-    variance = float(groups.covariance(spread, spread)) * size**2
-    return bare.with_t_limits(math.sqrt(variance), groups.df)
+    return bare.with_t_limits(math.sqrt(variance * size**2), groups.df)
 
 
 def p_of_rows(estimate: ArrayLike, se: ArrayLike, df: ArrayLike, mixed: ArrayLike) -> Floats:

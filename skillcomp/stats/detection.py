@@ -148,9 +148,10 @@ def bootstrap_auc(
     """
     check_level(ci_level)
     data = _complete_rows(labels, scores, clusters)
+    positive = data.positive
     method = f"roc, percentile bootstrap, {n_resamples} resamples of {data.unit}s, seed {seed}"
-    if data.positive.all() or not data.positive.any():
-        why = "not defined: one class only" if data.positive.size else "not defined: no rows"
+    if positive.all() or not positive.any():
+        why = "not defined: one class only" if positive.size else "not defined: no rows"
         return undefined(method, join_notes(why, data.note), ci_level=ci_level)
     # the numbers of positives and of negatives, by document and distinct score
     values, codes = np.unique(data.scores, return_inverse=True)
@@ -159,7 +160,7 @@ def bootstrap_auc(
         sparse.coo_array(
             (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
         ).tocsr()
-        for rows in (data.positive, ~data.positive)
+        for rows in (positive, ~positive)
     )
 
     def area(weights: Floats) -> Floats:
@@ -171,8 +172,7 @@ def bootstrap_auc(
             return np.asarray((above * rank).sum(axis=-1) / pairs)
 
     estimate = float(area(np.ones((1, data.n_documents)))[0])
-    width = positives.shape[1]
-    draws = resampled_values(area, data.n_documents, n_resamples, seed, width=width)
+    draws = resampled_values(area, data.n_documents, n_resamples, seed, width=positives.shape[1])
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
     if data.clustered and data.fewest_documents < _FEW_DOCUMENTS:
         return _exact_over_documents(data, estimate, ci_level, _FEW)
@@ -182,7 +182,7 @@ def bootstrap_auc(
     left_out = n_resamples - draws.size
     skipped = f"{left_out} draws without both classes left out" if left_out else ""
     note, se = join_notes(skipped, data.note), float(draws.std(ddof=1))
-    sizes = float(data.positive.size), float(data.n_documents) if data.clustered else NAN
+    sizes = float(positive.size), float(data.n_documents) if data.clustered else NAN
     return Interval(estimate, float(low), float(high), ci_level, method, note, *sizes, se)
 
 

@@ -215,9 +215,10 @@ def bounded_slope(
     left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
     rest = x0 - basis @ (basis.T @ x0)
     rest = np.where(left > _ALONE, rest / np.sqrt(np.maximum(left, _ALONE)), 0.0)
-    used = np.abs(effect) > _ALONE * np.abs(effect).max()
-    reach = 0.5 * float(np.abs(effect[used]).sum())
-    weight, sign = np.abs(effect[used]) / (2.0 * reach), np.sign(effect[used])
+    share = np.abs(effect)
+    used = share > _ALONE * share.max()
+    reach = 0.5 * float(share[used].sum())
+    weight, sign = share[used] / (2.0 * reach), np.sign(effect[used])
     spread = 2.0 * sign * rest[used]
     spread -= weight @ spread
     below, above = (np.average(x[used][at], weights=weight[at]) for at in (sign < 0, sign > 0))

@@ -25,10 +25,10 @@ from skillcomp.stats.results import (
     undefined,
 )
 
+Question = tuple[Floats, Floats, float, Any, Any, Any]  # an argument of `rates_against_gold`
 
-def rates_against_gold(
-    questions: Sequence[tuple[Floats, Floats, float, Any, Any, Any]], ci_level: float
-) -> list[Interval]:
+
+def rates_against_gold(questions: Sequence[Question], ci_level: float) -> list[Interval]:
     """Return the sensitivity or the specificity of each of several samples.
 
     A sample is a tuple of verdicts, gold, truth, clusters, weights and strata; the last three may
@@ -62,9 +62,7 @@ def rates_against_gold(
     return rates
 
 
-def _rate_in_strata(
-    question: tuple[Floats, Floats, float, Any, Any, Any], ci_level: float
-) -> Interval:
+def _rate_in_strata(question: Question, ci_level: float) -> Interval:
     verdict, true, truth, clusters, weights, strata = question
     used = (true == truth) & np.isfinite(verdict)
     has = np.isfinite(true)

@@ -144,14 +144,15 @@ def weighted_rate(
     label, level = "gold weighted within strata", check_level(ci_level)
     value = np.asarray(hits, float)
     names, code = np.unique(np.asarray(strata, str), return_inverse=True)
-    size = np.ones(value.size) if weights is None else np.asarray(weights, float)
+    ones = np.ones(value.size)
+    size = ones if weights is None else np.asarray(weights, float)
     units = np.arange(value.size) if clusters is None else np.asarray(clusters)
     case, has = np.unique(units, return_inverse=True)[1], np.isfinite(value)
     without = [f"'{name}'" for k, name in enumerate(names) if not has[code == k].any()]
     if without or not value.size:
         note = f"{NO_GOLD} {' and '.join(without)}" if without else "no unit"
         return undefined(label, note, ci_level=level, n=float(has.sum()))
-    asked = np.ones(value.size) if counted is None else np.nan_to_num(np.asarray(counted, float))
+    asked = ones if counted is None else np.nan_to_num(np.asarray(counted, float))
     of = np.where(has, asked, 0.0)
     strata_sums = _Strata(np.where(has, value, 0.0) * of, of, has, size / size.sum(), code, case)
     if not strata_sums.total > 0.0:
@@ -197,9 +198,10 @@ class _Strata:
         The result is at least the number of cases with gold in the stratum, and at most the number
         of labels there. With unequal weights, these two bounds are effective numbers as well.
         """
-        pair = self._code * (self._case.max() + 1) + self._case
+        n_cases = self._case.max() + 1
+        pair = self._code * n_cases + self._case
         codes, place = np.unique(pair, return_inverse=True)
-        stratum = codes // (self._case.max() + 1)
+        stratum = codes // n_cases
         errors = np.bincount(place, self._has * self._size * (values - mean[self._code]))
         variance = np.bincount(stratum, errors**2) / self._labelled**2
         whole = np.bincount(place, self._has * self._size)

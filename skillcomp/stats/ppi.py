@@ -386,28 +386,29 @@ def collect_cases(columns: Columns, quantity: Quantity) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
     gold, predicted, on_gold, clusters, probability, heavy = columns
     y = _case_vector("gold", gold)
-    f = _case_vector("predicted", predicted, y.size)
-    g = f if on_gold is None else _case_vector("predicted_on_gold", on_gold, y.size)
+    n = y.size
+    f = _case_vector("predicted", predicted, n)
+    g = f if on_gold is None else _case_vector("predicted_on_gold", on_gold, n)
     for name, values in (("gold", y), ("predicted", f), ("predicted_on_gold", g)):
         seen = values[np.isfinite(values)]
         if seen.size and (seen.min() < quantity.low - 1e-9 or seen.max() > quantity.high + 1e-9):
             extent = f"{seen.min():g} to {seen.max():g}"
             allowed = f"between {quantity.low:g} and {quantity.high:g}"
             raise ValueError(f"{name} must lie {allowed}, found {extent}.")
-    labels = np.arange(y.size) if clusters is None else np.asarray(clusters)
+    labels = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.shape != y.shape:
-        raise ValueError(f"clusters must name one cluster for each of {y.size} cases.")
+        raise ValueError(f"clusters must name one cluster for each of {n} cases.")
     labelled = np.isfinite(y)
     usable = np.isfinite(f) & (np.isfinite(g) | ~labelled)
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
     note = f"{plural(lost, 'case')} without a prediction left out, {lost_gold} of them with gold"
-    size = np.ones(y.size) if heavy is None else _case_vector("weights", heavy, y.size)
+    size = np.ones(n) if heavy is None else _case_vector("weights", heavy, n)
     if not np.all(np.isfinite(size) & (size > 0.0)):
         raise ValueError("weights must be above 0 for every case.")
     sizes = (size / size.max())[usable]
     weights, weighted = sizes, bool(np.ptp(sizes) > 1e-9) if sizes.size else False
     if probability is not None:
-        chance = _case_vector("inclusion_probability", probability, y.size)
+        chance = _case_vector("inclusion_probability", probability, n)
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")

@@ -97,11 +97,12 @@ def prediction_interval(
     mean, spread = float(y.mean()), float(y.std(ddof=1))
     if spread <= 1e-12:
         return undefined(method, _NO_SPREAD, ci_level=level, n=float(k))
-    reach = quantile(level, k - 2) * spread * math.sqrt(1.0 + 1.0 / k)
+    t = quantile(level, k - 2)
+    reach = t * spread * math.sqrt(1.0 + 1.0 / k)
     rank = max(int((k + 1) * (1.0 - level) / 2.0 + 1e-9), 1)
     low, high = min(mean - reach, y[rank - 1]), max(mean + reach, y[-rank])
     limits = max(float(low), bounds[0]), min(float(high), bounds[1])
-    se = reach / quantile(level, k - 2)
+    se = reach / t
     return Interval(mean, *limits, level, method, n=k, n_clusters=k, se=se, df=k - 2.0)
 
 
@@ -220,8 +221,7 @@ def _pooled_effects(y: Floats, v: Floats, level: float) -> list[Interval]:
     from scipy.stats import chi2
 
     points = (np.arange(_SPREADS) + 0.5) / _SPREADS
-    between = _variances_at(y, v, chi2.isf(points, len(y) - 1))
-    mean, precision = _means_at(y, v, between)
+    mean, precision = _means_at(y, v, _variances_at(y, v, chi2.isf(points, len(y) - 1)))
     shrink = v[:, None] * precision
     centre = shrink * mean + (1.0 - shrink) * y[:, None]
     sd = np.sqrt((1.0 - shrink) * v[:, None] + shrink**2 / precision.sum(axis=0))

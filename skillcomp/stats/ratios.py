@@ -27,7 +27,7 @@ _SMALLEST_P = 1e-12  # smallest p-value that the inversion of an interval looks 
 
 def _paired_amounts(first: ArrayLike, second: ArrayLike) -> Floats:
     """Return the two amounts of each case; raise ValueError if one is infinite."""
-    amounts = np.array([first, second], dtype=float)
+    amounts = np.array([first, second], float)
     if n_infinite := int(np.isinf(amounts).sum()):
         raise ValueError(
             f"found {plural(n_infinite, 'infinite amount')}; allowed: numbers, or NaN if missing."

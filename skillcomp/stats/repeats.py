@@ -72,7 +72,8 @@ class Runs:
         np.add.at(sums, cluster, weights[:, None] * (values - values.mean(axis=1, keepdims=True)))
         df = (k - 1, (k - 1) * (n - 1))
         size = np.bincount(cluster, weights)
-        between = float(sums.sum(axis=0) @ sums.sum(axis=0)) / df[0]
+        total = sums.sum(axis=0)
+        between = float(total @ total) / df[0]
         noise = n * float(((sums - sums.mean(axis=0)) ** 2).sum()) / df[1]
         rates = weights @ values
         if between <= noise:

@@ -278,7 +278,7 @@ def holm(p_values: ArrayLike) -> Floats:
     >>> holm([0.01, float("nan"), 0.04]).tolist()
     [0.03, nan, 0.08]
     """
-    p = np.asarray(p_values, dtype=np.float64).ravel()
+    p = np.asarray(p_values, np.float64).ravel()
     present = ~np.isnan(p)
     outside = present & ~((p >= 0) & (p <= 1))
     if outside.any():

@@ -78,9 +78,10 @@ def severity_shift(
     groups = Clusters.of(labels, len(lost))
     per_cluster = groups.totals((lost | gained).astype(float))
     per_cluster = per_cluster[per_cluster > 0]
-    if not len(per_cluster):
+    n = len(per_cluster)
+    if not n:
         note = "the versions never disagree: a shift cannot be estimated"
-    elif labels is not None and len(per_cluster) < 2:
+    elif labels is not None and n < 2:
         note = "the disagreements come from one cluster"
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
@@ -94,14 +95,14 @@ def severity_shift(
     estimate, se, df = math.log(down / up), math.sqrt(size * (1 / down + 1 / up)), math.inf
     if labels is not None:
         scores = groups.totals(lost / down - gained / up)
-        df = len(per_cluster) - 1.0
-        robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
+        df = n - 1.0
+        robust = math.sqrt(n / df * float((scores**2).sum()))
         if robust < se and not note:
             note = "gains and losses cancel within cases: limits as if items were independent"
         # Gains and losses may cancel within cases. Keep at least the standard error of independent
         # items.
         se = max(robust, se)
-        label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
+        label += f", {n} clusters with one, t with {df:.0f} df"
     counts = float(len(lost)), float(groups.count)
     bare = Interval(estimate, NAN, NAN, ci_level, label, note, *counts)
     return replace(bare.with_t_limits(se, df), df=df if labels is not None else NAN)
