@@ -99,9 +99,10 @@ def test_my_study_reads_what_answer_reads(tmp_path: Path) -> None:
     for place, about in places:
         names: dict[str, Any] = {}
         exec(parameters, names)
-        is_path = isinstance(place, Path)
-        names |= {"DATA": str(place) if is_path else place, "ABOUT": about}
-        names |= {"ROLES": {}} if is_path else {}
+        names |= {"DATA": str(place) if isinstance(place, Path) else place}
+        names |= dict.fromkeys(["COLUMNS", "MORE_COLUMNS", "AMOUNTS"], {})
+        names |= {"WORDS": about.get("words", {}), "ABOUT": about | {}}
+        names["ABOUT"].pop("words", None)
         with warnings.catch_warnings():
             exec(f"{imports}\n{reading}", names)
         expected = results(place, **about)

@@ -58,7 +58,9 @@ def test_messages_and_columns_call_a_column_as_the_file_does(tmp_path: Path) -> 
     made = results(file, columns={"task": "case"}, skill="tea")
     assert made.cases["case_id"].tolist() == ["a", "b"] and made.columns["case"] == "task"
     TABLE.assign(ok="maybe").to_csv(file, index=False)
-    with pytest.raises(FrameError, match=r"column 'ok' \('passed' in columns=\): found 'maybe'"):
+    with pytest.raises(
+        FrameError, match=r"column 'ok' \(columns=\{'ok': 'passed'\}\): found 'maybe'"
+    ):
         sc.read_results(file, columns={"ok": "passed"})
 
 

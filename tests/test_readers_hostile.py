@@ -154,7 +154,7 @@ def test_impossible_numbers_are_missing_verdicts(tmp_path):
 def test_a_query_of_another_type_is_named(tmp_path: Path) -> None:
     put(tmp_path / "t.json", {"results": [triggers(query=["a"]), triggers()]})
     with pytest.raises(
-        FrameError, match=r"t.json(.|\n)*'case' \('case' in columns=\): missing in 3 rows"
+        FrameError, match=r"t.json(.|\n)*'case' \(columns=\{'case': 'case'\}\): missing in 3 rows"
     ):
         results(tmp_path / "t.json", **KNOWN)
 

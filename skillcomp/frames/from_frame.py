@@ -576,7 +576,8 @@ def _note_equal_graders(verdicts: pd.DataFrame, reader: TableReader) -> None:
         both = wide[[one, other]].dropna()
         if len(both) >= _MANY_EQUAL and both[one].eq(both[other]).all() and both[one].nunique() > 1:
             found = f"all {len(both)} verdicts of {one} and {other} are equal"
-            reader.add_change("grader", found, "kept: is one a copy?", len(both))
+            change = Change(reader.column_label("grader"), found, "is one a copy?", len(both))
+            reader.declared.append(change)
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
