@@ -70,7 +70,7 @@ class PlannedCell(Record):
     @property
     def place(self) -> Key:
         """The `Key` that identifies the cell."""
-        return Key(self.agent, self.case_id, self.condition, self.repeat)
+        return Key.of(dict(self))
 
 
 class PlannedAgent(Record):
@@ -186,10 +186,12 @@ def make_plan(
         plain = f"{key.case_id}/{key.condition}/{key.repeat}"
         return f"{plain}/{key.agent}" if several or plain in taken else plain
 
-    loaded = {place: text.loaded_skill for place, text in texts.items()}
     fresh = [
         PlannedCell(
-            attempt_id=name_of(k), skill=s, loaded_skill=loaded[s, k.condition], **k._asdict()
+            attempt_id=name_of(k),
+            skill=s,
+            loaded_skill=texts[s, k.condition].loaded_skill,
+            **k._asdict(),
         )
         for k, s in skill_by_key.items()
         if k not in planned
