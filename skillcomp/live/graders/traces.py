@@ -314,8 +314,8 @@ class TraceGrader(BaseGrader):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict for each check of the case; see `grade_trace`."""
-        folder = self._folder(attempt.skill, attempt.case_id) if self._folder else None
-        files, name = files_left(folder) if folder else None, skill.name or skill.slug
+        folder_of, name = self._folder, skill.name or skill.slug
+        files = files_left(folder_of(attempt.skill, attempt.case_id)) if folder_of else None
         # run this in a thread, because a slow pattern would otherwise stop the other cases
         results = await asyncio.to_thread(grade_trace, attempt, case, name, files)
         about = self.about(attempt, place)
