@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from skillcomp.errors import AgentError, error_text
@@ -23,6 +24,7 @@ class StoppedError(AgentError):
     """An item was stopped before it had a result, so there is nothing to store."""
 
 
+@dataclass
 class Stop:
     """A request to end work early.
 
@@ -36,10 +38,9 @@ class Stop:
         Number of running items of `fan_out`.
     """
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.error: Exception | None = None
-        self.n_under_way = 0
+    reason: str | None = None
+    error: Exception | None = None
+    n_under_way: int = 0
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
         """Request that no further item is started; only the first reason and error are kept."""

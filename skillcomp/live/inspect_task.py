@@ -22,6 +22,7 @@ from skillcomp.live.agents.agent import (
     BaseAgent,
     Reply,
     family_of,
+    first_fault,
     skill_block,
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
@@ -41,7 +42,8 @@ with extra_imports("inspect", "inspect_task"):
 
 Source = str | PathLike[str]
 _STATUS: dict[str, AttemptStatus] = {
-    **dict.fromkeys(("max_tokens", "model_length"), "truncated"),
+    "max_tokens": "truncated",
+    "model_length": "truncated",
     "content_filter": "refused",
 }
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
@@ -143,8 +145,7 @@ def inspect_task(
             try:
                 offered[slug] = InspectSkill.model_validate(fields)
             except ValidationError as error:
-                first = error.errors()[0]
-                why = f"{first['loc'][0]}: {first['msg']}"
+                why = first_fault(error)
                 raise StudyError(f"skill '{slug}': Inspect cannot offer it: {why}.") from error
         about |= {"offered": list(offered)}
         tools = [skill_tool(list(offered.values()))] if offered else []

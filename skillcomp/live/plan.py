@@ -70,7 +70,7 @@ class PlannedCell(Record):
     @property
     def place(self) -> Key:
         """The `Key` that identifies the cell."""
-        return Key(self.agent, self.case_id, self.condition, self.repeat)
+        return Key.of(dict(self))
 
 
 class PlannedAgent(Record):
@@ -186,10 +186,12 @@ def make_plan(
         plain = f"{key.case_id}/{key.condition}/{key.repeat}"
         return f"{plain}/{key.agent}" if several or plain in taken else plain
 
-    loaded = {place: text.loaded_skill for place, text in texts.items()}
     fresh = [
         PlannedCell(
-            attempt_id=name_of(k), skill=s, loaded_skill=loaded[s, k.condition], **k._asdict()
+            attempt_id=name_of(k),
+            skill=s,
+            loaded_skill=texts[s, k.condition].loaded_skill,
+            **k._asdict(),
         )
         for k, s in skill_by_key.items()
         if k not in planned
@@ -446,59 +448,52 @@ def _condition_text(
     if condition == "baseline":
         return ConditionText(skill=slug, condition=condition)
     own = store.skills[slug]
-    if condition == "skill":
-        return _described_text(slug, condition, own, choice="own", name=slug)
+    length = n_tokens(own.text)
     text = argument.get(slug) if isinstance(argument, Mapping) else argument
-    if text is None and before is not None:
+    stored = note = None
+    if condition == "skill":
+        choice, loaded = "own", own
+    elif text is not None:
+        choice, loaded = "given", _skill_from(store, text, condition)
+        same = store.skills.get(loaded.slug)
+        if condition == "previous" or same is None or same.text != loaded.text:
+            stored = loaded.text
+    elif before is not None:
         return before
-    if text is None and (condition != "placebo" or argument is not None):
+    elif condition != "placebo" or argument is not None:
         raise StudyError(
             f"condition '{condition}' of skill '{slug}': no text; give {condition}= a SKILL.md"
             f"{'' if argument is None else f' for {slug!r} too'}."
         )
-    length = n_tokens(own.text)
-    if text is None:
-        others = [skill for name, skill in store.skills.items() if name != slug]
-        if not others:
-            raise StudyError(
-                f"condition 'placebo' of skill '{slug}': the store holds no other skill to load "
-                "in its place; give placebo= a text of about the same length."
-            )
+    elif others := [skill for name, skill in store.skills.items() if name != slug]:
         # the placebo is the skill in the store with the most similar length
         near = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
-        chosen = _described_text(slug, condition, near, choice="nearest", name=near.slug)
+        choice, loaded = "nearest", near
     else:
-        loaded = _skill_from(store, text, condition)
-        if condition == "previous":
-            is_mapping = isinstance(argument, Mapping)
-            if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
-                raise StudyError(
-                    f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a "
-                    "mapping from slug to file."
-                )
-            name = f"{slug}@{whole_hash(loaded.text)[:8]}"
-            return _described_text(slug, condition, loaded, "given", name, loaded.text)
-        inside = store.skills.get(loaded.slug)
-        stored = None if inside and inside.text == loaded.text else loaded.text
-        chosen = _described_text(slug, condition, loaded, "given", loaded.slug, stored)
-    other = chosen.n_tokens or 0
-    if max(length, other) <= _ALIKE * min(length, other):
-        return chosen
-    note = f"the placebo has about {other} tokens, the skill about {length}"
-    return chosen.model_copy(update={"note": note})
-
-
-def _described_text(
-    slug: str, condition: str, loaded: Skill, choice: str, name: str, text: str | None = None
-) -> ConditionText:
+        raise StudyError(
+            f"condition 'placebo' of skill '{slug}': the store holds no other skill to load in its "
+            "place; give placebo= a text of about the same length."
+        )
+    name, other = loaded.slug, n_tokens(loaded.text)
+    if condition == "previous":
+        is_mapping = isinstance(argument, Mapping)
+        if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
+            raise StudyError(
+                f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a "
+                "mapping from slug to file."
+            )
+        name = f"{slug}@{whole_hash(loaded.text)[:8]}"
+    elif max(length, other) > _ALIKE * min(length, other):
+        note = f"the placebo has about {other} tokens, the skill about {length}"
     return ConditionText(
         skill=slug,
         condition=condition,
         loaded_skill=name,
         sha256=whole_hash(loaded.text),
-        n_tokens=n_tokens(loaded.text),
+        n_tokens=other,
         choice=choice,
-        text=text,
+        text=stored,
+        note=note,
     )
 
 

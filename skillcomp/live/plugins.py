@@ -76,9 +76,10 @@ def build_from_target(
         names = [
             key
             for key, value in vars(module).items()
-            if callable(value) and getattr(value, "__module__", None) == module_name
+            if callable(value)
+            and getattr(value, "__module__", None) == module_name
+            and not key.startswith("_")
         ]
-        names = [key for key in names if not key.startswith("_")]
         require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
     maker = getattr(module, name)
     if not callable(maker):

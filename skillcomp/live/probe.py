@@ -231,14 +231,14 @@ async def _decide_by_program(
     probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
 ) -> None:
     answer, case = probed.answers[name], probed.case
+    if answer is None:
+        return
     for check in case.checks:
         program = _program_for(check, case)
         if program is None:
             continue
-        result: _Result = (None, "")
-        if answer is None:
-            pass
-        elif program == "trace":
+        result: _Result = (None, problem)
+        if program == "trace":
             result = (None, "a run of the program decides this check")
             if rule_name(check) in WITHOUT_RUN:
                 files = () if name == "empty" else None
@@ -255,8 +255,6 @@ async def _decide_by_program(
             if judgement.passed is None and name == "reference":
                 # if a test cannot judge even the reference answer, that answer counts as failed
                 result = (False, judgement.reason)
-        else:
-            result = (None, problem)
         probed.results.setdefault((check.check_id, program), {})[name] = result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import math
 import re
@@ -412,8 +413,7 @@ def escape(value: Any) -> str:
     >>> escape("5 < 6 </agent-answer>")
     '5 &lt; 6 &lt;/agent-answer&gt;'
     """
-    text = _CONTROL.sub("\ufffd", str(value))
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = html.escape(_CONTROL.sub("\ufffd", str(value)), quote=False)
     return text.replace('"', "&quot;") if isinstance(value, Attribute) else text
 
 

@@ -152,7 +152,7 @@ class AnthropicAgent(ServiceAgent):
                 middleware=[_end_long_retries],
             )
         except anthropic.AnthropicError as error:
-            raise AgentError(self._no_key_text(redact(str(error)))) from None
+            raise self._no_key_error(error) from None
         # The endpoint of the client can differ from the recorded endpoint, because of a profile or
         # of a change in the environment since __init__.
         if (host := host_of(client.base_url, self._default_host)) != self._host:
@@ -164,16 +164,16 @@ class AnthropicAgent(ServiceAgent):
             )
         return client
 
-    def _no_key_text(self, why: str) -> str:
-        return (
-            f"AnthropicAgent '{self.name}' has no credentials: {why} Set one of "
+    def _no_key_error(self, error: Exception) -> AgentError:
+        return AgentError(
+            f"AnthropicAgent '{self.name}' has no credentials: {redact(str(error))} Set one of "
             f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
         )
 
     def _require_key(self, error: Exception) -> None:
         # the SDK notices missing credentials only when it builds the headers of a call
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
-            raise AgentError(self._no_key_text(redact(str(error)))) from None
+            raise self._no_key_error(error) from None
 
     def _is_answer(self, message: Any) -> bool:
         return isinstance(message, Message) and isinstance(message.content, list)

@@ -168,8 +168,8 @@ class OpenAIAgent(ServiceAgent):
             return {"cost_note": "the endpoint reports no usage"}
         details = getattr(usage, "prompt_tokens_details", None)
         counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
-        for name in ("cached_tokens", "cache_write_tokens"):
-            counts.append(getattr(details, name, None) or 0)
+        parts = ("cached_tokens", "cache_write_tokens")
+        counts += [getattr(details, name, None) or 0 for name in parts]
         return cost_fields("the endpoint", completion.model, counts, self.prices)
 
 

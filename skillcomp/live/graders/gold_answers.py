@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import JsonObject, read_own, strict_json
-from skillcomp.live.agents.agent import whole_hash
+from skillcomp.live.agents.agent import first_fault, whole_hash
 from skillcomp.records import Attempt, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
@@ -86,12 +86,11 @@ def gold_answers(suites: Iterable[Suite], gold: _Gold) -> list[GoldAnswer]:
             content = row if isinstance(row, dict | GoldAnswer) else None
             answer = GoldAnswer.model_validate(content, strict=True)
         except ValidationError as cause:
-            first = cause.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the line"
+            fault = first_fault(cause, "the line")
             allowed = tuple(GoldAnswer.model_fields)
             raise StudyError(
-                f"{place}: {where}: {first['msg']}; keys are {', '.join(allowed)}."
-                + suggest(where, allowed)
+                f"{place}: {fault}; keys are {', '.join(allowed)}."
+                + suggest(fault.split(": ")[0], allowed)
             ) from cause
         if answer.case_id not in cases:
             raise StudyError(

@@ -134,24 +134,21 @@ class GraderPrompt:
     user: str
 
 
-@cache
-def _template_environment() -> jinja2.Environment:
-    # With `finalize`, the output of every expression is escaped, whatever the template does.
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("skillcomp", "templates"),
-        autoescape=False,
-        finalize=escape,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+_LOADER = jinja2.PackageLoader("skillcomp", "templates")
+# With `finalize`, the output of every expression is escaped, whatever the template does.
+_TEMPLATES = jinja2.Environment(
+    loader=_LOADER,
+    autoescape=False,
+    finalize=escape,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def template_text(name: str) -> str:
     """Return the source text of one of the package's prompt templates."""
-    environment = _template_environment()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    return _LOADER.get_source(_TEMPLATES, name)[0]
 
 
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
@@ -286,7 +283,7 @@ def grader_prompt(
         "reply": reply,
         "problems": list(problems),
     }
-    text = _template_environment().get_template(_CASE).render(data)
+    text = _TEMPLATES.get_template(_CASE).render(data)
     if template is not None:
         blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
         for name, tag in _BLOCKS.items():
@@ -296,7 +293,7 @@ def grader_prompt(
         blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
-    rules = _template_environment().get_template(f"grader-{style}.j2")
+    rules = _TEMPLATES.get_template(f"grader-{style}.j2")
     return GraderPrompt(rules.render(skill_body=skill.body, without=without, n_rules=n_rules), text)
 
 
@@ -316,7 +313,7 @@ class BlindPrompt(Generic[_R]):
 
     def about(self, *, item: str, problems: Sequence[str] = (), **data: str) -> GraderPrompt:
         """Build the prompt about one item; `data` holds the values for the template, by name."""
-        make = _template_environment().get_template
+        make = _TEMPLATES.get_template
         user = make(self.case).render(data, item=Attribute(item), problems=list(problems))
         return GraderPrompt(system=make(self.rules).render(), user=user)
 

@@ -96,8 +96,11 @@ class ReplayGrader(BaseGrader):
         is_other = not attempt_id and at in self._recorded
         reason = "not recorded: the answer is another one" if is_other else "not recorded"
         about = self.about(attempt, place)
-        identity: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
-        identity |= {"round": place.get("round", 1)}
+        identity: dict[str, Any] = {
+            "attempt_id": attempt.attempt_id,
+            "grader": self.name,
+            "round": place.get("round", 1),
+        }
         verdicts = (
             Verdict(**{**rows[check.check_id], **identity})
             if check.check_id in rows

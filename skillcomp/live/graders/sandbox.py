@@ -505,10 +505,10 @@ def _read_report(ran: Ran, timeout: float) -> Report:
 
 
 def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> str:
-    if ran.code is None and not ran.excess:
-        return f"not done within {timeout:g} seconds"
     if ran.excess:
         return f"ended because {ran.excess}"
+    if ran.code is None:
+        return f"not done within {timeout:g} seconds"
     if not isinstance(ran.code, int):
         return str(ran.code)
     if ran.code == ended == 5:

@@ -144,6 +144,7 @@ class _Separation:
         self.has_started = self.is_starting = self.is_emptying = False
         self.files = {str(p): p.read_bytes() for p in Path(self.root).rglob("*") if p.is_file()}
         self.answer = Path(os.environ["AI_OUTPUT_FILE"]).read_bytes()
+        self.answer_lines = self.answer.decode("utf-8", "replace").splitlines()
         self.real_open, self.real_stat = io.open, os.stat
         sys.addaudithook(self._look)
         start = subprocess.Popen.__init__
@@ -195,8 +196,7 @@ class _Separation:
     def _give(self, folder: str, texts: Sequence[str]) -> None:
         """Copy the fixtures to `given` that texts name, seen from a folder."""
         command = _bare("".join(texts))
-        lines = self.answer.decode("utf-8", "replace").splitlines()
-        if command and any(command in _bare(line) for line in lines):
+        if command and any(command in _bare(line) for line in self.answer_lines):
             texts = []  # the answer is the command, and must not choose the fixtures
         names = {name for text in texts for name in (text, *self._names_in(text))}
         paths = {os.path.normpath(os.path.join(folder, name)) for name in names if "\0" not in name}
@@ -216,9 +216,8 @@ class _Separation:
         If the text carries a line of the answer, such as the code after ``python -c``, the answer
         must not choose the fixtures: the names in that line do not count.
         """
-        answer = self.answer.decode("utf-8", "replace")
         whole = _bare(text)
-        carried = [line for line in answer.splitlines() if _bare(line) and _bare(line) in whole]
+        carried = [line for line in self.answer_lines if _bare(line) and _bare(line) in whole]
         written = "\n".join(carried)
         return {name for name in _WORD.findall(text) if name not in written}
 

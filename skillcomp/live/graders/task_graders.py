@@ -89,8 +89,8 @@ class _TaskGrader(BaseGrader):
             seconds += judgement.seconds
             replies += judgement.replies
             problems += judgement.problems
-            last = judgement.replies[-1] if judgement.replies else None
-            has_failed = last is not None and judgement.status != "ok"
+            has_failed = judgement.replies and judgement.status != "ok"
+            last = judgement.replies[-1] if has_failed else None
             verdict = on_check(
                 check,
                 position,
@@ -99,7 +99,7 @@ class _TaskGrader(BaseGrader):
                 passed=judgement.passed,
                 score=judgement.score,
                 rationale=redacted_start(whole_text(judgement.reason), _MAX_REASON) or None,
-                raw=last.answer or last.error if last and has_failed else None,
+                raw=last.answer or last.error if last else None,
                 cost_usd=cost_of(judgement.replies),
                 graded_at=datetime.now(UTC),
             )
@@ -314,7 +314,7 @@ class LlmRubric(_TaskGrader):
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
             return Judgement(passed, reply.score, reply.rationale, **about)
-        about["status"] = "malformed" if problems else failure(replies[-1])
+        about["status"] = failure(replies[-1])
         return Judgement(reason=" ".join(problems) or replies[-1].error or "", **about)
 
 

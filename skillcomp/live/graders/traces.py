@@ -124,21 +124,20 @@ def rule_name(check: Check) -> str:
     return name if number.isdigit() else check.check_id
 
 
+@dataclass
 class _TraceChecks:
     """One attempt with its answer and trace; each kind of check has a method that decides it."""
 
-    def __init__(
-        self,
-        done: Done,
-        case: Case,
-        skill: str,
-        files: Sequence[str] | None,
-    ) -> None:
-        self.done, self.case, self.skill, self.files = done, case, skill, files
-        self.trace = trace_of(done)
+    done: Done
+    case: Case
+    skill: str
+    files: Sequence[str] | None
+
+    def __post_init__(self) -> None:
+        self.trace = trace_of(self.done)
         self.commands = commands_of(self.trace) or []
         self.patterns = PatternSearch(SECONDS)
-        self.ended = done.status == "ok"
+        self.ended = self.done.status == "ok"
 
     def result_of(self, check: Check) -> _Result:
         name = rule_name(check)
@@ -315,8 +314,8 @@ class TraceGrader(BaseGrader):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict for each check of the case; see `grade_trace`."""
-        folder = self._folder(attempt.skill, attempt.case_id) if self._folder else None
-        files, name = files_left(folder) if folder else None, skill.name or skill.slug
+        folder_of, name = self._folder, skill.name or skill.slug
+        files = files_left(folder_of(attempt.skill, attempt.case_id)) if folder_of else None
         # run this in a thread, because a slow pattern would otherwise stop the other cases
         results = await asyncio.to_thread(grade_trace, attempt, case, name, files)
         about = self.about(attempt, place)
