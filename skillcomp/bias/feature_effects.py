@@ -40,7 +40,7 @@ _WORDS = (
 )
 HEDGE = re.compile(rf"(?i:\b(?:{_WORDS})\b)|\bmay\b")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
-_MARK = re.compile(r"^\s*([-*+•]|\d+[.)])\s+")
+MARK = re.compile(r"^\s*([-*+•]|\d+[.)])\s+")
 Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 
 FENCE = re.compile(r"\s*(```|~~~)")
@@ -100,7 +100,7 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     text = prose(answer)
     spoken = len(text.split())
     items = sum(part.kind in ("bullet", "number") for part in parts(answer))
-    sentences = [s for s in (_MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
+    sentences = [s for s in (MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
         float(n_words),
         100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
