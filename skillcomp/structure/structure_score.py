@@ -156,15 +156,15 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
     kinds = [token.type for token in tokens]
     spans = [token.type for token in inner]
     return {
-        "words": float(sum(len(text.split()) for text in (*blocks, *code))),
-        "sections": float(_n_filled_sections(tokens)),
-        "headings": float(kinds.count("heading_open")),
-        "list_items": float(kinds.count("list_item_open")),
-        "tables": float(kinds.count("table_open")),
-        "code": float(len(code) + spans.count("code_inline")),
-        "links": float(spans.count("link_open") + spans.count("image")),
-        "front_matter_fields": float(len(fields)),
-        "bold": float(spans.count("strong_open")),
+        "words": sum(len(text.split()) for text in (*blocks, *code)),
+        "sections": _n_filled_sections(tokens),
+        "headings": kinds.count("heading_open"),
+        "list_items": kinds.count("list_item_open"),
+        "tables": kinds.count("table_open"),
+        "code": len(code) + spans.count("code_inline"),
+        "links": spans.count("link_open") + spans.count("image"),
+        "front_matter_fields": len(fields),
+        "bold": spans.count("strong_open"),
         "readability": _readability_index(blocks),
     }
 
