@@ -304,7 +304,7 @@ def feature_effect(
         return not_identified(f"{name} is not recorded", ci_level)
     if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
         few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
-        return not_identified(few, ci_level, float(len(rows)))
+        return not_identified(few, ci_level, len(rows))
     controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
     whole = rows.dropna(subset=controls)
     notes = []
@@ -332,7 +332,7 @@ def feature_effect(
     elif columns and _residual_square_sum(value, columns) <= _FLAT * total:
         reason = f"{name} cannot be separated from {', '.join(others)}"
     if reason:
-        return not_identified(reason, ci_level, float(len(rows)))
+        return not_identified(reason, ci_level, len(rows))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
     # If a feature varies little, the pseudo-case of the bounded interval would move the slope

@@ -261,7 +261,7 @@ def _price_row(
     elif not is_paired and not part["passes"].any():
         reason = "no attempt passed"
     if reason:
-        result = undefined("", reason, ci_level=ci_level, n=float(len(part)))
+        result = undefined("", reason, ci_level=ci_level, n=len(part))
     else:
         result = ratio_of_means(part["value"], part["passes"], labels, ci_level=ci_level)
         alike = "all cases pass alike: the interval takes their rate as exact"

@@ -438,8 +438,8 @@ def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> lis
     about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
-    n_skills, n = complete["skill"].nunique(), float(len(complete))
-    bare = replace(undefined("", "", ci_level=ci_level, n=n), n_clusters=float(n_skills))
+    n_skills, n = complete["skill"].nunique(), len(complete)
+    bare = replace(undefined("", "", ci_level=ci_level, n=n), n_clusters=n_skills)
     note = "no property of these documents: what so many skills show" if n_skills > 3 else _FEW
     method = "Fisher's z, 80 % power, 5 % level"
     detectable = replace(bare, estimate=detectable_r_squared(n_skills), method=method, note=note)
