@@ -301,8 +301,7 @@ def _plain_head(head: Any) -> Any:
 def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
     """Describe what all rows have in common, and return the columns that need not be shown."""
     sentences = []
-    hidden = [name for name in frame.columns if frame[name].isna().all()]
-    hidden += [n for n in frame.columns if str(n) in _NOTES]
+    hidden = [n for n in frame.columns if str(n) in _NOTES or frame[n].isna().all()]
     units = set(_units_of_rows(frame))
     units_visible = units <= _PLAIN or (units <= {"points", *_PLAIN} and "rate" in units)
     if "unit" in frame.columns and units_visible:

@@ -443,7 +443,7 @@ def hedging(
             continue  # no attempt has both an answer and an outcome
         nothing = "" if sum(gap.sizes) else "no skill has both right and wrong answers"
         for measure, each in zip(_HEDGED, gap.intervals, strict=True):
-            each = replace(each, note=join_notes(each.note, nothing))
+            each = each.with_note(nothing)
             if measure != "hedged_gap":
                 each = replace(each, p_value=NAN)  # no claim says that a rate is above 0
             rows.append(row(measure, each, **contrast.about))

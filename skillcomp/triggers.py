@@ -226,8 +226,8 @@ def controls(
         counts |= {"n_others": others.count(), "n_false_alarms": int(others.sum())}
         is_dead = bool(calls.sum() == 0) if calls.count() else pd.NA
         notes = [
-            _DEAD.format(values["offered"]) if calls.count() and not calls.sum() else "",
-            "it is not known whether an explicit call fired it" if not calls.count() else "",
+            _DEAD.format(values["offered"]) if is_dead is True else "",
+            "it is not known whether an explicit call fired it" if is_dead is pd.NA else "",
             "fired at a prompt that no skill should answer" if others.sum() else "",
         ]
         rows.append(values | counts | {"dead": is_dead, "note": join_notes(*notes)})

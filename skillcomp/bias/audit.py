@@ -216,7 +216,7 @@ def audit(
             notes = ["" if len(frame) else strays]
             if not math.isnan(effect["estimate"]):
                 notes += [note, "" if effect["bias"] == "model family" else pooled]
-            rows.append(_with_notes(effect, *notes) | values)
+            rows.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
         pairs = copies.iloc[copies_of.get(number, [])]
         for kind, copied in groups(pairs, ["perturbation"]):
             bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
@@ -246,10 +246,6 @@ def _with_families(
         family = family.astype("str").fillna(frame[f"{name}_family"])
         made.append(frame.assign(**{f"{name}_family": family}))
     return made[0], made[1]
-
-
-def _with_notes(effect: Fields, *notes: str) -> Fields:
-    return effect | {"note": join_notes(effect["note"], *notes)}
 
 
 def _bias_columns(

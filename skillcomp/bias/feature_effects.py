@@ -40,7 +40,7 @@ _WORDS = (
 )
 HEDGE = re.compile(rf"(?i:\b(?:{_WORDS})\b)|\bmay\b")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
-_MARK = re.compile(r"^\s*([-*+•]|\d+[.)])\s+")
+MARK = re.compile(r"^\s*([-*+•]|\d+[.)])\s+")
 Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 
 FENCE = re.compile(r"\s*(```|~~~)")
@@ -100,7 +100,7 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     text = prose(answer)
     spoken = len(text.split())
     items = sum(part.kind in ("bullet", "number") for part in parts(answer))
-    sentences = [s for s in (_MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
+    sentences = [s for s in (MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
         float(n_words),
         100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
@@ -304,7 +304,7 @@ def feature_effect(
         return not_identified(f"{name} is not recorded", ci_level)
     if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
         few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
-        return not_identified(few, ci_level, float(len(rows)))
+        return not_identified(few, ci_level, len(rows))
     controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
     whole = rows.dropna(subset=controls)
     notes = []
@@ -332,7 +332,7 @@ def feature_effect(
     elif columns and _residual_square_sum(value, columns) <= _FLAT * total:
         reason = f"{name} cannot be separated from {', '.join(others)}"
     if reason:
-        return not_identified(reason, ci_level, float(len(rows)))
+        return not_identified(reason, ci_level, len(rows))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
     # If a feature varies little, the pseudo-case of the bounded interval would move the slope

@@ -10,7 +10,14 @@ from typing import Literal
 
 import pandas as pd
 
-from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
+from skillcomp.bias.feature_effects import (
+    MARK,
+    Part,
+    checked_verdicts,
+    in_points,
+    known_attempts,
+    parts,
+)
 from skillcomp.contrast import changes_over_items
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
@@ -61,7 +68,6 @@ _LABELS = (
 )
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
-_MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 # matches the start of an item or paragraph that refers to its position or to preceding text
 _BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
@@ -187,7 +193,7 @@ def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
 
 def _sentence_ends(text: str) -> list[int]:
     """List the positions of full stops that end a statement outside quotes and code."""
-    mark = _MARK.match(text)
+    mark = MARK.match(text)
     start = mark.end() if mark else 0
     ends = []
     for hit in _END.finditer(text, start):
@@ -219,7 +225,7 @@ def _turned_runs(
     for is_labelled, run in groupby(places, key=lambda i: label(original[i])):
         where = list(run)
         if is_labelled and not any(
-            _BACK_REFERENCE.match(_MARK.sub("", original[i].text, count=1)) for i in where
+            _BACK_REFERENCE.match(MARK.sub("", original[i].text, count=1)) for i in where
         ):
             for to, source in zip(where, reversed(where), strict=True):
                 turned[to] = original[source]

@@ -192,7 +192,7 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> Intervals:
     decided = pairs.assign(wins=wins, points=2 * wins - 1)[wins.notna()]
     reason = _uneven_order(decided) if len(decided) else "no pair has a verdict"
     if reason:
-        missing = not_identified(reason, ci_level, float(len(decided)))
+        missing = not_identified(reason, ci_level, len(decided))
         return {"first_wins": missing, "position_points": missing}
     share = bounded_mean(decided["wins"], decided["_cluster"], null=0.5, ci_level=ci_level)
     n_dropped = len(pairs) - len(decided)

@@ -248,7 +248,8 @@ def _price_row(
     part = cases.dropna(subset=["value", "passes"])
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]
-    counts, lacking, bias = _missing_counts(cases, amount, ends)
+    sides = ("the condition", "the reference") if is_paired else ("",)
+    counts, lacking, bias = _missing_counts(cases, amount, ends, sides)
     labels, note = claim(part["skill"], part["cluster"], cluster)
     heavy = heavy_cases(*(part[f"{amount}{ends[at]}"] for at in (0, -1)))
     if part.empty:
@@ -260,7 +261,7 @@ def _price_row(
     elif not is_paired and not part["passes"].any():
         reason = "no attempt passed"
     if reason:
-        result = undefined("", reason, ci_level=ci_level, n=float(len(part)))
+        result = undefined("", reason, ci_level=ci_level, n=len(part))
     else:
         result = ratio_of_means(part["value"], part["passes"], labels, ci_level=ci_level)
         alike = "all cases pass alike: the interval takes their rate as exact"
@@ -271,7 +272,6 @@ def _price_row(
     free, known = (
         [int(part[f"{name}{end}"].sum()) for end in ends] for name in ("n_free", "n_priced")
     )
-    sides = ("the condition", "the reference") if is_paired else ("",)
     unbilled = zeros_note(amount, free, known, sides)
     result = result.with_note(note, dropped, lacking, unbilled)
     columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
@@ -280,7 +280,7 @@ def _price_row(
 
 
 def _missing_counts(
-    cases: pd.DataFrame, amount: str, ends: Sequence[str]
+    cases: pd.DataFrame, amount: str, ends: Sequence[str], sides: Sequence[str]
 ) -> tuple[list[int], str, str]:
     """Return counts of attempts without outcome or amount, a note, and why there is no price.
 
@@ -296,7 +296,6 @@ def _missing_counts(
     def pairs(whole: list[int], rest: list[int]) -> list[int]:
         return [x for a, b in zip(whole, rest, strict=True) for x in (a - b, a)]
 
-    sides = ("the condition", "the reference") if len(ends) > 1 else ("",)
     lost = missing_note(pairs(size, n), sides)
     lacking, _ = missing_note(pairs(n, n_priced), sides, f"attempts without {amount}")
     many = any(a - b >= UNEQUAL_LOSS * a - 1e-9 for a, b in zip(n, n_priced, strict=True) if a)

@@ -333,19 +333,15 @@ class StudyExplorer(ui.Explorer):
             self._row = 0
         return rows
 
-    def _cases_of_open_row(self, rows: pd.DataFrame) -> pd.DataFrame | None:
+    def _open_cases(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the cases of the open row; no rows if no row is open."""
         if self._row is None:
-            return None
+            return pd.DataFrame()
         row = rows.iloc[self._row]
         by = columns_of(rows, "skill", "agent")
         outcomes = rows_of_group(self._outcomes(), {name: row[name] for name in by})
         cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
         return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
-
-    def _open_cases(self) -> pd.DataFrame:
-        """Return the cases of the open row; no rows if no row is open."""
-        cases = self._cases_of_open_row(self._delta_rows())
-        return pd.DataFrame() if cases is None else cases
 
     def _open_row(self, value: Any) -> None:
         at = ui.valid_position(value, len(self._delta_rows()))
@@ -354,7 +350,7 @@ class StudyExplorer(ui.Explorer):
             self._case = None
 
     def _open_case(self, value: Any) -> None:
-        cases = self._open_cases()
+        cases = self._open_cases(self._delta_rows())
         at = ui.valid_position(value, len(cases))
         if at is not None:
             self._case = at
@@ -363,14 +359,14 @@ class StudyExplorer(ui.Explorer):
             self.choices["repeat"].offer(repeats, [str(repeat or 1) for repeat in repeats])
 
     def _step_case(self, by: Any) -> None:
-        self._open_case(ui.next_position(self._case, by, len(self._open_cases())))
+        n_cases = len(self._open_cases(self._delta_rows()))
+        self._open_case(ui.next_position(self._case, by, n_cases))
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
-        cases = self._cases_of_open_row(rows)
         name, shown, page = "", None, Markup("")
-        if cases is not None and self._row is not None:
-            row = rows.iloc[self._row]
+        if self._row is not None:
+            row, cases = rows.iloc[self._row], self._open_cases(rows)
             labels = [
                 str(row[column]) for column in ("skill", "agent", "condition") if column in rows
             ]

@@ -243,8 +243,7 @@ def _lint_place(
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
-        messages = _storing_messages(skill.slug, partial(tree_of, folder))
-        storing = [_file_finding(path, *message) for message in messages]
+        storing = _file_findings(path, _storing_messages(skill.slug, partial(tree_of, folder)))
         return description, storing + _findings_of_skill(skill, path, suites, shared)
     if _is_suite(path):
         suite = read_suite(path)
@@ -313,8 +312,8 @@ def _findings_of_suite(
     skill = next((skill for skill in skills if skill.slug == suite.skill), None)
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
     if suite.kind == "tasks":
-        messages = in_process_messages(suite, file if file.is_dir() else file.parent)
-        findings += [_file_finding(file, rule, message) for rule, message in messages]
+        folder = file if file.is_dir() else file.parent
+        findings += _file_findings(file, in_process_messages(suite, folder))
     return findings
 
 
@@ -341,6 +340,10 @@ def _file_finding(file: Path, rule: str, message: str, case_id: str | None = Non
     return finding(rule, str(file), message, case_id=case_id, file=str(file))
 
 
+def _file_findings(file: Path, messages: Iterable[tuple[str, str]]) -> list[Finding]:
+    return [_file_finding(file, rule, message) for rule, message in messages]
+
+
 def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
     """Return a one-line description of a folder, and the findings about its skills and prompts."""
     if not isdir(root):
@@ -360,11 +363,11 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             *untestable_messages(skill),
             *_link_messages(skill, file, root),
         ]
-        findings += [_file_finding(file, rule, message) for rule, message in messages]
+        findings += _file_findings(file, messages)
     for file, suite in suites:
-        findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
-        messages = [*_storing_messages(suite.slug, partial(suite_files, suite, file))]
-        findings += [_file_finding(file, rule, message) for rule, message in messages]
+        messages = [("reading", problem) for problem in suite.problems]
+        messages += _storing_messages(suite.slug, partial(suite_files, suite, file))
+        findings += _file_findings(file, messages)
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings

@@ -226,15 +226,12 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
     elif missing:
         titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
         yield "dimensions_missing", f"no case for {titles}; {expected}"
-    near = {case.comprehension_dimension for case in suite.cases}
-    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
+    near = covered - {case.comprehension_dimension for case in cases if case.transfer == "far"}
     if lacking := [name for name in DIMENSIONS[:7] if name in near]:
         message = f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
         yield "far_missing", message
-    prompts: dict[str | None, list[str]] = {}
-    for case in suite.cases:
-        prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
-    n_c2, of_c1 = len(prompts.get("C2", [])), prompts.get("C1", [])
+    n_c2 = sum(case.comprehension_dimension == "C2" for case in cases)
+    of_c1 = [case.prompt for case in cases if case.comprehension_dimension == "C1"]
     if 0 < n_c2 < FEWEST_C2:
         yield "c2_few", f"{plural(n_c2, 'case')} of C2; expected at least {FEWEST_C2}."
     roles = [role[1].lower() if (role := _ROLE.search(text)) else "nobody" for text in of_c1]
@@ -433,9 +430,10 @@ class CaseLint:
             return
         partner = self.cases.get(case.contrast_of)
         if partner is None or case.contrast_of == case.case_id:
-            what = "no case of this suite" if partner is None else "the case itself"
-            hint = suggest(case.contrast_of, self.cases) if partner is None else ""
-            yield "contrast_missing", f"contrast_of: '{case.contrast_of}' is {what}.{hint}"
+            what = "the case itself."
+            if partner is None:
+                what = f"no case of this suite.{suggest(case.contrast_of, self.cases)}"
+            yield "contrast_missing", f"contrast_of: '{case.contrast_of}' is {what}"
             return
         if case.prompt.split() == partner.prompt.split():
             yield "contrast_same", f"prompt: the same as that of {partner.case_id}."

@@ -139,10 +139,11 @@ def cost_estimate(
         calls_of.append(("grader", grader, partial(study.grader_calls, grader, len(agent_list))))
     rows = []
     for role, who, calls_of_case in calls_of:
-        about = {"role": role, "name": _display_name(who), "model": _model_name(who)}
+        model = who if isinstance(who, str) else getattr(who, "model", None)
+        about = {"role": role, "name": str(getattr(who, "name", None) or model), "model": model}
         calls = {name: [calls_of_case(*case, name) for case in study.cases] for name in conditions}
         for mode, cached in MODES.items():
-            costs = _condition_rows(about["model"], calls, cached, on, prices)
+            costs = _condition_rows(model, calls, cached, on, prices)
             rows += [{**about, **row, "mode": mode} for row in costs]
     if not any(row["n_calls"] for row in rows):
         raise StudyError(
@@ -436,14 +437,6 @@ def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
         slug: Skill(slug=slug, text=skill) if isinstance(skill, str) else skill
         for slug, skill in skills.items()
     }
-
-
-def _model_name(agent: Any) -> str | None:
-    return agent if isinstance(agent, str) else getattr(agent, "model", None)
-
-
-def _display_name(who: Any) -> str:
-    return who if isinstance(who, str) else str(getattr(who, "name", None) or _model_name(who))
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:

@@ -526,8 +526,7 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
         for signed, part, side in zip(_signed_arms(arms, len(n)), share, drawn, strict=True)
     ]
     weight = np.broadcast_to(each, value.shape)
-    quantity = DELTAS if len(drawn) == 1 else GAPS
-    return _placed_samples(value, weight, np.hstack(counts), terms if arms else [], quantity)
+    return _placed_samples(value, weight, np.hstack(counts), terms, has_arms=bool(arms))
 
 
 def _skill_samples(
@@ -550,8 +549,7 @@ def _skill_samples(
         weight = side.sum(1) / side[0].sum()
         mixed = [mixed_outcomes(arm, weight) for arm in signed]
         terms.append(contrast_terms(skills, share, n_cases=float(n), mixed_cases=mixed))
-    quantity = DELTAS if len(drawn) == 1 else GAPS
-    return _placed_samples(value, share, np.ones(value.shape), terms if arms else [], quantity)
+    return _placed_samples(value, share, np.ones(value.shape), terms, has_arms=bool(arms))
 
 
 def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
@@ -560,11 +558,12 @@ def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
 
 
 def _placed_samples(
-    value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
+    value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], *, has_arms: bool
 ) -> CaseCounts:
-    """Add pseudo-cases to cases or skills; without ``terms``, pseudo-cases are at the bounds."""
+    """Add pseudo-cases to cases or skills; without arms, pseudo-cases are at the bounds."""
+    quantity = DELTAS if len(terms) == 1 else GAPS
     places = Positions.at_bounds(quantity, len(value))
-    if terms:
+    if has_arms:
         bounds = quantity.low, quantity.high
         places = placed_cases(reduce(ContrastTerms.plus, terms), value, share, bounds, count=count)
     return CaseCounts(value, share, count, *places)

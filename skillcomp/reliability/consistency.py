@@ -109,14 +109,8 @@ def consistency(
         wide = part.pivot(index=index, columns="round", values="verdict")
         both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
         clusters = both.index.get_level_values("cluster")
-        measures = dict(
-            coefficients(
-                both.to_numpy(float),
-                clusters,
-                ci_level=ci_level,
-                n_resamples=n_resamples,
-                seed=seed,
-            )
+        measures = coefficients(
+            both.to_numpy(float), clusters, ci_level=ci_level, n_resamples=n_resamples, seed=seed
         )
         means = _means_of_changes(part[part["again"]], ci_level)
         notes = _left_out(part, means["flip_rate"])

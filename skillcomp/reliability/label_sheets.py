@@ -328,17 +328,13 @@ def read_labels(
     columns = ["row", "label", "borderline", "note"]
     rows = secret.merge(filled.reindex(columns=columns), how="left")
     note = rows["note"].fillna("")
-    gold = pd.DataFrame(
-        {
-            "attempt_id": rows["attempt_id"],
-            "check_id": rows["check_id"],
-            "labeller": labeller,
-            "labeller_kind": "person",
-            "passed": _as_boolean(rows["label"], _LABELS),
-            "borderline": _as_boolean(rows["borderline"], _BORDERLINE),
-            "inclusion_probability": chance,  # the rows are those of the key, in its order
-            "note": note.mask(note.eq("")),
-        }
+    gold = rows[ITEM].assign(
+        labeller=labeller,
+        labeller_kind="person",
+        passed=_as_boolean(rows["label"], _LABELS),
+        borderline=_as_boolean(rows["borderline"], _BORDERLINE),
+        inclusion_probability=chance,  # the rows are those of the key, in its order
+        note=note.mask(note.eq("")),
     )
     return check(gold, "gold")
 

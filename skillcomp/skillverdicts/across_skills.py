@@ -150,7 +150,7 @@ def _rows_of_group(
     few, level = few_skills(len(used)), how["ci_level"]
     y = used["estimate"].to_numpy(float)
     if few:
-        nothing = undefined("", few, ci_level=level, n=float(len(used)))
+        nothing = undefined("", few, ci_level=level, n=len(used))
         pooled, following, spread = [nothing] * len(used), nothing, nothing
     else:
         # the squared standard error of each skill's delta, from one pooled variance; se is NaN if

@@ -192,11 +192,10 @@ def decide(
     if corrected is not None and value == "score":
         raise FrameError("corrected=: corrections are of verdicts; found value='score'.")
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: Fields = {"by": names, "value": value, "bounds": bounds, "weight": weight}
-    how |= {"average": listed(average), "cluster": cluster}
-    how |= {"ci_level": ci_level, "interval": interval}
-    deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
     rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    how: Fields = {"by": names, "value": value, "bounds": bounds, "weight": weight}
+    how |= {"average": listed(average)} | rules
+    deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
     bases = within(units, _references(contrasts), **rules)
     deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]

@@ -156,15 +156,15 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
     kinds = [token.type for token in tokens]
     spans = [token.type for token in inner]
     return {
-        "words": float(sum(len(text.split()) for text in (*blocks, *code))),
-        "sections": float(_n_filled_sections(tokens)),
-        "headings": float(kinds.count("heading_open")),
-        "list_items": float(kinds.count("list_item_open")),
-        "tables": float(kinds.count("table_open")),
-        "code": float(len(code) + spans.count("code_inline")),
-        "links": float(spans.count("link_open") + spans.count("image")),
-        "front_matter_fields": float(len(fields)),
-        "bold": float(spans.count("strong_open")),
+        "words": sum(len(text.split()) for text in (*blocks, *code)),
+        "sections": _n_filled_sections(tokens),
+        "headings": kinds.count("heading_open"),
+        "list_items": kinds.count("list_item_open"),
+        "tables": kinds.count("table_open"),
+        "code": len(code) + spans.count("code_inline"),
+        "links": spans.count("link_open") + spans.count("image"),
+        "front_matter_fields": len(fields),
+        "bold": spans.count("strong_open"),
         "readability": _readability_index(blocks),
     }
 
@@ -438,8 +438,8 @@ def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> lis
     about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
-    n_skills, n = complete["skill"].nunique(), float(len(complete))
-    bare = replace(undefined("", "", ci_level=ci_level, n=n), n_clusters=float(n_skills))
+    n_skills, n = complete["skill"].nunique(), len(complete)
+    bare = replace(undefined("", "", ci_level=ci_level, n=n), n_clusters=n_skills)
     note = "no property of these documents: what so many skills show" if n_skills > 3 else _FEW
     method = "Fisher's z, 80 % power, 5 % level"
     detectable = replace(bare, estimate=detectable_r_squared(n_skills), method=method, note=note)
