@@ -100,7 +100,7 @@ def test_my_study_reads_what_answer_reads(tmp_path: Path) -> None:
         names: dict[str, Any] = {}
         exec(parameters, names)
         names |= {"DATA": str(place) if isinstance(place, Path) else place}
-        names |= dict.fromkeys(["COLUMNS", "MORE_COLUMNS", "AMOUNTS"], {})
+        names |= {"COLUMNS": {}, "MORE_COLUMNS": {}, "AMOUNTS": {}}
         names |= {"WORDS": about.get("words", {}), "ABOUT": about | {}}
         names["ABOUT"].pop("words", None)
         with warnings.catch_warnings():
