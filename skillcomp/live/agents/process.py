@@ -224,7 +224,7 @@ async def run_program(
     ):
         streams = (stdout, stderr)
         code, excess = await _exit_code(
-            command, environment, folder, streams, begun + timeout, limits or Limits()
+            command, environment, folder, streams, begun + timeout, limits or Limits(MAX_FILE)
         )
         seconds = time.monotonic() - begun
         output, complaint = map(_decoded_text, streams)
