@@ -96,9 +96,6 @@ _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _NEGATED = re.compile(r"(?:not?|non|un|dis|\W).+")
 
 
-CONDITIONS = tuple(_CONDITIONS)
-
-
 def usual_condition(word: Any) -> str | None:
     """Return the condition that a word means in any table; None for an unknown word."""
     return _CONDITION_OF.get(plain_word(word))
