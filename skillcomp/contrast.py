@@ -933,6 +933,8 @@ class Units:
         only_first = first[~is_among(first, second, names)]
         only_second = second[~is_among(second, first, names)]
         cause = _differing_names(only_first, only_second, sides)
+        if only_first.empty and only_second.empty:
+            cause = "the same cases were answered, but never by the same agent or in the same group"
         return f"{nothing}: " + (
             cause
             or f"different cases were asked: {', '.join(texts)}. If this was planned, "

@@ -103,7 +103,8 @@ def results(path: Any, **arguments: Any) -> sc.frames.Frames:
         return sc.read_results(path, **arguments)
 
 
-def problems(frames: sc.frames.Frames, place: str) -> str:
-    """The problems of one place, as text."""
-    rows = frames.problems[frames.problems["place"].eq(place)]
-    return " ".join(rows["found"] + ": " + rows["done"])
+def problems(frames: sc.frames.Frames, place: str = "") -> str:
+    """The problems as text: all of them, or those of one place."""
+    rows = frames.problems
+    rows = rows[rows["place"].eq(place)] if place else rows
+    return " ".join(rows["place"] + ": " + rows["found"] + ": " + rows["done"])

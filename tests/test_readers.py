@@ -94,7 +94,7 @@ def test_known_confounds_stand_next_to_the_delta(tmp_path: Path) -> None:
     files["skill"] = run_file(tmp_path / "s.json", *skilled)
     made = results(files, skill="tea", agent_model="m")
     confound = (
-        "prompt: differs between the attempts of 3 cases, such as 'a'; the delta is that of the "
+        "prompt: not the same in all answers of 3 cases, such as 'a'; the delta is that of the "
         "prompt too, and not of the skill alone."
     )
     assert made.cases["prompt"].tolist() == [f"What about {name}?" for name in "abc"]
@@ -156,7 +156,7 @@ def test_two_words_for_one_condition_are_refused_as_in_a_table(tmp_path: Path) -
     both = results(file, skill="tea", words={"condition": {"with": "terse", "treatment": "skill"}})
     assert both.outcomes["condition"].tolist() == ["terse", "skill"]
     other = results(arms(tmp_path, "x", "y"), skill="tea")
-    assert "none is 'baseline'; there: x, y" in problems(other, "condition")
+    assert "none is 'baseline'; there: x, y" in problems(other)
 
 
 def test_an_attempt_without_verdicts_is_one_row_and_a_missing_verdict_has_a_reason() -> None:
@@ -186,10 +186,10 @@ def test_rows_of_missing_verdicts_and_ids_are_made_for_every_reader_alike(tmp_pa
 def test_arguments_name_what_the_file_cannot_say(tmp_path: Path) -> None:
     file = trial(tmp_path, "s", "with", True)
     made = results(file)
-    assert "unknown; grader_model= names it" in problems(made, "grader_model=")
-    assert "none is 'baseline'" in problems(made, "condition")
-    assert "read as codex" in problems(results(file, agent="codex"), "agent=")
-    with pytest.raises(FrameError, match=r"no arm 'wiht'; there: with"):
+    assert "unknown; skill=, agent_model=, grader_model= name them" in problems(made)
+    assert "none is 'baseline'" in problems(made)
+    assert "read as codex" in problems(results(file, agent="codex"))
+    with pytest.raises(FrameError, match=r"no arm 'wiht'; there: 'with'"):
         results(file, words={"condition": {"wiht": "skill"}})
     with pytest.raises(FrameError, match=r"checks=: 'shard'.*Did you mean 'shared'"):
         results(file, checks="shard")

@@ -48,7 +48,7 @@ ENDS = {  # text of an error, and the status and verdict of the attempt
     "reached the maximum turns (30)": ("truncated", False),
     "Claude usage limit reached": ("error", None),
     "invalid API key: credential rejected": ("error", None),
-    "something odd": ("error", None),
+    "exit 1: (no stderr)": ("ok", False),  # the graders judged what it left
 }
 
 
@@ -72,11 +72,11 @@ def test_every_trap_of_a_run_keeps_its_meaning(tmp_path):
         assert status[error] == end and (passed[error] is verdict or pd.isna(passed[error]))
     verdicts = frames.verdicts[frames.verdicts["condition"].eq("skill")].set_index("case_id")
     assert attempts.groupby("case_id")["repeat"].max()["repeats"] == 2  # no cases of their own
-    assert passed["one arm"] and "'used' is not scored in both arms" in problems(frames, "graders")
+    assert passed["one arm"] and "in one arm only: 'used': left out" in problems(frames)
     assert verdicts.loc["skipped", "status"] == "error" and pd.isna(passed["skipped"])
     assert verdicts.loc["voted", ["passed", "borderline"]].tolist() == [True, True]
     assert round(verdicts.loc["voted", "score"], 2) == 0.67
-    assert not passed["aborted"] and len(problems(frames, "error"))
+    assert not passed["aborted"] and len(problems(frames))
 
 
 def test_a_check_of_one_arm_that_is_not_marked_is_refused(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_check_of_one_arm_that_is_not_marked_is_refused(tmp_path: Path) -> Non
         sc.read_results(file, **KNOWN)
     frames = read(file, checks="shared")
     assert frames.verdicts["check_id"].unique().tolist() == ["g1"]
-    assert "left out" in problems(frames, "checks=")
+    assert "left out" in problems(frames)
 
 
 def test_known_confounds_are_problems_with_a_consequence(tmp_path: Path) -> None:
@@ -93,11 +93,13 @@ def test_known_confounds_are_problems_with_a_consequence(tmp_path: Path) -> None
     arms = {arm: [run(True, startedAt=at)] * 2 for arm, at in start.items()}
     suite = {"ablation": "none", "plugins": [{"name": "sea"}]}
     frames = read(written(tmp_path, {"a": arms}, suite=suite, partial=True, partialReason="x"))
-    assert "delta is that of the plugin" in problems(frames, "suite.plugins")
-    assert "never combine" in problems(frames, "suite.ablation")
-    assert "looks like an effect of the skill" in problems(frames, "startedAt")
-    assert "ended early" in problems(frames, "partial")
-    with pytest.raises(sc.errors.FrameError, match=r"4 problems:(.|\n)*ablation(.|\n)*startedAt"):
+    assert "delta is that of the plugin" in problems(frames)
+    assert "never combine" in problems(frames)
+    assert "looks like an effect of the skill" in problems(frames)
+    assert "ended early" in problems(frames)
+    with pytest.raises(
+        sc.errors.FrameError, match=r"4 problems:(.|\n)*ablation(.|\n)*order of the runs"
+    ):
         sc.read_results(tmp_path, **KNOWN, strict=True)
 
 
@@ -122,5 +124,5 @@ def test_a_grader_on_the_tool_skill_gives_triggered_and_old_keys_are_read(tmp_pa
         **{("b", "skill"): True, ("b", "baseline"): True},
     }
     assert frames.verdicts["check_id"].unique().tolist() == ["g1"]
-    assert "read as 'triggered'" in problems(frames, "graders")
+    assert "when the skill fires (triggered)" in problems(frames)
     assert attempts.loc[("a", "skill"), ["cost_usd", "seconds"]].tolist() == [0.5, 9]

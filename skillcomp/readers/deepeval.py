@@ -45,7 +45,7 @@ class DeepevalReader(Reader):
         } - {None}
         if len(models) > 1:
             names = ", ".join(sorted(map(str, models)))
-            problems.add("evaluationModel", names, "several models judged; the model is unknown", 0)
+            problems.add("models that judged", names, "several; the model is unknown", 0)
         model = models.pop() if len(models) == 1 else None
         rows = []
         for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
@@ -63,7 +63,7 @@ def _facts_of_case(case: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of an attempt; a case without a real name gets its input as name."""
     name, prompt = text_at(case, "name"), text_at(case, "input")
     if prompt and (name is None or _POSITION.fullmatch(name)):
-        problems.add("name", "positions such as test_case_0", "the case is the input")
+        problems.add("names of cases", "positions such as test_case_0", "the input is the name")
         name = prompt
     return {
         "case": name,
@@ -77,12 +77,12 @@ def _verdicts_on_case(case: JsonObject, problems: Problems) -> Iterator[JsonObje
     """Yield the verdict of each metric."""
     metrics = objects_at(case, "metricsData")
     if not metrics:
-        problems.add("metricsData", "no metric", "missing verdicts, not fails")
+        problems.add("test cases", "without a metric", "the verdict is missing, not a fail")
     for metric in metrics:
         error = text_at(metric, "error")
         if error:
-            done = "a judge that crashed: a missing verdict, although the file has a fail"
-            problems.add("error", error[:80], done)
+            done = "the judge crashed: the verdict is missing, although the file has a fail"
+            problems.add("metrics with an error", error[:80], done)
         yield {
             "check": text_at(metric, "name"),
             "passed": None if error else as_truth(metric.get("success")),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.errors import literal
 from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
 from skillcomp.readers.reader import (
     Problems,
@@ -21,6 +22,7 @@ from skillcomp.readers.reader import (
 )
 
 FILE = "result.json"
+_MISSING = "the verdict is missing, not a fail"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
 _TIMEOUT = "timeout"
 _CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
@@ -38,14 +40,41 @@ class HarborReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
-        rows = []
+        trials = []
         for file, content in objects_below(path, FILE, problems):
-            if not _is_trial(content):
-                continue  # a result.json that is not about a trial describes a whole job
-            about = _facts_of_trial(content, problems)
-            about["job"] = file.resolve().parent.parent.name
+            if _is_trial(content):  # another result.json describes a whole job
+                trials.append((file.resolve().parent.parent.name, content))
+        rows = []
+        for job, content in _last_tries(trials, problems):
+            about = {**_facts_of_trial(content, problems), "job": job}
             rows += rows_of_attempt(about, _verdicts_of_rewards(content, about["status"], problems))
         return pd.DataFrame(rows)
+
+
+def _last_tries(
+    trials: list[tuple[str, JsonObject]], problems: Problems
+) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the trials without those that ended with an error and were run again later."""
+    starts: dict[Any, list[str]] = {}
+    for job, content in trials:
+        start = text_at(content, "started_at") or ""
+        starts.setdefault(_cell_of(job, content), []).append(start)
+    for job, content in trials:
+        end = text_at(content, "finished_at")
+        failed = content.get("exception_info") and _rewards_of(content) is None
+        later = [start for start in starts[_cell_of(job, content)] if end and start >= end]
+        if failed and later:
+            kind = text_at(object_at(content, "exception_info"), "exception_type") or "an error"
+            problems.add("earlier tries", f"ended by {kind}", "left out: the task was run again")
+        else:
+            yield job, content
+
+
+def _cell_of(job: str, content: JsonObject) -> tuple[str | None, ...]:
+    """Return the job, task, agent and model of a trial."""
+    agent = object_at(content, "config", "agent")
+    names = text_at(agent, "name"), text_at(agent, "model_name")
+    return (job, text_at(content, "task_name"), *names)
 
 
 def _is_trial(content: JsonObject) -> bool:
@@ -63,7 +92,7 @@ def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     status = "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
         status = "timeout"
-        problems.add("exception_info", kind, "a result of the agent; it counts")
+        problems.add("trials with an error", kind, "results of the agent, which count")
     elif _rewards_of(content) is None:
         status = "error"
     skills = config.get("skills")
@@ -101,7 +130,7 @@ def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
     total = sum(numbers) if numbers and len(numbers) == len(parts) else None
     if cost is not None and total is not None and abs(cost - total) > _CENT:
         costs = f"cost_usd {cost:.4f}, model_usage {total:.4f}"
-        problems.add("agent_result", costs, "the cost is unknown")
+        problems.add("two records of the cost", costs, "the cost is unknown")
         return None
     return cost if cost is not None else total
 
@@ -113,13 +142,13 @@ def _verdicts_of_rewards(
     rewards = _rewards_of(content)
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
-        done = "a missing verdict, not a fail"
-        if status == "error":
-            done = "never started or broke off: the attempt is missing, not failed"
-        problems.add("rewards", "null", done)
+        done = "the answer is missing, not failed" if status == "error" else _MISSING
+        problems.add("trials", "without a reward", done)
         return
     for name, value in rewards.items():
         number = as_number(value)
+        if number is None:
+            problems.add(f"reward '{name}'", literal(value), _MISSING)
         yield {
             "check": str(name),
             "passed": None if number is None else passes(number, f"reward '{name}'", problems),

@@ -57,7 +57,7 @@ class InspectReader(Reader):
         spec = log.eval
         if log.status != "success":
             done = "the samples that were scored are kept, the others are missing"
-            problems.add("status", str(log.status), done, 0)
+            problems.add("status of the log", str(log.status), done, 0)
         facts = {"task": spec.task, "agent": spec.model, "agent_model": spec.model}
         facts["tags"] = ", ".join(spec.tags or []) or None
         facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
@@ -147,13 +147,14 @@ def _verdicts_on_sample(
 ) -> Iterator[JsonObject]:
     """Yield the verdict of each score."""
     if sample.error is not None:
-        problems.add("error", f"{sample.error.message:.80}", "the attempt is missing, not failed")
+        done = "the answer is missing, not failed"
+        problems.add("samples with an error", f"{sample.error.message:.80}", done)
         return
     if about["status"] == "error":
-        problems.add("limit", "a person ended the sample", "the attempt is missing")
+        problems.add("samples", "ended by a person", "the answer is missing")
         return
     if not sample.scores:
-        problems.add("scores", "a sample without a score", "missing verdicts, not fails")
+        problems.add("samples", "without a score", "the verdict is missing, not a fail")
         return
     for scorer, score in sample.scores.items():
         own = as_object(as_object(score.metadata).get("skillcomp"))
@@ -198,10 +199,10 @@ def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | Non
         return value, None
     if isinstance(value, str) and value.upper() in _LETTERS:
         if value.upper() == "P":
-            problems.add(scorer, "P (partly correct)", "no pass; the score is 0.5")
+            problems.add(f"scorer {scorer}", "P (partly correct)", "no pass; the score is 0.5")
             return False, 0.5
         return _LETTERS[value.upper()], None
     if isinstance(value, int | float) and not math.isnan(value):
-        return passes(value, scorer, problems), float(value)
-    problems.add(scorer, f"{value!r:.40}", "no verdict; missing, not a fail")
+        return passes(value, f"scorer {scorer}", problems), float(value)
+    problems.add(f"scorer {scorer}", f"{value!r:.40}", "no verdict: missing, not a fail")
     return None, None

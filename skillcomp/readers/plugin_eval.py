@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,15 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
+from skillcomp.readers.reader import (
+    USE_OF_SKILL,
+    Problems,
+    Reader,
+    json_object,
+    one_line,
+    read_json,
+    rows_of_attempt,
+)
 
 _UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message
@@ -33,6 +41,7 @@ _INFRASTRUCTURE = re.compile(
     r"|\b(?:401|403|429|529)\b",
     re.I,
 )
+_ERRORS = "runs with an error"
 _PAID = ("llm", "baseline")  # types of grader that ask a model
 
 
@@ -88,14 +97,15 @@ def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> 
     """Report the problems of the whole file."""
     if content.get("partial"):
         reason = text_at(content, "partialReason") or "no reason"
-        problems.add("partial", reason, "the evaluation ended early; later runs are missing", 0)
+        done = "it ended early; later runs are missing"
+        problems.add("the evaluation", reason, done, 0)
     if suite.get("ablation") == "none":
-        done = "every grader is scored; absolute scores differ from those of a file with two arms"
-        problems.add("suite.ablation", "none", f"{done}, so never combine them", 0)
+        done = "every grader counts, unlike in a file with two arms; never combine them"
+        problems.add("ablation", "none", done, 0)
     if plugins := objects_at(suite, "plugins"):
         names = ", ".join(text_at(plugin, "name") or "?" for plugin in plugins)
         done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
-        problems.add("suite.plugins", names, done, 0)
+        problems.add("plugin", names, done, 0)
     starts: dict[str, list[str]] = {}
     for case in list_of_objects(content["cases"]):
         for arm, runs in object_at(case, "arms").items():
@@ -104,7 +114,7 @@ def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> 
     spans = sorted((min(times), max(times)) for times in list(starts.values())[:2] if times[1:])
     if len(spans) == 2 and spans[0][1] < spans[1][0]:
         done = "a change of the service over time looks like an effect of the skill"
-        problems.add("startedAt", "one arm was run before the other", done, 0)
+        problems.add("order of the runs", "one arm before the other", done, 0)
 
 
 def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None:
@@ -112,12 +122,12 @@ def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None
     planned = number_at(case, "runsPerCase") or 0
     counts = [len(list_of_objects(runs)) for runs in object_at(case, "arms").values()]
     if counts and min(counts) < planned:
-        done = f"fewer runs are recorded than the {planned:g} planned; intervals rest on these"
-        problems.add("runsPerCase", f"{min(counts)} of {planned:g}", done)
+        found = f"{min(counts)} of {planned:g}"
+        problems.add("runs of a case", found, "fewer than planned; intervals rest on these")
     context = case.get("context")
     if isinstance(context, dict) and context.get("historyFile"):
         done = "both arms replay one transcript; recorded with the plugin, it helps the baseline"
-        problems.add("context.history_file", f"case '{name}'", done, 0)
+        problems.add("history file", f"case '{name}'", done, 0)
 
 
 def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> JsonObject:
@@ -128,44 +138,71 @@ def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> Json
         parts = [as_text(as_object(aborted).get(key)) for key in ("server", "tool", "reason")]
         stop_reason = "aborted: " + ", ".join(part for part in parts if part)
         status = "truncated"
-        problems.add("aborted", "a guard of a mock stopped the run", "a failed attempt")
+        problems.add("runs", "stopped by a guard of a mock", "they count as failed")
     if error:
-        stop_reason = error
+        stop_reason, found = error, one_line(error)
         status = next((s for s, words in _RESULTS.items() if words.search(error)), "error")
-        if status == "error":
-            outage = _INFRASTRUCTURE.search(error)
-            cause = "a failure of the service" if outage else f"an unknown error: {error[:80]}"
-            problems.add("error", cause, "missing, not failed, although the file scores it 0")
+        if status != "error":
+            problems.add(_ERRORS, found, "results of the agent, which count")
+        elif _is_graded(run, case) and not _INFRASTRUCTURE.search(error):
+            status = "ok"
+            problems.add(_ERRORS, found, "every grader gave a verdict, and the verdicts count")
         else:
-            problems.add("error", f"a run ended by {status}", "a result of the agent; it counts")
+            problems.add(_ERRORS, found, "missing, not failed")
     return {
         "status": status,
         "stop_reason": stop_reason,
         "seconds": number_at(run, "durationSeconds"),
         "cost_usd": number_at(run, "costUsd"),
         "started_at": text_at(run, "startedAt"),
-        "triggered": _used_skill(run, case),
+        **_use_of_skill(run, case),
     }
 
 
-def _graders_of_skill(case: JsonObject) -> dict[str | None, bool]:
-    """Map each grader that checks the tool Skill to whether the tool should be used."""
+def _is_graded(run: JsonObject, case: JsonObject) -> bool:
+    """Return whether every grader of a run gave a verdict."""
+    types = _types_of(case)
+    rows = objects_at(run, "graders")
+    return bool(rows) and all(
+        as_truth(row.get("passed")) is not None and not _is_skipped(row, run, types) for row in rows
+    )
+
+
+def _types_of(case: JsonObject) -> dict[str | None, str | None]:
+    return {text_at(g, "name"): text_at(g, "type") for g in objects_at(case, "graders")}
+
+
+def _is_skipped(row: JsonObject, run: JsonObject, types: Mapping[str | None, str | None]) -> bool:
+    """Return whether a grader that asks a model was skipped, so that its fail is no verdict."""
+    is_paid = bool(run.get("skippedPaidGraders")) or types.get(text_at(row, "name")) in _PAID
+    return is_paid and (text_at(row, "explanation") or "").lower().startswith("skipped")
+
+
+def _graders_of_skill(case: JsonObject) -> dict[str | None, bool | None]:
+    """Map each grader of the tool Skill to whether its limits demand or forbid the tool."""
     configs = {
         text_at(grader, "name"): object_at(grader, "config")
         for grader in objects_at(case, "graders")
         if grader.get("type") == "tool_used"
     }
-    return {n: c.get("max") != 0 for n, c in configs.items() if "Skill" in map(str, c.values())}
+    return {
+        name: False if config.get("max") == 0 else config.get("min") != 0 or None
+        for name, config in configs.items()
+        if "Skill" in map(str, config.values())
+    }
 
 
-def _used_skill(run: JsonObject, case: JsonObject) -> bool | None:
-    """Return whether the tool Skill was used; None if no grader checked it."""
+def _use_of_skill(run: JsonObject, case: JsonObject) -> JsonObject:
+    """Return whether the skill should be used and was; None if no grader checked it."""
     expected = _graders_of_skill(case)
+    wanted = set(expected.values())
+    about: JsonObject = {"triggered": None}
+    about |= {"should_trigger": wanted.pop() if len(wanted) == 1 else None} if expected else {}
     for row in objects_at(run, "graders"):
-        name, passed = text_at(row, "name"), as_truth(row.get("passed"))
-        if name in expected and passed is not None:
-            return passed == expected[name]
-    return None
+        should, passed = expected.get(text_at(row, "name")), as_truth(row.get("passed"))
+        if should is not None and passed is not None:
+            return about | {"triggered": passed == should}
+    return about
 
 
 def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> Iterator[JsonObject]:
@@ -173,33 +210,26 @@ def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> I
 
     A grader that is not scored in both arms, or that checks the tool Skill, does not count.
     """
-    graders = objects_at(case, "graders")
-    of_skill = _graders_of_skill(case)
-    types = {text_at(grader, "name"): text_at(grader, "type") for grader in graders}
+    of_skill, types = _graders_of_skill(case), _types_of(case)
     for row in objects_at(run, "graders"):
         name = text_at(row, "name")
-        kind = types.get(name)
-        if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
-            problems.add("graders", f"'{name}' is not scored in both arms", "left out")
-            continue
         if name in of_skill:
-            done = "no check: without the plugin its result is fixed; read as 'triggered'"
-            problems.add("graders", f"'{name}' looks at the tool Skill", done)
+            problems.add(*USE_OF_SKILL)
             continue
-        reason = text_at(row, "explanation") or ""
-        skipped = reason.lower().startswith("skipped") and (
-            bool(run.get("skippedPaidGraders")) or kind in _PAID
-        )
+        if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
+            problems.add("graders that count in one arm only", f"'{name}'", "left out")
+            continue
+        skipped = _is_skipped(row, run, types)
         if skipped:
-            done = "a missing verdict, although the file has a fail"
-            problems.add("skippedPaidGraders", reason[:80], done)
+            done = "the verdict is missing, although the file has a fail"
+            problems.add("graders", text_at(row, "explanation") or "", done)
         yield {
             "check": name,
             "passed": None if skipped else as_truth(row.get("passed")),
             "check_weight": 1 if (weight := number_at(row, "weight")) is None else weight,
             "grader": "plugin-eval",
-            "grader_kind": kind,
-            "rationale": reason,
+            "grader_kind": types.get(name),
+            "rationale": text_at(row, "explanation") or "",
             **_facts_of_votes(row.get("judgeVotes")),
         }
 

@@ -12,19 +12,28 @@ import pandas as pd
 
 from skillcomp.io.files import (
     JsonObject,
+    as_object,
     as_truth,
-    list_of_objects,
     number_at,
     object_at,
     objects_at,
     text_at,
 )
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
+from skillcomp.readers.reader import (
+    USE_OF_SKILL,
+    Problems,
+    Reader,
+    json_content,
+    listed_objects,
+    one_line,
+    read_json,
+    rows_of_attempt,
+)
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
 _SKILL_USED = "skill-used"  # Type of assertion that only the arm with the skill can have.
-_LONG = 60  # The id of a check shows at most this many characters of the assertion's value.
+_RESULTS = ("results", "results")  # keys of the list of results
 
 
 class PromptfooReader(Reader):
@@ -33,12 +42,15 @@ class PromptfooReader(Reader):
     name = "promptfoo"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a file is in version 3: each of its results names a prompt or a test."""
-        results = json_object(path).get("results")
-        if not isinstance(results, dict) or not isinstance(results.get("results"), list):
-            return False
-        rows = list_of_objects(results["results"])
-        return not rows or all(r.keys() & {"promptIdx", "testIdx", "testCase"} for r in rows)
+        """Return whether each result of a file in version 3 names a prompt or a test.
+
+        The results may also be a list of their own, or JSON Lines.
+        """
+        content = json_content(path)
+        rows = listed_objects(content, *_RESULTS)
+        is_empty = isinstance(object_at(as_object(content), "results").get("results"), list)
+        needed = {"promptIdx", "testIdx", "testCase"}
+        return all(row.keys() & needed for row in rows) if rows else is_empty
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and assertion.
@@ -47,7 +59,7 @@ class PromptfooReader(Reader):
         the prompt or only the provider varies, its label is also the column `condition`. Each
         variable of a test is a column, too.
         """
-        results = list_of_objects(read_json(path)["results"]["results"])
+        results = listed_objects(read_json(path), *_RESULTS)
         # the file lists the results in the order in which they were completed
         results = sorted(results, key=lambda row: number_at(row, "testIdx") or 0)
         counts = Counter[tuple[str, ...]]()
@@ -59,12 +71,12 @@ class PromptfooReader(Reader):
             counts[place] += 1
             about = {**variables, "case": case, "repeat": counts[place], "prompt_label": prompt}
             about |= {"provider": provider, "provider_label": label, "agent": provider}
-            about |= _facts_of_result(result) | {"triggered": _used_skill(result)}
+            about |= _facts_of_result(result) | _use_of_skill(result)
             rows += rows_of_attempt(about, _verdicts_on_result(result, about, problems))
         most = max(counts.values(), default=0)
         if most > 1:
-            what = f"up to {most} tests with equal variables and description"
-            problems.add("testIdx", what, "repeats of one case; promptfoo numbers them as tests")
+            what = f"up to {most} with equal variables and description"
+            problems.add("tests", what, "they are repeats of one case")
         table = pd.DataFrame(rows)
         return table if table.empty else _with_arms(table)
 
@@ -127,21 +139,20 @@ def _verdicts_on_result(
     """Yield the verdict of each assertion; an assertion on the skill becomes ``triggered``."""
     if about["status"] == "error":
         error = (text_at(result, "error") or "no text")[:80]
-        problems.add("failureReason", f"2: {error}", "the attempt is missing, not failed")
+        problems.add("errors of the provider", error, "the answer is missing, not failed")
         return
     rows = _assertions_of(result)
     if not rows:
-        done = "missing verdicts, not fails"
-        problems.add("gradingResult", "no result of an assertion", done)
+        problems.add("assertions", "no result", "the verdict is missing, not a fail")
         return
     checks = _check_ids(rows)
-    used = [row for row in rows if _type_of(row) == _SKILL_USED]
+    used = [row for row in rows if _type_of(row).endswith(_SKILL_USED)]
     if used:
-        problems.add(_SKILL_USED, "an assertion about the skill", "no check; read as 'triggered'")
+        problems.add(*USE_OF_SKILL)
     rest = [(row, name) for row, name in zip(rows, checks, strict=True) if row not in used]
     if result.get("success") is True and any(row.get("pass") is False for row, _ in rest):
         done = "a fail here: every check has to pass; value='share_passed' counts checks"
-        problems.add("success", "a test passed although an assertion failed (threshold)", done)
+        problems.add("tests", "passed although an assertion failed (threshold)", done)
     for row, name in rest:
         assertion = object_at(row, "assertion")
         yield {
@@ -159,12 +170,13 @@ def _assertions_of(result: JsonObject) -> list[JsonObject]:
     return objects_at(object_at(result, "gradingResult"), "componentResults")
 
 
-def _used_skill(result: JsonObject) -> bool | None:
-    """Return whether the skill was used; None if no assertion checked it, or after an error."""
-    if result.get("failureReason") == _ERROR:
-        return None
-    used = [row for row in _assertions_of(result) if _type_of(row) == _SKILL_USED]
-    return as_truth(used[0].get("pass")) if used else None
+def _use_of_skill(result: JsonObject) -> JsonObject:
+    """Return whether the skill should be used and was, if an assertion checked it."""
+    used = [row for row in _assertions_of(result) if _type_of(row).endswith(_SKILL_USED)]
+    if result.get("failureReason") == _ERROR or not used:
+        return {"triggered": None}
+    should, passed = _type_of(used[0]) == _SKILL_USED, as_truth(used[0].get("pass"))
+    return {"should_trigger": should, "triggered": None if passed is None else passed == should}
 
 
 def _type_of(row: JsonObject) -> str:
@@ -178,8 +190,7 @@ def _check_ids(rows: list[JsonObject]) -> list[str]:
     for row in rows:
         assertion = object_at(row, "assertion")
         value = assertion.get("value")
-        text = "" if value is None else _as_case_text(value)
-        text = text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+        text = "" if value is None else one_line(_as_case_text(value))
         name = text_at(assertion, "metric") or ": ".join(filter(None, [_type_of(row), text]))
         counts[name] += 1
         names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")

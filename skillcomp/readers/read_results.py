@@ -15,7 +15,6 @@ from os.path import exists
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
 import pandas as pd
 
 from skillcomp.errors import (
@@ -25,6 +24,7 @@ from skillcomp.errors import (
     arguments_as,
     in_python,
     literal,
+    plural,
     problem_list,
     require_known,
     shortened,
@@ -42,8 +42,17 @@ from skillcomp.frames.words import (
     distinct_words,
     kind_of_table,
     truth_words,
+    usual_columns,
 )
-from skillcomp.io.files import as_path, decode, open_file, read_own, shown, strict_json
+from skillcomp.io.files import (
+    as_object,
+    as_path,
+    decode,
+    list_of_objects,
+    open_file,
+    read_own,
+    shown,
+)
 from skillcomp.io.journal import is_store
 from skillcomp.io.parquet_tables import read_parquet
 from skillcomp.io.store import RunStore
@@ -59,13 +68,14 @@ from skillcomp.readers.reader import (
     Problems,
     Reader,
     forget_files,
-    json_object,
+    json_content,
     read_json,
 )
 from skillcomp.readers.result_table import (
     frames_of,
     one_iteration,
     pairwise_of,
+    refuse_agents_by_arm,
     report_unshared_cases,
     with_arguments,
     with_case,
@@ -92,6 +102,7 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
+_FEW = 100  # number of objects whose fields a message names
 _DEPTH = 4  # Number of levels of folders in which results are looked for.
 
 
@@ -275,6 +286,7 @@ def read_results(
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
         table, meanings = with_conditions(table, arms, place, sides)
+        refuse_agents_by_arm(table, place)
         report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
         table = table.assign(grader=table.get("grader", reader.name))
@@ -405,23 +417,61 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
         return f"{path}: more than {MAX_BYTES:,} bytes; a file of results may have at most these."
     for file in [path] if path.is_file() else _files_inside(path):
         _require_json(file)
-    content = json_object(path)
-    if "run_summary" in content:
+    content = json_content(path)
+    known = f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
+    if python := _table_in_python(path, content):
+        return known + python
+    if isinstance(content, dict) and "run_summary" in content:
         return (
             f"{path}: run_summary holds averages only, which have no cases. Read the folder with "
             "the grading of each run."
         )
+    return f"{known}Read any other file with pandas and convert it: sc.from_frame(table, ...)."
+
+
+def _table_in_python(path: Path, content: Any) -> str:
+    """Return the roles in the longest list of a JSON file, and Python that makes a table of it."""
+    keys, rows = _longest_list(content, ())
+    frame = pd.json_normalize(rows[:_FEW]) if rows else pd.DataFrame()
+    labels = {name.rpartition(".")[-1]: name for name in map(str, frame.columns)}
+    short = pd.DataFrame(columns=list(labels))
+    roles: dict[str, Any] = {}
+    for role in ROLES:
+        roles |= dict(zip([role], usual_columns(role, short, roles.values()), strict=False))
+    if not roles:
+        return ""
+    rest = [repr(name) for short, name in labels.items() if short not in roles.values()]
+    place = "".join(f"[{key!r}]" for key in keys)
+    roles = {role: repr(labels[name]) for role, name in roles.items()}
+    needed = dict.fromkeys(("case", "condition", "passed"), "...")
+    named = {"skill": "None", **needed, **roles}
+    given = ", ".join(f"{role}={name}" for role, name in named.items())
     return (
-        f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
-        "Read any other file with pandas and convert it: sc.from_frame(table, ...)."
+        f"Its list {place or 'of objects'} has {plural(len(rows), 'entry')}; recognised: "
+        f"{', '.join(f'{n} ({role})' for role, n in roles.items())}; without a role: "
+        f"{', '.join(rest) or 'none'}. This Python makes a table of it (... is for you to name):\n"
+        "import json, pandas as pd, skillcomp as sc\n"
+        f"content = json.load(open({str(path)!r}, encoding='utf-8'))\n"
+        f"table = pd.json_normalize(content{place})\n"
+        f"own = sc.from_frame(table, {given})\n"
+        "sc.report.answer(own)"
     )
+
+
+def _longest_list(content: Any, keys: tuple[str, ...]) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the longest list of objects in JSON, and the keys that lead to it."""
+    if isinstance(content, list):
+        return keys, list_of_objects(content)
+    inner = as_object(content).items() if len(keys) < _DEPTH else ()
+    found = [_longest_list(value, (*keys, key)) for key, value in inner]
+    return max(found, key=lambda pair: len(pair[1]), default=(keys, []))
 
 
 def _require_json(file: Path) -> None:
     """Raise FrameError if a file looks like JSON and cannot be read."""
     with open_file(file, what="file of results", error=FrameError) as stream:
         head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if file.suffix != ".jsonl" and head.startswith((b"{", b"[")):
+    if head.startswith((b"{", b"[")):
         read_json(file)
 
 
@@ -545,32 +595,14 @@ def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str
 
 def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
     """Return the table in a file of JSON objects (a list or JSON Lines); None for other files."""
-    if not path.is_file() or path.suffix not in (".json", ".jsonl"):
-        return None
-    lines: list[bytes] = []
-    try:
-        if path.suffix == ".json":
-            rows = read_json(path)
-        else:
-            data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
-            lines = data.split(b"\n")
-            rows = [orjson.loads(line) for line in lines if line.strip()]
-    except (FrameError, orjson.JSONDecodeError):
-        return None
+    rows = json_content(path) if path.suffix in (".json", ".jsonl") else None
     flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
     names = {columns.get(str(name), str(name)) for name in table.columns}
     has_case = names & {"case", "case_id", "question_id", "id"}
     has_verdict = names & {"winner", "passed", "score"}
     of_text = kind_of_table(table, list(columns.values()), names) == "passages"
-    if not (of_text or (has_case and has_verdict)):
-        return None
-    for number, line in enumerate(lines, start=1):
-        try:
-            strict_json(line.strip() or b"null")
-        except ValueError as cause:
-            raise FrameError(f"{path}, line {number}: not JSON ({cause}).") from cause
-    return table
+    return table if of_text or (has_case and has_verdict) else None
 
 
 def frames_of_table(

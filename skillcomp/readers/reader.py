@@ -10,12 +10,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, shortened
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import (
     JsonObject,
     as_number,
+    as_object,
     is_below,
+    list_of_objects,
+    object_at,
+    objects_at,
     read_bytes,
     strict_json,
     whole_content,
@@ -24,21 +28,30 @@ from skillcomp.io.files import (
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
+_LONG = 58  # maximum number of characters of a label
+# the problem that a check looks at the use of the skill
+USE_OF_SKILL = (
+    *("checks of the skill's use", "no checks of the answer"),
+    "they show when the skill fires (triggered)",
+)
+_SHOWN = 3  # maximum number of examples that a problem lists
 
 
 class Problems:
     """The values that a reader converted, left out or did not find, by place and kind."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, Counter[tuple[str, str]]] = {}
+        self._counts: dict[str, dict[str, Counter[str]]] = {}
 
     def add(self, place: str, found: str, done: str, n: int = 1) -> None:
-        """Report a problem; equal problems are merged, and their numbers of rows are added.
+        """Report a problem; problems of one kind are merged, and their numbers of rows are added.
+
+        Problems with the same ``place`` and ``done`` are of one kind.
 
         Parameters
         ----------
         place : str
-            The file, the field or the argument.
+            What the problem is about, in words.
         found : str
             What is there.
         done : str
@@ -47,15 +60,16 @@ class Problems:
             Number of rows with the problem; 0 for a problem of the whole study, such as a known
             distortion of the comparison.
         """
-        self._counts.setdefault(place, Counter())[" ".join(found.split()), done] += n
+        counts = self._counts.setdefault(place, {}).setdefault(done, Counter())
+        counts[" ".join(found.split())] += n
 
     @property
     def changes(self) -> list[Change]:
-        """The problems with their numbers of rows, grouped by place."""
+        """One change for each kind of problem, grouped by place."""
         return [
-            Change(place, found, done, n)
-            for place, counts in self._counts.items()
-            for (found, done), n in counts.items()
+            Change(place, shortened(list(counts), _SHOWN), done, counts.total())
+            for place, kinds in self._counts.items()
+            for done, counts in kinds.items()
         ]
 
 
@@ -123,8 +137,9 @@ def rows_of_attempt(about: JsonObject, verdicts: Iterable[JsonObject]) -> list[J
 def read_json(path: Path, root: Path | None = None) -> Any:
     """Return the content of a JSON file; raise FrameError if it is not JSON or above 200 MB.
 
-    A link that leads out of ``root`` (default: the folder of the file) is refused. The content is
-    shared between calls: do not change it.
+    JSON Lines (a file .jsonl) are read as the list of their contents. A link that leads out of
+    ``root`` (default: the folder of the file) is refused. The content is shared between calls: do
+    not change it.
     """
     root = path.parent if root is None else root
     try:
@@ -138,12 +153,18 @@ def read_json(path: Path, root: Path | None = None) -> Any:
 def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
     what = "file of results"
     data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
-    try:
-        data = data.removeprefix(b"\xef\xbb\xbf")
-        content = whole_content(strict_json(data))
-    except (ValueError, RecursionError) as cause:
-        raise FrameError(f"{path}: not JSON ({cause}).") from cause
-    return content
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    has_lines = path.suffix == ".jsonl"
+    contents = []
+    for number, text in enumerate(data.splitlines() if has_lines else [data], start=1):
+        if has_lines and not text.strip():
+            continue
+        try:
+            contents.append(whole_content(strict_json(text)))
+        except (ValueError, RecursionError) as cause:
+            place = f"{path}, line {number}" if has_lines else path
+            raise FrameError(f"{place}: not JSON ({cause}).") from cause
+    return contents if has_lines else contents[0]
 
 
 def forget_files() -> None:
@@ -153,13 +174,39 @@ def forget_files() -> None:
 
 def json_object(path: Path, root: Path | None = None) -> JsonObject:
     """Return the object in a JSON file; an empty object if the file holds no object."""
-    if not path.is_file():
-        return {}
+    return as_object(json_content(path, root))
+
+
+def json_content(path: Path, root: Path | None = None) -> Any:
+    """Return the content of a JSON file; None if it is no such file."""
     try:
-        content = read_json(path, root)
+        return read_json(path, root) if path.is_file() else None
     except FrameError:
-        return {}
-    return content if isinstance(content, dict) else {}
+        return None
+
+
+def listed_objects(content: Any, *keys: str) -> list[JsonObject]:
+    """Return the objects of a list that is the whole content, or that keys of it lead to."""
+    if isinstance(content, list):
+        return list_of_objects(content)
+    return objects_at(object_at(as_object(content), *keys[:-1]), keys[-1])
+
+
+def one_line(text: str) -> str:
+    """Return a label in one line of at most 58 characters; what is printed can then be pasted."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONG else f"{line[: _LONG - 3]}..."
+
+
+def in_one_line(labels: Iterable[str]) -> dict[str, str]:
+    """Map each label to a short one; different labels stay different."""
+    counts = Counter[str]()
+    short = {}
+    for label in dict.fromkeys(labels):
+        line = one_line(label)
+        counts[line] += 1
+        short[label] = line if counts[line] == 1 else f"{line} ({counts[line]})"
+    return short
 
 
 def passes(score: float, place: str, problems: Problems) -> bool | None:
@@ -167,7 +214,7 @@ def passes(score: float, place: str, problems: Problems) -> bool | None:
     if score in (0, 1):
         return bool(score)
     done = "a score without a pass mark: the verdict is missing, the score is kept"
-    problems.add(place, "numbers other than 0 and 1", done)
+    problems.add(place, "other than 0 and 1", done)
     return None
 
 
@@ -188,8 +235,9 @@ def objects_below(path: Path, name: str, problems: Problems) -> Iterator[tuple[P
         try:
             content = read_json(file, root)
         except FrameError as error:
-            reason = str(error).removeprefix(f"{file}: ")
-            problems.add(str(file.relative_to(root)), reason, "left out; its attempt is missing")
+            reason = str(error).removeprefix(f"{file}: ").rstrip(".")
+            found = f"{file.relative_to(root)}: {reason}"
+            problems.add("files that cannot be read", found, "left out; their answers are missing")
             continue
         if isinstance(content, dict):
             yield file, content
@@ -203,5 +251,5 @@ def files_below(folder: Path, name: str) -> Iterator[Path]:
     for count, place in enumerate(sorted(folder.rglob(name)), start=1):
         if count > MAX_FILES:
             raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
-        if is_below(place, folder) and place.is_file():
+        if place.is_file() and (not place.is_symlink() or is_below(place, folder)):
             yield place

@@ -25,7 +25,7 @@ from skillcomp.frames.words import (
     distinct_words,
     pooled_words,
 )
-from skillcomp.readers.reader import Problems
+from skillcomp.readers.reader import Problems, in_one_line
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
@@ -56,7 +56,7 @@ def one_iteration(
     is_chosen = table["iteration"].eq(chosen)
     if len(numbers) > 1:
         done = f"{chosen} was read: they are versions of the skill and its checks, not repeats"
-        problems.add("iteration=", f"iterations {listed}", done, int((~is_chosen).sum()))
+        problems.add("iterations", listed, done, int((~is_chosen).sum()))
     return table[is_chosen].drop(columns="iteration").reset_index(drop=True)
 
 
@@ -64,26 +64,35 @@ def with_arguments(
     table: pd.DataFrame, values: Mapping[str, str | None], problems: Problems
 ) -> pd.DataFrame:
     """Put the values of arguments into the table; report facts that remain unknown."""
+    unknown = []
     for role, value in values.items():
         column = table.get(role, pd.Series(None, table.index))
         words = distinct_words(column)
         if value is None:
             if not words and not (role == "grader_model" and _is_mechanical(table)):
-                named = argument(f"fact {role}")
-                done = f"unknown; {named} names it" if role != "skill" else "called 'the skill'"
-                problems.add(f"{role}=", "not in the file", done, len(table))
+                unknown.append(role)
                 table = table.assign(skill="the skill") if role == "skill" else table
             continue
         if role == "skill" and len(words) > 1 and value in words:
-            problems.add("skill=", f"skills {', '.join(map(str, words))}", f"{value} was read")
+            problems.add("skills", ", ".join(map(str, words)), f"{value} was read")
             table = table[column.eq(value)].reset_index(drop=True)
             continue
         for word in words:
             if word != value:
                 n = int(column.eq(word).sum())
-                problems.add(f"{role}=", f"the file has {literal(word)}", f"read as {value}", n)
+                problems.add(in_words(role), literal(word), f"read as {value}", n)
         table = table.assign(**{role: value})
+    if unknown:
+        found = ", ".join(map(in_words, unknown))
+        named = ", ".join(argument(f"fact {role}") for role in unknown)
+        done = f"unknown; {named} {'names it' if len(unknown) == 1 else 'name them'}"
+        problems.add("not in the file", found, done, len(table))
     return table
+
+
+def in_words(role: str) -> str:
+    """Return the name of a role in words."""
+    return role.replace("_", " ")
 
 
 def _is_mechanical(table: pd.DataFrame) -> bool:
@@ -113,12 +122,31 @@ def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame
 
 
 def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
-    """Report if no case has answers of two arms, so that there is no delta."""
-    if table["condition"].nunique() < 2:
-        return
-    if table.groupby(CASE, dropna=False)["condition"].nunique().max() < 2:
+    """Report the cases that have no answers under an arm."""
+    n_rows = table.groupby([*CASE, "condition"], dropna=False).size().unstack(fill_value=0)
+    if len(n_rows.columns) > 1 and n_rows.gt(0).sum(axis=1).max() < 2:
         done = f"there is no delta; {argument('fact case')} names a field that the arms share"
-        problems.add("case=", "no case has answers of two arms", done, 0)
+        problems.add("cases", "none has answers of two arms", done, 0)
+        return
+    for condition in n_rows.columns:
+        lacking = n_rows.index[n_rows[condition].eq(0)].get_level_values("case")
+        if len(lacking):
+            found = f"{plural(len(lacking), 'case')} without answers under {condition}"
+            done = "they count in no difference from it"
+            problems.add("cases", f"{found}: {shortened(lacking, _SHOWN)}", done, 0)
+
+
+def refuse_agents_by_arm(table: pd.DataFrame, place: str) -> None:
+    """Raise if each arm was answered by agents of its own."""
+    if "agent" not in table.columns or table["agent"].isna().any():
+        return
+    pairs = table[["condition", "agent"]].drop_duplicates()
+    if pairs["condition"].nunique() > 1 and pairs["agent"].is_unique:
+        each = "; ".join(f"{c}: {a}" for c, a in pairs.itertuples(index=False, name=None))
+        raise FrameError(
+            f"{place}: each arm was answered by another agent ({each}), so a difference between "
+            f"the arms would be one between agents. {argument('fact agent')} gives them one name."
+        )
 
 
 def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
@@ -132,7 +160,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         mixed = several.groupby([table[key] for key in CASE], dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed
         if cases := distinct_words(table.loc[differ, "case"]):
-            what = f"differs between the attempts of {plural(len(cases), 'case')}"
+            what = f"not the same in all answers of {plural(len(cases), 'case')}"
             done = f"the delta is that of the {name} too, and not of the skill alone"
             problems.add(name, f"{what}, such as '{cases[0]}'", done, 0)
             table = table.assign(**{name: table[name].mask(differ, of_case.transform("first"))})
@@ -156,12 +184,8 @@ def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd
                 f"{place}: case '{case}' was graded on different numbers of checks ({each}), and "
                 "the file does not name them. Arms graded on different checks cannot be compared."
             )
-    problems.add(
-        "checks",
-        "only counts of passed checks",
-        "checks are numbered: shares and passes are right, single checks mean nothing",
-        len(rows),
-    )
+    done = "checks are numbered: shares and passes are right, single checks mean nothing"
+    problems.add("checks", "only counts of passed ones", done, len(rows))
     rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
     number = rows.groupby(level=0).cumcount() + 1
     rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
@@ -191,14 +215,12 @@ def _on_shared_checks(
             f"{shortened(lines, _SHOWN, '; ')}. {argument('checks', 'shared')} compares on the "
             f"others; {argument('checks', 'all')} keeps them, for rates."
         )
-    for line in lines[:_SHOWN]:
-        problems.add("checks=", line, "left out")
-    if len(lines) > _SHOWN:
-        problems.add("checks=", "further checks of one arm", "left out", len(lines) - _SHOWN)
     left = table.drop(index=lone.index)
-    lost = lone[~is_among(lone, left, CASE)].drop_duplicates(CASE)
-    for case in lost.sort_values(CASE)["case"]:
-        problems.add("checks=", f"case '{case}'", "left out: its arms share no check")
+    lost = lone[~is_among(lone, left, CASE)].drop_duplicates(CASE).sort_values(CASE)["case"]
+    for line in lines:
+        problems.add("checks of one arm", line, "left out")
+    for case in lost:
+        problems.add("cases whose arms share no check", f"'{case}'", "left out")
     return left.reset_index(drop=True)
 
 
@@ -211,8 +233,12 @@ def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     pairs = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
     rows = table[without].drop(columns=facts).merge(pairs, on=CASE, how="left")
     rows["check"] = rows["check"].fillna("passed")
+    if "check_weight" in rows.columns:
+        rows["check_weight"] = rows["check_weight"].fillna(1)
     made = pd.concat([table[~without], rows], ignore_index=True)
-    return made.assign(grader=made["grader"].fillna("unnamed grader"))
+    graders = distinct_words(made["grader"])
+    lone = str(graders[0]) if len(graders) == 1 else "unnamed grader"
+    return made.assign(grader=made["grader"].fillna(lone))
 
 
 def _with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
@@ -240,6 +266,26 @@ def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
 
 
+def _with_invocations(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the skill on offer and the invoked one, if the format records them.
+
+    The skill is on offer in every arm but the baseline. A prompt on which it should not fire is a
+    negative one.
+    """
+    if "triggered" not in table.columns or "offered" in table.columns:
+        return table
+    known = table["triggered"].notna() & table["condition"].ne("baseline")
+    fired = table["triggered"].eq(True)
+    skills = pd.Series([(skill,) for skill in table["skill"]], table.index, dtype="object")
+    table = table.assign(offered=skills.where(known, None))
+    table["invoked"] = skills.where(fired, pd.Series([()] * len(table), table.index)).where(
+        known, None
+    )
+    if "should_trigger" in table.columns:
+        table["prompt_kind"] = table["should_trigger"].map({False: "negative"})
+    return table
+
+
 def frames_of(
     table: pd.DataFrame,
     checks: Literal["all", "shared"] | None,
@@ -256,7 +302,10 @@ def frames_of(
     if not columns_of(table, "passed", "score"):
         table = table.assign(passed=None)
     table = _on_shared_checks(_with_repeats(table), checks, problems, place)
-    table = _with_whole_graders(_with_checks(table))
+    without = table.groupby(CASE, dropna=False)["check"].transform("count").eq(0)
+    of_skill = table.get("triggered", pd.Series(None, table.index)).notna()
+    unchecked = set(table.loc[without & of_skill, "case"].astype("str"))
+    table = _with_invocations(_with_whole_graders(_with_checks(table)))
     empty_columns = [name for name in table if name not in _NEEDED and table[name].isna().all()]
     reasons = table.get("verdict_status", pd.Series(None, table.index, dtype="object"))
     table = table.drop(columns=empty_columns).assign(verdict_status=reasons.fillna("error"))
@@ -273,7 +322,13 @@ def frames_of(
     facts = columns_of(table, *_OF_CASES)
     of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
     cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=["skill", "case_id"])
-    return replace(made, cases=reader.checked({"cases": cases})["cases"])
+    made = replace(made, cases=reader.checked({"cases": cases})["cases"])
+    if unchecked:  # cases that only look at the use of the skill
+        verdicts, results = (
+            f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes)
+        )
+        made = replace(made, verdicts=verdicts, outcomes=results)
+    return made
 
 
 def pairwise_of(
@@ -297,9 +352,9 @@ def pairwise_of(
         cells = list(pairs[key].itertuples(index=False, name=None))
         pairs[side] = [ids.get(cell) for cell in cells]
         for _, case, condition, _ in (cell for cell in cells if cell not in ids):
-            what = f"case '{case}': no answer under '{condition}'"
+            what = f"of case '{case}', which has no answer under '{condition}'"
             arms = argument("words", {"condition": dict.fromkeys(words.unique(), UNKNOWN)})
-            problems.add("comparison", what, f"left out; {arms} names the arm of each side")
+            problems.add("comparisons", what, f"left out; {arms} names the arm of each side")
         pairs = pairs[pairs[side].notna()]
     if pairs.empty:
         return empty("pairwise")
@@ -319,18 +374,20 @@ def with_conditions(
     """
     if "condition" not in table.columns:
         raise FrameError(_arms_unknown(table, place))
-    own = {str(word): str(name) for word, name in own.items()}
     words = list(map(str, distinct_words(table["condition"])))
+    lines = in_one_line([*words, *sides])  # a condition and what a message lists take one line
+    own = {lines.get(str(word), str(word)): str(name) for word, name in own.items()}
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")
-    strange = [word for word in own if word not in {*words, *sides}]
+    strange = [word for word in own if word not in lines.values()]
     if strange:
         what = f"{place}: {argument('words')}: there is no arm {literal(strange[0])}"
-        raise FrameError(f"{what}; there: {', '.join(words)}.")
-    names = condition_names(word for word in [*words, *sides] if word not in own)
-    known = {word: str(name) for word, name in names.items()} | own
-    for problem in pooled_words({word: known[word] for word in words}, own):
+        raise FrameError(f"{what}; there: {', '.join(map(literal, lines.values()))}.")
+    names = condition_names(line for line in lines.values() if line not in own)
+    of_line = {line: str(name) for line, name in names.items()} | own
+    for problem in pooled_words({lines[word]: of_line[lines[word]] for word in words}, own):
         raise FrameError(f"{place}: {problem}")
+    known = {word: of_line[line] for word, line in lines.items()}
     return table.assign(condition=table["condition"].astype("str").map(known)), known
 
 
@@ -341,8 +398,8 @@ def _arms_unknown(table: pd.DataFrame, place: str) -> str:
     several = {name: found for name, found in words.items() if len(found) > 1} or words
     lines = []
     for name, found in several.items():
-        texts = [" ".join(word.split()) or "''" for word in found]
-        lines.append(f"{name}: {shortened([f'{text:.60}' for text in texts], _FEW)}")
+        texts = map(literal, in_one_line(found).values())
+        lines.append(f"{name}: {shortened(texts, _FEW)}")
     listed = "; ".join(lines)
     return (
         f"{place}: the file does not say which answers had the skill. Name the field of the arms, "

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
+    as_object,
     as_text,
     as_truth,
     list_of_objects,
@@ -22,12 +25,15 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
+from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.reader import (
     Problems,
     Reader,
     as_count,
     files_below,
+    json_content,
     json_object,
+    listed_objects,
     read_json,
     rows_of_attempt,
 )
@@ -38,8 +44,13 @@ _RUN = re.compile(r"run-(\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
+FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
-_NO_JUDGE = ("judge returned unparseable", "judge omitted", "judge response missing")
+_NO_JUDGE = (
+    *("judge returned unparseable", "judge omitted", "judge response missing"),
+    *("grading parse error", "grading error", "grader error", "parse error"),
+)
+_MISSING = "the verdict is missing, not a fail"
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
@@ -61,18 +72,22 @@ class WorkspaceReader(Reader):
     name = "skill-creator"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether gradings are in subfolders: one per eval and, inside it, one per arm."""
-        if not path.is_dir():
-            return False
-        return any(is_grading(json_object(file, path)) for file in _grading_files(path))
+        """Return whether gradings are in subfolders."""
+        files = files_below(path, FILE) if path.is_dir() else iter(())
+        return any(file.parent != path and is_grading(json_object(file, path)) for file in files)
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
+        graded = _folders_of_runs(path, FILE, problems)
+        folders = [*graded, *_ungraded(path, graded, problems)]
         rows = []
-        for file in _grading_files(path):
-            verdicts = verdicts_of_grading(json_object(file, path), problems)
-            rows += rows_of_attempt(_facts_of_attempt(file, path), verdicts)
-        rows += _ungraded(path, {_cell_of(row) for row in rows}, problems)
+        for place, here in groupby(folders, key=lambda folder: _arm_folder(folder).parent):
+            of_eval = _facts_of_eval(place, path)
+            for folder in here:
+                about = {**of_eval, **_facts_of_attempt(folder, path)}
+                grading = json_object(folder / FILE, path)
+                verdicts = verdicts_of_grading(grading, problems) if grading else ()
+                rows += rows_of_attempt(about, verdicts)
         _report_tool(path, problems)
         table = pd.DataFrame(rows)
         names = {place: _skill_name(place) for place in table["workspace"].unique()}
@@ -84,12 +99,11 @@ class WorkspaceReader(Reader):
         rows = []
         for file in files_below(path, "comparison*.json"):
             content = json_object(file, path)
-            folder = next((p for p in file.parents if (p / "eval_metadata.json").exists()), None)
-            folder = folder or next((p for p in file.parents if _EVAL.fullmatch(p.name)), None)
+            folder = next(filter(_is_eval, file.parents), None)
             if is_comparison(content):
                 about = _facts_of_eval(folder, path) if folder else {}
                 arms = _arms_of_analysis(json_object(file.parent / "analysis.json", path))
-                about["iteration"] = _iteration_of(file, path)
+                about["iteration"] = _iteration_of(file.parent, path)
                 about["skill"] = _skill_name(_workspace_of(file, path))
                 rows.append({**about, **pair_of(content, problems), **arms})
         return pd.DataFrame(rows) if rows else super().pairs(path, problems)
@@ -100,8 +114,8 @@ def _report_tool(path: Path, problems: Problems) -> None:
     for file in files_below(path, "meta.json"):
         if {"target", "judge", "modes"} <= json_object(file, path).keys():
             done = "the delta is that of these too, and not of the skill alone"
-            what = "agent-skills-eval gives input files and a system message only with the skill"
-            problems.add("meta.json", what, done, 0)
+            what = "gives input files and a system message only with the skill"
+            problems.add("agent-skills-eval", what, done, 0)
             return
 
 
@@ -138,7 +152,7 @@ def is_comparison(content: JsonObject) -> bool:
 def pair_of(content: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of a comparison; the first answer is A."""
     done = "each pair is judged in one order only: a preference for a position cannot be seen"
-    problems.add("comparison", "A is always first", done)
+    problems.add("comparisons", "A is always first", done)
     winner = {"A": "first", "B": "second", "TIE": "tie"}[content["winner"]]
     return {
         "first": "A",
@@ -167,35 +181,95 @@ def _arms_of_analysis(content: JsonObject) -> dict[str, str]:
 _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
-def _grading_files(path: Path) -> list[Path]:
-    """Return each grading.json below `path` that is in the folder of an arm."""
-    files = [file for file in files_below(path, "grading.json") if file.parent != path]
-    return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]
+def _folders_of_runs(path: Path, name: str, problems: Problems) -> list[Path]:
+    """Return the folder of each run with a file `name`, and report the other folders with one.
+
+    The folder of a run is that of an arm, or a folder `run-K` in it. Of two layouts of the same
+    cases, folders `eval-NAME` are read.
+    """
+    found = [file.parent for file in files_below(path, name)]
+    with_runs = {folder.parent for folder in found if _RUN.fullmatch(folder.name)}
+    folders = []
+    for folder in found:
+        if place := _right_place(folder, path, with_runs):
+            if name == FILE and is_grading(json_object(folder / name, path)):
+                found_at = f"in {folder.relative_to(path).as_posix()}/"
+                done = f"left out; it belongs in a folder such as {place}"
+                problems.add(f"{name} one folder too high", found_at, done)
+        else:
+            folders.append(folder)
+    if name == TIMING:
+        return folders
+    if not folders:
+        lines = change_lines(change._asdict() for change in problems.changes)
+        raise FrameError(f"{path}: no {name} is in the folder of a run. {' '.join(lines)}")
+    return _one_layout(folders, path, problems)
 
 
-def _arm_folder(file: Path) -> Path:
-    """Return the folder of an arm: the folder of the grading or, if that is a run-K, its parent."""
-    return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
+def _right_place(folder: Path, path: Path, with_runs: Collection[Path]) -> str | None:
+    """Return where the grading in a folder belongs; None if the folder is that of a run."""
+    arm = _arm_folder(folder)
+    if folder in with_runs:
+        return f"{folder.name}/run-1"
+    if arm == path or _is_eval(arm):
+        inner = (below.name for below in sorted(arm.glob("*")) if usual_condition(below.name))
+        return f"{arm.name}/{next(inner, 'with_skill')}"
+    if (arm.parent == path and not _is_eval(path)) or _ITERATION.fullmatch(arm.parent.name):
+        return f"eval-NAME/{arm.name}" if usual_condition(arm.name) else f"{arm.name}/with_skill"
+    return None
 
 
-def _facts_of_attempt(file: Path, path: Path) -> JsonObject:
-    """Return the facts about the attempt of a grading: from its folders, and its seconds."""
-    run = _RUN.fullmatch(file.parent.name)
+def _is_eval(folder: Path) -> bool:
+    """Return whether a folder is that of a case."""
+    return bool(_EVAL.fullmatch(folder.name)) or (folder / "eval_metadata.json").exists()
+
+
+def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Path]:
+    """Leave out the folders of runs whose case also has a folder `eval-NAME` beside it."""
+    of_eval: dict[Path, list[Path]] = {}
+    for folder in folders:
+        of_eval.setdefault(_arm_folder(folder).parent, []).append(folder)
+    numbered = [place for place in of_eval if _EVAL.fullmatch(place.name)]
+    if len(numbered) in (0, len(of_eval)):
+        return folders
+    names = {(place.parent, _facts_of_eval(place, path)["case"]): place for place in numbered}
+    gradings = {_gradings_in(of_eval[place], path): place for place in numbered}
+    for place in [place for place in of_eval if place not in numbered]:
+        same = names.get((place.parent, _facts_of_eval(place, path)["case"]))
+        same = same or gradings.get(_gradings_in(of_eval[place], path))
+        if same is not None:
+            done = f"left out; folders such as {same.name} were read"
+            problems.add("a second layout of the same runs", place.name, done, 0)
+            del of_eval[place]
+    return list(chain(*of_eval.values()))
+
+
+def _gradings_in(folders: list[Path], path: Path) -> frozenset[tuple[str, str]]:
+    """Return the arm and the content of each grading of a case."""
+    rows = [(f, expectations_of(json_object(f / FILE, path))) for f in folders]
+    return frozenset((_arm_folder(folder).name, repr(content)) for folder, content in rows)
+
+
+def _arm_folder(folder: Path) -> Path:
+    """Return the folder of an arm: the folder of a run or, if that is a run-K, its parent."""
+    return folder.parent if _RUN.fullmatch(folder.name) else folder
+
+
+def _facts_of_attempt(folder: Path, path: Path) -> JsonObject:
+    """Return the facts about an attempt: from its folders, and its seconds."""
+    run = _RUN.fullmatch(folder.name)
+    timing = json_object(folder / TIMING, path)  # total_tokens mixes kinds of tokens
     return {
-        **_facts_of_eval(_arm_folder(file).parent, path),
-        "workspace": _workspace_of(file, path),
-        "condition": _arm_folder(file).name,
+        "workspace": _workspace_of(folder, path),
+        "condition": _arm_folder(folder).name,
         "repeat": int(run[1]) if run else 1,
-        "iteration": _iteration_of(file, path),
-        # total_tokens, which mixes kinds of tokens, is ignored
-        "seconds": _seconds_of(
-            json_object(file.parent / "timing.json", path), "total_duration_seconds"
-        ),
+        "iteration": _iteration_of(folder, path),
+        "seconds": _seconds_of(timing, "total_duration_seconds"),
     }
 
 
-def _iteration_of(file: Path, path: Path) -> int:
-    names = [path.name, *file.relative_to(path).parts[:-1]]
+def _iteration_of(folder: Path, path: Path) -> int:
+    names = [path.name, *folder.relative_to(path).parts]
     numbers = [int(match[1]) for name in names if (match := _ITERATION.fullmatch(name))]
     return numbers[-1] if numbers else 1
 
@@ -208,14 +282,10 @@ def _facts_of_eval(folder: Path, root: Path) -> JsonObject:
     return {"case": name, "prompt": text_at(about, "prompt")}
 
 
-def _workspace_of(file: Path, path: Path) -> Path:
-    """Return the nearest folder `<skill>-workspace` above a file, up to `path`; else `path`."""
-    folders = (path / part for part in file.relative_to(path).parents)
-    return next((place for place in folders if place.name.endswith("-workspace")), path)
-
-
-def _cell_of(row: JsonObject) -> tuple[Any, ...]:
-    return tuple(row[key] for key in ("workspace", "iteration", "case", "condition", "repeat"))
+def _workspace_of(folder: Path, path: Path) -> Path:
+    """Return the nearest folder `<skill>-workspace` above a folder, up to `path`; else `path`."""
+    above = (path / part for part in folder.relative_to(path).parents)
+    return next((place for place in above if place.name.endswith("-workspace")), path)
 
 
 def _skill_name(path: Path) -> str | None:
@@ -237,14 +307,15 @@ def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[Jso
     """Yield the verdict on each expectation."""
     rows = expectations_of(grading)
     if not rows:
-        problems.add("grading", "no expectations", "missing verdicts, not fails")
+        problems.add("gradings", "without expectations", _MISSING)
     for position, row in enumerate(rows, start=1):
         evidence, passed = text_at(row, "evidence") or "", as_truth(row.get("passed"))
         if row.get("skipped") is True or evidence.lower().startswith(_NO_JUDGE):
-            problems.add("passed", evidence[:80] or "skipped", "a missing verdict, not a fail")
+            problems.add("checks without a verdict", evidence[:80] or "skipped", _MISSING)
             passed = None
         elif passed is None:
-            problems.add("passed", f"{row.get('passed')!r:.80}", "a missing verdict, not a fail")
+            found = evidence[:80] or literal(row.get("passed"))
+            problems.add("checks without a verdict", found, _MISSING)
         yield {
             "position": position,
             "text": text_at(row, "text") or text_at(row, "name") or f"check {position}",
@@ -255,16 +326,14 @@ def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[Jso
         }
 
 
-def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[JsonObject]:
-    """Yield a row for each attempt that has a timing.json but no grading."""
-    for folder in sorted({file.parent for file in files_below(path, "timing.json")}):
-        file = folder / "grading.json"
-        if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
-            continue
-        about = _facts_of_attempt(file, path)
-        if _cell_of(about) not in graded:
-            problems.add("grading.json", "missing for an attempt", "a missing verdict, not a fail")
-            yield about
+def _ungraded(path: Path, graded: list[Path], problems: Problems) -> list[Path]:
+    """Return the folders of runs that have a timing.json but no grading."""
+    arms = {folder.parent for folder in graded}  # the time of an arm may stand beside its run-K
+    timed = _folders_of_runs(path, TIMING, Problems())
+    lone = [place for place in timed if not (place / FILE).exists() and place not in arms]
+    if lone:
+        problems.add("runs", "without a grading", _MISSING, len(lone))
+    return lone
 
 
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
@@ -277,38 +346,26 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)
-    keys = [name for name in _CASE if name in table.columns]
-    parts = [_checks_of_case(rows, problems) for _, rows in table.groupby(keys, dropna=False)]
-    return pd.concat(parts).sort_index().drop(columns=["position", "text"])
-
-
-def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
-    """Add the column `check`, the id of the check, to the rows of one case."""
-    wording = rows["text"]
-    is_graded = wording.notna()
-    graded = rows[is_graded]
-    if graded.empty:
-        return rows.assign(check=None)
-    attempt = [name for name in _ATTEMPT if name in rows.columns]
-    by_attempt = graded.groupby(attempt, dropna=False)["text"].agg(list)
-    lists = {tuple(texts) for texts in by_attempt}
-    distinct = set().union(*lists)
-    if all(len(texts) == len(set(texts)) == len(distinct) for texts in lists):
-        first = by_attempt.iloc[0]  # attempts may list the checks in different orders
-        numbers = {text: at for at, text in enumerate(first, start=1)}
-        check = wording.map(numbers)
-    elif len({len(texts) for texts in lists}) == 1:
-        case = rows["case"].iloc[0]
-        n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
-        done = "taken for the same check by its position; read both texts"
-        if n:  # n is 0 if all attempts have the same texts at the same positions
-            place = f"case '{case}': a check is worded differently in two attempts"
-            problems.add("text", place, done, n)
-        check = rows["position"]
-    else:
-        return rows.assign(check=wording)
-    check = check.astype("Int64").astype("str").where(is_graded, rows.get("check"))
-    return rows.assign(check=check)
+    rows = table[table["text"].notna()]
+    text = rows["text"]
+    case = rows.groupby(columns_of(rows, *_CASE), dropna=False).ngroup()
+    facts = [rows[name] for name in columns_of(rows, *_ATTEMPT)]
+    by_attempt = text.groupby([case, *facts], dropna=False)
+    n, distinct = by_attempt.transform("size"), by_attempt.transform("nunique")
+    n_texts = text.groupby(case).transform("nunique")
+    same = (n.eq(n_texts) & distinct.eq(n_texts)).groupby(case).transform("all")
+    even = n.groupby(case).transform("nunique").eq(1) & ~same
+    number = text.groupby(case).transform(lambda texts: pd.factorize(texts)[0] + 1)
+    at_place = text[even].groupby([case[even], rows.loc[even, "position"]]).nunique().gt(1)
+    names = rows["case"].groupby(case).first()
+    for name, count in at_place.groupby(level=0).sum().groupby(names).sum().items():
+        if count:
+            done = "taken for the same check by its position; read both texts"
+            problems.add("wording of a check", f"differs in case '{name}'", done, int(count))
+    numbers = number.where(same, rows["position"]).astype("Int64").astype("str")
+    check = table.get("check", pd.Series(None, table.index, dtype="object")).astype("object")
+    check = numbers.where(same | even, text).combine_first(check).reindex(table.index)
+    return table.assign(check=check).drop(columns=["position", "text"])
 
 
 class TriggerReader(Reader):
@@ -321,7 +378,7 @@ class TriggerReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         """Return whether the file has queries with counts of triggers and runs."""
-        rows = objects_at(json_object(path), "results")
+        rows = listed_objects(json_content(path), "results")
         needed = {"query", "should_trigger", "triggers", "runs"}
         return bool(rows) and all(needed <= row.keys() for row in rows)
 
@@ -329,14 +386,14 @@ class TriggerReader(Reader):
         """Return one row per query and attempt, under the condition skill."""
         content = read_json(path)
         rows = []
-        for result in list_of_objects(content["results"]):
+        for result in listed_objects(content, "results"):
             should = as_truth(result["should_trigger"])
             if should is None:
                 value = literal(result["should_trigger"])
-                problems.add("should_trigger", value, "no truth value; missing verdicts")
+                problems.add("should_trigger", value, "no truth value; the verdict is missing")
             query = as_text(result["query"])
             about = {
-                "skill": text_at(content, "skill_name"),
+                "skill": text_at(as_object(content), "skill_name"),
                 "case": query,
                 "prompt": query,
                 "should_trigger": should,
@@ -352,7 +409,7 @@ class TriggerReader(Reader):
                 rows.append({**about, **facts, "status": status})
         if rows and not any(row["triggered"] for row in rows):
             done = "a broken probe looks the same: every negative passes"
-            problems.add("triggers", "no query triggered", done, len(rows))
+            problems.add("queries", "none triggered the skill", done, len(rows))
         return pd.DataFrame(rows)
 
 
@@ -362,15 +419,15 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
     for attempt in attempts:
         triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))
         if triggered is None:
-            problems.add("attempts.error", "an attempt failed", "missing, not 'not triggered'")
+            problems.add("attempts", "with an error", "missing, not 'not triggered'")
         yield triggered
     if not attempts:
         done = "time-outs and crashes count as not triggered, so that negatives pass"
-        problems.add("triggers", "counts only", done)
+        problems.add("counts of triggers", "without the single attempts", done)
         n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
         if n_triggers is None or n_runs is None or n_triggers > n_runs:
             value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
-            problems.add("triggers", value, "no counts; missing, not 'not triggered'")
+            problems.add("counts of triggers", value, "no counts: missing, not 'not triggered'")
             yield None
         else:
             yield from [True] * n_triggers + [False] * (n_runs - n_triggers)
@@ -378,7 +435,9 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
 
 _ARM_KEYS = ("configuration", "condition", "config")
 _PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
-_CHECKS = ("expectations", "assertion_results", "assertion_details")
+_CHECKS = ("expectations", "assertion_results", "assertion_details", "assertions")
+_MODELS = ("model", "agent_model", "executor_model")
+_JUDGES = ("grader_model", "judge_model")
 
 
 class BenchmarkReader(Reader):
@@ -398,16 +457,16 @@ class BenchmarkReader(Reader):
         runs = [run for run in _runs_of(content) if _is_run(run)]
         _require_one_scale(runs, path)
         _report_delta(content, runs, problems)
-        metadata = object_at(content, "metadata")
-        models = {_recorded_name(run, "model") for run in runs} - {None}
+        of_file = {**content, **object_at(content, "metadata")}
+        models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
         counts = Counter[tuple[Any, ...]]()
         rows = []
         for run in runs:
-            model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
-            skill = _recorded_name(run, "skill") or _recorded_skill(content)
+            model = _recorded_name(run, *_MODELS) or _recorded_name(of_file, *_MODELS)
             facts = {
-                "skill": skill,
+                "skill": _recorded_name(run, "skill") or _recorded_skill(content),
                 "agent_model": model,
+                "grader_model": _recorded_name({**of_file, **run}, *_JUDGES),
                 "case": _case_name(run),
                 "condition": as_text(_value(run, *_ARM_KEYS)),
             }
@@ -426,8 +485,9 @@ def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     yield from objects_at(content, "runs")
     for key, inner in (("configs", "results"), ("configurations", "evals")):
         for config in objects_at(content, key):
+            facts = {key: value for key, value in config.items() if isinstance(value, str)}
             for run in objects_at(config, inner):
-                yield {**run, "configuration": config.get("name")}
+                yield {**facts, **run, "configuration": config.get("name")}
     for case in objects_at(content, "evals"):
         about = {key: value for key, value in case.items() if not isinstance(value, dict)}
         for arm, result in case.items():
@@ -438,19 +498,25 @@ def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
 def _is_run(run: JsonObject) -> bool:
     """Return whether a run names its arm and case, and has a result."""
     result = {**run, **object_at(run, "result")}
-    graded = any(key in result for key in (*_CHECKS, *_TOTAL, "pass_rate"))
+    graded = _checks_of(result) or any(key in result for key in (*_TOTAL, "pass_rate"))
     arm = as_text(_value(run, *_ARM_KEYS))
-    return graded and arm is not None and _case_name(run) is not None
+    return bool(graded) and arm is not None and _case_name(run) is not None
+
+
+def _checks_of(result: JsonObject) -> list[JsonObject]:
+    """Return the checks of a run that say whether they passed."""
+    lists = (objects_at(result, key) for key in _CHECKS)
+    return next((rows for rows in lists if rows and all("passed" in row for row in rows)), [])
 
 
 def _value(run: JsonObject, *keys: str) -> Any:
     return next((run[key] for key in keys if run.get(key) is not None), None)
 
 
-def _recorded_name(about: JsonObject, key: str) -> str | None:
+def _recorded_name(about: JsonObject, *keys: str) -> str | None:
     """Return a name; None for the placeholders that the script leaves, such as <model-name>."""
-    name = text_at(about, key)
-    return None if name is None or name.startswith("<") else name
+    names = (text_at(about, key) for key in keys)
+    return next((name for name in names if name and not name.startswith("<")), None)
 
 
 def _recorded_skill(content: JsonObject) -> str | None:
@@ -481,11 +547,10 @@ def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list
         "grader": "skill-creator",
     }
     if failed:
-        done = "the attempt is missing, not failed"
-        problems.add("exit_code", literal(result["exit_code"]), done)
+        found = f"with the exit code {literal(result['exit_code'])}"
+        problems.add("runs", found, "missing, not failed")
         return rows_of_attempt(about, [])
-    checks = next((run[key] for key in _CHECKS if objects_at(run, key)), None)
-    if checks is not None:
+    if checks := _checks_of(result):
         return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
     return rows_of_attempt(about, _result_of_run(result, problems))
 
@@ -499,19 +564,19 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
         yield {"n_passed": passed, "n_checks": total}
     elif counts[1] is None and share is not None and 0 <= share <= 100:
         if share > 1:
-            problems.add("pass_rate", "percentages", "divided by 100")
+            problems.add("pass rates", "in percent", "divided by 100")
         share = share / 100 if share > 1 else share
-        problems.add("pass_rate", "no counts of checks", "read as a score: value='score'")
+        problems.add("pass rates", "without counts of checks", "they are scores: value='score'")
         yield {"check": "pass rate", "passed": share == 1, "score": share}
     else:
-        counts_text = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
-        problems.add("total", counts_text, "no usable grading: a missing verdict, not 0")
+        found = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
+        problems.add("counts of checks", found, "unusable: the verdict is missing, not 0")
 
 
 def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
     """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
     results = [{**run, **object_at(run, "result")} for run in runs]
-    results = [r for r in results if _value(r, *_TOTAL) is None and not _value(r, *_CHECKS)]
+    results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
     shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
         raise FrameError(
@@ -534,5 +599,5 @@ def _report_delta(content: JsonObject, runs: list[JsonObject], problems: Problem
         and len(arms) == 2
         and usual_condition(arms[0]) in ("baseline", "previous")
     ):
-        done = f"it is {arms[0]} minus {arms[1]}, so its sign is reversed; it is not read"
-        problems.add("run_summary.delta", "the file's own delta", done)
+        found = f"{arms[0]} minus {arms[1]}"
+        problems.add("the file's own delta", found, "its sign is reversed, and it is not read", 0)

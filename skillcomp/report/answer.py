@@ -247,8 +247,8 @@ def answer(
     if len(data.facts.get("problems", ())):
         found["problems"] = data.facts["problems"]
     _add_triggers(estimates, frames.invocations(study), verdicts, cases)
-    without_baseline = "baseline" not in set(verdicts["condition"])
-    if without_baseline and "triggers" in found and grader is None:
+    judged = verdicts[verdicts["passed"].notna() | verdicts["score"].notna()]
+    if "baseline" not in set(judged["condition"]) and "triggers" in found and grader is None:
         return _answer_on_triggers(estimates, data)
     draw = data.gold_design(gold_drawn, drawn_by)
     labelled = len(gold) and len(verdicts)

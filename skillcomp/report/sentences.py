@@ -153,11 +153,13 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "; a skill that should fire does at {recall:share}",
         " (named {recall_explicit:rate}, only meant {recall_implicit:rate})",
         "; the skill tested stays silent at {specificity_negative:share} of its negative prompts",
+        "; {precision:share} of the invocations are right",
         "; {exact:clusters} prompts",
     ), "recall": (
         "{subject:s}triggering ({condition}): a skill that should fire does at {recall:share}",
         " (named {recall_explicit:rate}, only meant {recall_implicit:rate})",
         "; the skill tested stays silent at {specificity_negative:share} of its negative prompts",
+        "; {precision:share} of the invocations are right",
         "; {recall:clusters} prompts",
     )}),
     ("the change of exact choices", {"delta_exact": (
