@@ -180,7 +180,7 @@ def json_object(path: Path, root: Path | None = None) -> JsonObject:
 def json_content(path: Path, root: Path | None = None) -> Any:
     """Return the content of a JSON file; None if it is no such file."""
     try:
-        return read_json(path, root) if path.is_file() else None
+        return read_json(path, root)
     except FrameError:
         return None
 

@@ -61,6 +61,7 @@ GROUPS_FILE = "groups.json"
 _NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
 # number of simulated studies: the standard error of a power of 80 % is then 2 points
 _N_STUDIES = 400
+_MOST_MARKS = 100  # with more cases in a row, the marks of single cases cannot be distinguished
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,12 @@ class Answer:
 def draw_headline(
     rows: pd.DataFrame, cases: pd.DataFrame | None = None, width: str = "text"
 ) -> Any:
-    """Draw rows of :meth:`Answer.headline` and, if given, their `cases`; return the figure."""
+    """Draw rows of :meth:`Answer.headline` and, if they are few, their `cases`; return the figure."""
     rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
     group = "group" if rows["group"].ne("").any() else None
     with style.use():
         y = ["skill", "agent"] if "agent" in rows else ["skill"]
-        if cases is None:
+        if cases is None or cases.groupby([*y, "condition"]).size().max() > _MOST_MARKS:
             ax = plots.estimates(rows, y=y, group=group, null=0, width=width)
         else:
             ax = plots.cases(cases, rows, y=y, group=group, width=width)
