@@ -307,7 +307,10 @@ def test_skills_with_the_same_slug_name_or_description_are_reported(repository: 
     put(repository, "more/Tea/SKILL.md", "none")
     put(repository, "more/green-tea/SKILL.md", other)
     messages = lint_path(repository, evals=True)["message"]
-    assert "there is no evals/skills/green-tea/prompts.csv." in set(messages)
+    assert (
+        "there are no prompts in evals/skills/green-tea, evals/green-tea, skills/green-tea/evals, skills/green-tea, green-tea/evals, green-tea."
+        in set(messages)
+    )
 
 
 def test_files_that_cannot_be_read_are_findings_and_no_end(repository: Path) -> None:
@@ -316,7 +319,7 @@ def test_files_that_cannot_be_read_are_findings_and_no_end(repository: Path) -> 
     assert rules(repository) == ["reading", "reading"]
     empty = repository / "empty"
     empty.mkdir()
-    with pytest.raises(StudyError, match=r"there is no SKILL\.md and no evals"):
+    with pytest.raises(StudyError, match=r"there is no SKILL\.md and no prompts in evals"):
         lint_path(empty, evals=True)
 
 

@@ -181,8 +181,8 @@ def trigger_run(
     root: Annotated[
         Path,
         Option(
-            help="Repository with skills/ and evals/skills/<slug>/prompts.csv, a plugin with evals/"
-            ", or skills with evals/ of their own."
+            help="Repository with skills, and their prompts in evals/skills/<slug>, evals/<slug> "
+            "or evals/ of each skill."
         ),
     ] = Path("."),
     skill: Annotated[list[str] | None, Option(help="Only this skill; repeatable.")] = None,
@@ -242,8 +242,8 @@ def trigger_run(
         )
         triggers.prepare_run(
             folder,
-            root / "skills",
-            triggers.folder_of_prompts(root),
+            root / "skills" if (root / "skills").is_dir() else root,
+            root,
             settings,
             only_skills=skill or (),
             only_cases=case or (),

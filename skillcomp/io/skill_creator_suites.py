@@ -24,9 +24,15 @@ from skillcomp.io.files import (
     json_or_none,
     text_at,
 )
+from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
 
+# folders in which repositories keep the trigger prompts of a skill; SKILL stands for its folder
+PLACES = (
+    *("evals/skills/SKILL", "evals/SKILL", "skills/SKILL/evals", "skills/SKILL"),
+    *("SKILL/evals", "SKILL"),
+)
 _MARKS = ("expectations", "assertions", "expected_output")
 _COMPREHENSION = ("expected_behaviors", "comprehension_dimension", "concept_field", "truth_sources")
 _KEYS = ("id", "prompt", "files", "expectations", "assertions", "should_trigger")
@@ -65,6 +71,22 @@ def trigger_set_in(folder: Path) -> Path | None:
         if is_below(file, folder) and is_trigger_set(json_or_none(file)):
             return file
     return None
+
+
+def prompts_by_skill(root: Path) -> dict[str, Path]:
+    """Return the trigger prompts of each skill below a folder, from the first place that has any.
+
+    The places are PLACES; a place holds a prompts.csv or a JSON set of trigger queries.
+    """
+    found: dict[str, Path] = {}
+    for place in PLACES:
+        at = place.split("/").index("SKILL")
+        for folder in sorted(root.glob(f"{place.replace('SKILL', '*')}/")):
+            table = folder / PROMPTS
+            file = table if table.is_file() else trigger_set_in(folder)
+            if file is not None and is_below(file, root):
+                found.setdefault(folder.relative_to(root).parts[at], file)
+    return found
 
 
 def suites_of_skill(folder: Path) -> list[Path]:

@@ -22,7 +22,13 @@ from skillcomp import frames
 from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
 from skillcomp.io.files import as_path, checked_slug, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
-from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
+from skillcomp.io.skill_creator_suites import (
+    KEPT,
+    NOT_MAPPED,
+    PLACES,
+    prompts_by_skill,
+    suites_of_skill,
+)
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.suite_files import suite_files
@@ -61,6 +67,7 @@ _RULES = {
     NOT_MAPPED: "not_mapped",
     KEPT: "kept",
 }
+_LOOKED = ", ".join(PLACES)
 _FIELDS = re.compile(r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$")
 _SKIPPED = frozenset(["node_modules", "artifacts", "site-packages", "__pycache__", "dist", "build"])
 _LINK = re.compile(r"\]\(<?([^)\s>]{1,500})>?(?:\s{1,9}\"[^\"]{0,300}\")?\)")
@@ -83,7 +90,8 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
         contains the file.
     evals : bool, default False
         Whether to check all skills in the folder `path` and their trigger prompts
-        (``evals/skills/<slug>/prompts.csv``). Hidden folders, recorded studies, ``artifacts`` and
+        (a prompts.csv or a JSON set of queries, in ``evals/skills/<slug>``, ``evals/<slug>`` or the
+        folder ``evals`` of the skill). Hidden folders, recorded studies, ``artifacts`` and
         installed packages are left out.
 
     Returns
@@ -351,10 +359,13 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
     findings: list[Finding] = []
     skills = list(_read_files(_files_below(root, FILE_NAME), read_skill, findings))
     tables = (f for f in _files_below(root, PROMPTS) if f.parts[-4:-2] == ("evals", "skills"))
-    suites = list(_read_files(tables, read_suite, findings))
+    slugs = {file: file.parent.name for file in tables}
+    for folder in first_distinct([root, *(file.parent.parent for file, _ in skills)]):
+        slugs = {file: slug for slug, file in prompts_by_skill(folder).items()} | slugs
+    suites = list(_read_files(slugs, lambda file: read_suite(file, skill=slugs[file]), findings))
     if not (skills or suites or findings):
         raise StudyError(
-            f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
+            f"check --evals: below {root} there is no {FILE_NAME} and no prompts in {_LOOKED}."
         )
     for file, skill in skills:
         messages = [
@@ -370,7 +381,11 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
         findings += _file_findings(file, messages)
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
-    return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
+    looked = f" in {_LOOKED}" * (not n_cases)
+    return (
+        f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}{looked}",
+        findings,
+    )
 
 
 def _files_below(root: Path, name: str) -> Iterator[Path]:
@@ -442,7 +457,7 @@ def _findings_of_several(
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
         if skill.slug not in suite_of:
-            message = f"there is no evals/skills/{skill.slug}/{PROMPTS}."
+            message = f"there are no prompts in {_LOOKED.replace('SKILL', skill.slug)}."
             yield _file_finding(file, "evals_none", message)
             continue
         place, suite = suite_of[skill.slug]

@@ -38,7 +38,7 @@ from skillcomp.io.files import (
 )
 from skillcomp.io.journal import active_writer
 from skillcomp.io.redaction import redact, redact_json
-from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
+from skillcomp.io.skill_creator_suites import KEPT, PLACES, prompts_by_skill
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -180,8 +180,9 @@ def prepare_run(
     skills : path
         Folder with one subfolder for each skill; the subfolder holds the SKILL.md.
     evals : path
-        Folder with one subfolder for each skill. The subfolder holds the prompts: a prompts.csv or
-        a JSON set of trigger queries, which may also be in a folder ``evals`` inside the subfolder.
+        Folder with the prompts of each skill: a prompts.csv or a JSON set of trigger queries, in
+        evals/skills/SKILL, evals/SKILL, skills/SKILL/evals, SKILL/evals or SKILL, where SKILL is
+        the name of the skill's folder. The first place that has prompts of a skill counts.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -210,8 +211,10 @@ def prepare_run(
             f"trigger: {folder} was broken off before anything was asked; remove it, or give "
             "another --run-id."
         )
-    skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suite_files = _folders_with_prompts(evals)
+    files = sorted(skills.rglob(FILE_NAME))  # suites may have mock skills in a folder evals
+    files = [file for file in files if "evals" not in file.relative_to(skills).parts]
+    skill_files = {file.parent.name: file for file in files}
+    suite_files = prompts_by_skill(evals)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
@@ -223,7 +226,7 @@ def prepare_run(
         hint += " --suite all holds every case." * (settings.suite != "all")
         raise StudyError(
             f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} sets of "
-            f"prompts in {evals}).{hint}"
+            f"prompts in {evals}: {', '.join(PLACES)}).{hint}"
         )
     tested = tuple(dict.fromkeys(slug for slug, _ in cases))
     for slug in tested:
@@ -267,27 +270,6 @@ def prepare_run(
     )
     write_json(folder / "run.json", plan.model_dump())
     return plan
-
-
-def folder_of_prompts(root: Path) -> Path:
-    """Return the first of three folders that contains prompts, or evals/skills if none does.
-
-    The folders in `root` are evals/skills, evals and skills, in this order.
-    """
-    places = (root / "evals" / "skills", root / "evals", root / "skills")
-    return next((place for place in places if _folders_with_prompts(place)), places[0])
-
-
-def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return the path of the prompts (a table or a JSON set) in each subfolder, by name."""
-    files = {}
-    for folder in sorted(evals.glob("*/")):
-        sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
-        table = folder / FILE
-        file = table if table.is_file() else next(filter(None, sets), None)
-        if file is not None:
-            files[folder.name] = file
-    return files
 
 
 def _selected_cases(

@@ -149,7 +149,7 @@ class Answer:
 def draw_headline(
     rows: pd.DataFrame, cases: pd.DataFrame | None = None, width: str = "text"
 ) -> Any:
-    """Draw rows of :meth:`Answer.headline` and, if they are few, their `cases`; return the figure."""
+    """Draw rows of :meth:`Answer.headline`, with their `cases` if they are few."""
     rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
     group = "group" if rows["group"].ne("").any() else None
     with style.use():
