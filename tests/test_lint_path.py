@@ -307,10 +307,9 @@ def test_skills_with_the_same_slug_name_or_description_are_reported(repository: 
     put(repository, "more/Tea/SKILL.md", "none")
     put(repository, "more/green-tea/SKILL.md", other)
     messages = lint_path(repository, evals=True)["message"]
-    assert (
-        "there are no prompts in evals/skills/green-tea, evals/green-tea, skills/green-tea/evals, skills/green-tea, green-tea/evals, green-tea."
-        in set(messages)
-    )
+    places = ("evals/skills/%", "evals/%", "skills/%/evals", "skills/%", "%/evals", "%")
+    listed = ", ".join(place.replace("%", "green-tea") for place in places)
+    assert f"there are no prompts in {listed}." in set(messages)
 
 
 def test_files_that_cannot_be_read_are_findings_and_no_end(repository: Path) -> None:

@@ -360,7 +360,7 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
     skills = list(_read_files(_files_below(root, FILE_NAME), read_skill, findings))
     tables = (f for f in _files_below(root, PROMPTS) if f.parts[-4:-2] == ("evals", "skills"))
     slugs = {file: file.parent.name for file in tables}
-    for folder in first_distinct([root, *(file.parent.parent for file, _ in skills)]):
+    for folder in {root, *(file.parent.parent for file, _ in skills)}:
         slugs = {file: slug for slug, file in prompts_by_skill(folder).items()} | slugs
     suites = list(_read_files(slugs, lambda file: read_suite(file, skill=slugs[file]), findings))
     if not (skills or suites or findings):
