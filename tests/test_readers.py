@@ -14,7 +14,7 @@ from test_readers_deepeval import written as run_file
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.readers.reader import rows_of_attempt
+from skillcomp.readers.reader import Problems, rows_of_attempt
 
 TABLE = pd.DataFrame({"case": ["a", "a", "b", "b"], "passed": [True, False, True, True]})
 TABLE["condition"] = ["skill", "baseline"] * 2
@@ -233,3 +233,27 @@ def test_a_broken_table_is_an_error_with_its_name(
     (tmp_path / name).write_text(content)
     with pytest.raises(FrameError, match=f"{name}: .*{message}"):
         sc.read_results(tmp_path / name)
+
+
+def test_the_message_on_another_tools_file_has_python_that_reads_it(tmp_path, capsys):
+    rows = [
+        {"task": {"id": f"t{at}"}, "arm": arm, "ok": arm == "skill", "latency": 3}
+        for at in range(4)
+        for arm in ("baseline", "skill")
+    ]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"version": 2, "run": {"tests": rows}}))
+    with pytest.raises(FrameError) as caught:
+        sc.read_results(file)
+    message = str(caught.value)
+    assert "'task.id' as case" in message and "no role: latency" in message
+    exec(message[message.index("import json") :], {})
+    assert "+100 points" in capsys.readouterr().out
+
+
+def test_each_kind_of_problem_has_one_row_with_a_number(tmp_path: Path) -> None:
+    found = Problems()
+    for at in range(5):
+        found.add("runs with an error", f"exit {at}", "missing, not failed", 2)
+    (change,) = found.changes
+    assert change == ("runs with an error", "exit 0, exit 1, exit 2 and 2 more", change.done, 10)

@@ -95,3 +95,24 @@ def test_costs_that_disagree_are_unknown(tmp_path: Path) -> None:
     )
     assert made.attempts["cost_usd"].isna().all()
     assert "cost_usd 0.3535, model_usage 0.2976" in problems(made)
+
+
+def test_of_trials_that_were_run_again_the_last_try_counts(tmp_path: Path) -> None:
+    a_tree(tmp_path)
+    early = {"started_at": "2026-11-01T09:00:00", "finished_at": "2026-11-01T09:01:00"}
+    put(tmp_path / "skilled" / "flow__y" / "result.json", trial("flow", None, **early))
+    # an error beside the other try, not before it, is a missing answer of its own
+    put(tmp_path / "plain" / "flow__y" / "result.json", trial("flow", None))
+    made = results(tmp_path, words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN)
+    flow = made.outcomes[made.outcomes["case_id"].eq("flow")]
+    assert flow.groupby("condition").size().to_dict() == {"baseline": 2, "skill": 1}
+    assert "earlier tries: ended by DockerError: left out" in problems(made)
+
+
+def test_a_reward_without_a_number_is_missing(tmp_path: Path) -> None:
+    a_tree(tmp_path)
+    lost = trial("ebb", 1.0, verifier_result={"rewards": {"reward": None}})
+    put(tmp_path / "plain" / "ebb__x" / "result.json", lost)
+    made = results(tmp_path, words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN)
+    assert made.outcomes["passed"].isna().sum() == 1
+    assert "reward 'reward': None: the verdict is missing, not a fail" in problems(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,20 @@ def test_an_error_or_a_lost_score_is_missing_and_a_partial_score_no_pass(logs, t
     assert "overloaded" in problems(made) and "cancelled" in problems(made)
     assert "the verdict is missing, not a fail" in problems(made)
     assert "P (partly correct)" in problems(made)
+
+
+def test_arms_of_different_models_are_refused_and_lacking_samples_named(logs, tmp_path):
+    other = tmp_path / "other.json"
+    text = logs["skill"].read_text().replace("mockllm/model", "mockllm/other")
+    other.write_text(text)
+    arms = {"baseline": logs["skill"], "skill": other}
+    with pytest.raises(FrameError, match=r"another agent \(baseline: mockllm/model; skill: mock"):
+        results(arms, **KNOWN)
+    made = results(arms, agent="mine", **KNOWN)
+    assert "different models" in sc.report.answer(made).lines()[0]
+    content = json.loads(logs["skill"].read_text())
+    content["samples"] = [row for row in content["samples"] if row["id"] == "ebb"]
+    part = tmp_path / "part.json"
+    part.write_text(json.dumps(content))
+    made = results({"baseline": logs["skill"], "skill": part}, **KNOWN)
+    assert "1 case without answers under skill: flow" in problems(made)

@@ -39,6 +39,13 @@ def written(folder: Path, cases: Mapping[str, Mapping[str, Any]], **facts: Any) 
     return file
 
 
+def written_cases(folder: Path, cases: list[dict[str, Any]]) -> Path:
+    """Write a file with these cases."""
+    file = written(folder, {})
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"cases": cases}))
+    return file
+
+
 def read(file: Path, **arguments: Any) -> sc.frames.Frames:
     return results(file, **(KNOWN | arguments))
 
@@ -126,3 +133,62 @@ def test_a_grader_on_the_tool_skill_gives_triggered_and_old_keys_are_read(tmp_pa
     assert frames.verdicts["check_id"].unique().tolist() == ["g1"]
     assert "when the skill fires (triggered)" in problems(frames)
     assert attempts.loc[("a", "skill"), ["cost_usd", "seconds"]].tolist() == [0.5, 9]
+
+
+USED = {"name": "used", "type": "tool_used", "config": {"tool": "Skill"}}
+NEVER = {"name": "never", "type": "tool_used", "config": {"tool": "Skill", "min": 0, "max": 0}}
+
+
+def of_skill(name: str, passed: bool) -> dict[str, Any]:
+    """The row of a grader that looks at the tool Skill."""
+    return {"name": name, "passed": passed, "weight": 1, "withOnly": True, "scored": False}
+
+
+def prompts_only() -> list[dict[str, Any]]:
+    """Six prompts on which the skill should fire, and four on which it should not."""
+    cases = []
+    for at in range(10):
+        grader, passed = (USED, at > 1) if at < 6 else (NEVER, at > 6)
+        arms = {"with": [run() | {"graders": [of_skill(grader["name"], passed)]}] * 2}
+        cases.append({"name": f"p{at}", "graders": [grader], "arms": arms})
+    return cases
+
+
+def test_a_case_that_only_looks_at_the_skill_is_no_case_of_the_comparison(tmp_path: Path) -> None:
+    arms = {"with": [run(True)], "without": [run(False)]}
+    plain = {"name": "plain", "graders": [{"name": "g1", "type": "llm"}], "arms": arms}
+    only = {**prompts_only()[2], "name": "only"}
+    only["arms"] = only["arms"] | {"without": [run()] * 2}
+    frames = read(written_cases(tmp_path, [plain, only]))
+    assert frames.outcomes["case_id"].unique().tolist() == ["plain"]
+    assert sc.deltas.paired(frames.outcomes)["estimate"].tolist() == [1]
+    invocations = sc.frames.invocations(frames)
+    assert invocations["case_id"].tolist() == ["only"] * 2 and invocations["invoked"].all()
+
+
+@pytest.mark.parametrize("with_baseline", [False, True])
+def test_a_file_of_prompts_only_is_answered_as_triggers(tmp_path, with_baseline):
+    cases = prompts_only()
+    for case in cases if with_baseline else ():
+        case["arms"]["without"] = [run()] * 2
+    frames = read(written_cases(tmp_path, cases))
+    assert frames.cases["should_trigger"].tolist() == [True] * 6 + [False] * 4
+    answer = sc.report.answer(frames)
+    rows = answer.frames["triggers"].set_index(["kind", "measure"])["estimate"]
+    assert rows["all", "recall"] == pytest.approx(4 / 6)
+    assert rows["all", "precision"] == pytest.approx(4 / 5)
+    assert rows["negative", "specificity"] == pytest.approx(3 / 4)
+    assert any("of the invocations are right" in line for line in answer.lines())
+
+
+def test_a_run_with_an_error_counts_by_its_verdicts_or_is_missing(tmp_path: Path) -> None:
+    error = "exit 1: (no stderr)"
+    lost = run(True, True, error=error)
+    lost["graders"][1]["passed"] = None
+    runs = [run(True, True, error=error), run(True, False, error=error), lost, run(True, True)]
+    frames = read(written(tmp_path, {"a": {"with": runs, "without": [run(True, True)]}}))
+    own = frames.outcomes[frames.outcomes["condition"].eq("skill")].sort_values("repeat")
+    assert own["passed"].fillna(False).tolist() == [True, False, False, True]
+    assert own["passed"].isna().tolist() == [False, False, True, False]
+    rows = frames.problems[frames.problems["place"].eq("runs with an error")]
+    assert rows["found"].eq(error).all() and rows["n"].tolist() == [2, 1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +126,44 @@ def test_every_trap_of_a_result_keeps_its_meaning(tmp_path):
     assert attempts["triggered"]["tide=used", "skill"] == False  # noqa: E712 - and not missing
     assert [passed["tide=threshold", arm] for arm in ("baseline", "skill")] == [True, False]
     assert "every check has to pass" in problems(made)
+
+
+def test_labels_of_several_lines_can_be_pasted_as_they_are_printed(tmp_path: Path) -> None:
+    long = "You are a pilot.\n\nUse the tide tables of the harbour office, and name the datum.\n"
+    labels = [long + "Be brief.", long + "Be thorough.", "Just answer.\nPlease."]
+    rows = [row(at, arm, tide, True) for at, tide in enumerate("ab") for arm in labels]
+    for at, other in enumerate(rows):
+        other["provider"] = {"id": f"openai:{at // 3}"}
+    file = written(tmp_path, rows)
+    with pytest.raises(FrameError) as caught:
+        results(file, **KNOWN)
+    listed = re.search(r"prompt_label: (.*?); provider", str(caught.value))
+    words = ast.literal_eval(f"[{listed[1]}]") if listed else []
+    assert len(set(words)) == 3 and not any("\n" in word for word in words)
+    arms = dict(zip(words, ("baseline", "skill", "short"), strict=True))
+    for meaning in (arms, {labels[0]: "baseline", labels[1]: "skill", labels[2]: "short"}):
+        known = KNOWN | {"words": {"condition": meaning}}
+        made = results(file, columns={"prompt_label": "condition"}, **known)
+        assert made.attempts["condition"].value_counts().to_dict() == dict.fromkeys(
+            ("baseline", "skill", "short"), 2
+        )
+
+
+def test_an_array_and_lines_of_results_are_read_as_the_whole_file_is(tmp_path: Path) -> None:
+    rows = [row(at, arm, tide, True) for at, tide in enumerate("ab") for arm in ARMS]
+    whole = results(written(tmp_path, rows), **KNOWN)
+    array, lines = tmp_path / "array.json", tmp_path / "lines.jsonl"
+    array.write_text(json.dumps(rows))
+    lines.write_text("\n".join(map(json.dumps, rows)))
+    for file in (array, lines):
+        assert results(file, **KNOWN).outcomes.equals(whole.outcomes)
+
+
+def test_a_column_of_rates_is_no_condition(tmp_path: Path) -> None:
+    rows = [{"case": f"c{at}", "passed": at > 2, "trigger_rate": at / 10} for at in range(5)]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps(rows))
+    with pytest.raises(FrameError) as caught:
+        results(file, skill="sea")
+    assert "'condition'" in str(caught.value)
+    assert "trigger_rate': 'condition'" not in str(caught.value)

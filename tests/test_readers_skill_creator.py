@@ -314,3 +314,80 @@ def test_the_how_to_leads_from_trigger_results_to_recall_and_precision(tmp_path,
     # 10 of 15 positive attempts fire and 5 of 15 negative ones
     for measure in ("recall", "precision", "specificity"):
         assert estimates[measure] == pytest.approx(2 / 3)
+
+
+def test_trigger_results_are_answered_as_triggers_also_as_an_array_or_lines(tmp_path: Path) -> None:
+    rows = [
+        {"query": f"q{at}", "should_trigger": at < 5, "triggers": 2 if at < 5 else 1, "runs": 3}
+        for at in range(10)
+    ]
+    files = [put(tmp_path / "results.json", {"results": rows}), put(tmp_path / "rows.json", rows)]
+    files.append(tmp_path / "rows.jsonl")
+    files[-1].write_text("\n".join(map(json.dumps, rows)))
+    answers = [sc.report.answer(results(file, skill="tea")) for file in files]
+    assert answers[0].lines() == answers[1].lines() == answers[2].lines()
+    (line,) = (line for line in answers[0].lines() if line.startswith("Triggering"))
+    assert line.count("67 %") == 4  # exact, recall, silence on negative prompts, precision
+
+
+def test_assertions_of_a_benchmark_are_verdicts_and_a_failed_grading_is_missing(tmp_path):
+    def run(case: str, arm: str, passed: bool | None, evidence: str = "seen") -> dict[str, Any]:
+        rows = [{"text": "high tide", "passed": passed, "evidence": evidence}]
+        return {"eval_id": case, "configuration": arm, "assertions": rows, "pass_rate": 0}
+
+    runs = [run(case, "with_skill", True) for case in "ab"]
+    runs += [run("c", "with_skill", False, "Grading parse error: no JSON")]
+    runs += [run(case, "without_skill", False) for case in "abc"]
+    content = {"skill_name": "sea", "model": "m-1", "runs": runs, "run_summary": {}}
+    made = results(put(tmp_path / "benchmark.json", content), agent="claude")
+    own = made.outcomes[made.outcomes["condition"].eq("skill")]
+    assert own["passed"].isna().tolist() == [False, False, True]
+    assert made.attempts["agent_model"].unique().tolist() == ["m-1"]
+    assert "Grading parse error" in problems(made)
+
+
+def test_averages_are_blamed_only_where_there_is_nothing_else(tmp_path: Path) -> None:
+    runs = [{"eval": "a", "arm": "with_skill", "grade": 1}]
+    file = put(tmp_path / "benchmark.json", {"run_summary": {}, "runs": runs})
+    with pytest.raises(FrameError, match=r"no known format") as caught:
+        sc.read_results(file)
+    assert "averages only" not in str(caught.value)
+
+
+def test_of_two_layouts_of_the_same_runs_one_is_read_and_the_other_named(workspace: Path) -> None:
+    first = results(workspace, **KNOWN)
+    for case in ("one", "two", "three"):
+        for arm in ("with_skill", "without_skill"):
+            file = workspace / "iteration-1" / case / arm / "grading.json"
+            put(file, grading(True, arm == "with_skill"))
+    made = results(workspace, **KNOWN)
+    assert made.outcomes.equals(first.outcomes)
+    assert "second layout of the same runs: one, three, two: left out" in problems(made)
+    number = workspace.parent / "number-workspace" / "iteration-1"
+    for folder in ("eval-1", "tides"):  # no file says that they are the same
+        for arm in ("with_skill", "without_skill"):
+            put(number / folder / arm / "grading.json", grading(True, arm == "with_skill"))
+    made = results(number.parent, **KNOWN)
+    assert made.cases["case_id"].tolist() == ["1"] and "layout" in problems(made)
+
+
+def test_a_grading_one_folder_too_high_is_named_with_its_place(workspace: Path) -> None:
+    put(workspace / "iteration-1" / "eval-two" / "grading.json", grading(True, True))
+    put(workspace / "iteration-1" / "with_skill" / "grading.json", grading(True, True))
+    put(workspace / "iteration-1/eval-one/with_skill/grading.json", grading(True, True))
+    made = results(workspace, **KNOWN)
+    rows = made.problems[made.problems["place"].eq("grading.json one folder too high")]
+    assert rows["found"].tolist() == [
+        "in iteration-1/eval-one/with_skill/",
+        "in iteration-1/eval-two/",
+        "in iteration-1/with_skill/",
+    ]
+    for done, place in zip(
+        rows["done"],
+        ("with_skill/run-1", "eval-two/with_skill", "eval-NAME/with_skill"),
+        strict=True,
+    ):
+        assert done.endswith(f"such as {place}")
+    lone = put(workspace.parent / "other" / "eval-1" / "grading.json", grading(True))
+    with pytest.raises(FrameError, match=r"no grading.json is in the folder.*eval-1/with_skill"):
+        results(lone.parents[1], **KNOWN)

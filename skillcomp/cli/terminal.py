@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLUMNS = "Columns: "  # begins the line of a message that lists the columns of a table
-_LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS})")
+_PYTHON = r"import json, |with open\(|table = pd|own = sc|print\(sc"  # begins a line of Python
+_LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS}|{_PYTHON})")
 _ROW = re.compile(r"row (\d+)\b")
 _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
@@ -36,8 +37,8 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
 
     With `err`, the text goes to stderr and is cut to the size of a screen. Without `lines`, a line
     feed is printed as a blank, because a CI reads some lines of its log as commands, and a name
-    with a line feed could add such a line. Line feeds before a list entry (``- ``) and before
-    ``Columns:`` are kept.
+    with a line feed could add such a line. Line feeds before a list entry (``- ``), before
+    ``Columns:`` and before lines of Python are kept.
     """
     shown = redact(str(text))
     plain = without_control(screenful(shown) if err else shown)

@@ -45,6 +45,7 @@ from skillcomp.frames.words import (
     usual_columns,
 )
 from skillcomp.io.files import (
+    JsonObject,
     as_object,
     as_path,
     decode,
@@ -418,43 +419,41 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     for file in [path] if path.is_file() else _files_inside(path):
         _require_json(file)
     content = json_content(path)
-    known = f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
-    if python := _table_in_python(path, content):
-        return known + python
-    if isinstance(content, dict) and "run_summary" in content:
+    keys, rows = _longest_list(content, ())
+    if not rows and isinstance(content, dict) and "run_summary" in content:
         return (
             f"{path}: run_summary holds averages only, which have no cases. Read the folder with "
             "the grading of each run."
         )
-    return f"{known}Read any other file with pandas and convert it: sc.from_frame(table, ...)."
+    known = f"{path}: the content has no known format; known: {names}, a store, csv and parquet."
+    python = _table_in_python(path, keys, rows)
+    other = " Read any other file with pandas and convert it: sc.from_frame(table, ...)."
+    return known + (python or other)
 
 
-def _table_in_python(path: Path, content: Any) -> str:
-    """Return the roles in the longest list of a JSON file, and Python that makes a table of it."""
-    keys, rows = _longest_list(content, ())
-    frame = pd.json_normalize(rows[:_FEW]) if rows else pd.DataFrame()
+def _table_in_python(path: Path, keys: Sequence[str], rows: Sequence[JsonObject]) -> str:
+    """Return which fields of a list have a role, and Python that makes a table of it."""
+    frame = pd.json_normalize(list(rows[:_FEW]))
     labels = {name.rpartition(".")[-1]: name for name in map(str, frame.columns)}
-    short = pd.DataFrame(columns=list(labels))
+    named = pd.DataFrame(columns=list(labels))
     roles: dict[str, Any] = {}
     for role in ROLES:
-        roles |= dict(zip([role], usual_columns(role, short, roles.values()), strict=False))
+        roles |= dict(zip([role], usual_columns(role, named, roles.values()), strict=False))
     if not roles:
         return ""
-    rest = [repr(name) for short, name in labels.items() if short not in roles.values()]
-    place = "".join(f"[{key!r}]" for key in keys)
+    rest = [name for last, name in labels.items() if last not in roles.values()]
     roles = {role: repr(labels[name]) for role, name in roles.items()}
-    needed = dict.fromkeys(("case", "condition", "passed"), "...")
-    named = {"skill": "None", **needed, **roles}
-    given = ", ".join(f"{role}={name}" for role, name in named.items())
+    given = {"skill": "None", **dict.fromkeys(("case", "condition", "passed"), "..."), **roles}
+    lines = "[json.loads(line) for line in file]" if path.suffix == ".jsonl" else "json.load(file)"
     return (
-        f"Its list {place or 'of objects'} has {plural(len(rows), 'entry')}; recognised: "
-        f"{', '.join(f'{n} ({role})' for role, n in roles.items())}; without a role: "
-        f"{', '.join(rest) or 'none'}. This Python makes a table of it (... is for you to name):\n"
+        f"\n- {plural(len(rows), 'object')}; recognised by name: "
+        f"{', '.join(f'{name} as {role}' for role, name in roles.items())}; no role: "
+        f"{', '.join(rest) or 'none'}. This Python reads them; give names for ... :\n"
         "import json, pandas as pd, skillcomp as sc\n"
-        f"content = json.load(open({str(path)!r}, encoding='utf-8'))\n"
-        f"table = pd.json_normalize(content{place})\n"
-        f"own = sc.from_frame(table, {given})\n"
-        "sc.report.answer(own)"
+        f"with open({str(path)!r}, encoding='utf-8') as file: content = {lines}\n"
+        f"table = pd.json_normalize(content{''.join(f'[{key!r}]' for key in keys)})\n"
+        f"own = sc.from_frame(table, {', '.join(f'{r}={name}' for r, name in given.items())})\n"
+        "print(sc.report.answer(own).lines())"
     )
 
 

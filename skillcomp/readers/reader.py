@@ -28,7 +28,7 @@ from skillcomp.io.files import (
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
-_LONG = 58  # maximum number of characters of a label
+_LONG = 50  # maximum number of characters of a label
 # the problem that a check looks at the use of the skill
 USE_OF_SKILL = (
     *("checks of the skill's use", "no checks of the answer"),
@@ -193,7 +193,7 @@ def listed_objects(content: Any, *keys: str) -> list[JsonObject]:
 
 
 def one_line(text: str) -> str:
-    """Return a label in one line of at most 58 characters; what is printed can then be pasted."""
+    """Return a label in one line of at most 50 characters; what is printed can then be pasted."""
     line = " ".join(text.split())
     return line if len(line) <= _LONG else f"{line[: _LONG - 3]}..."
 

@@ -259,11 +259,19 @@ def _with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with a column ``repeat``; rows with the same keys are repeats."""
+    """Return the table with a column ``repeat``; rows with the same keys are repeats.
+
+    Attempts without a check follow those with one.
+    """
     if "repeat" in table.columns:
         return table
     keys = columns_of(table, *_CELL, "check", "grader")
-    return table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
+    repeat = table.groupby(keys, dropna=False).cumcount() + 1
+    alone = table["check"].isna()
+    graded = repeat.mask(alone, 0).groupby(
+        [table[name] for name in columns_of(table, *_CELL)], dropna=False
+    )
+    return table.assign(repeat=repeat + graded.transform("max").where(alone, 0))
 
 
 def _with_invocations(table: pd.DataFrame) -> pd.DataFrame:

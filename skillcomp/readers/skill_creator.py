@@ -238,7 +238,7 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
         same = names.get((place.parent, _facts_of_eval(place, path)["case"]))
         same = same or gradings.get(_gradings_in(of_eval[place], path))
         if same is not None:
-            done = f"left out; folders such as {same.name} were read"
+            done = "left out; the folders eval-NAME were read"
             problems.add("a second layout of the same runs", place.name, done, 0)
             del of_eval[place]
     return list(chain(*of_eval.values()))
