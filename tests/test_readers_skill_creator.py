@@ -159,22 +159,6 @@ def test_comparisons_are_pairs_of_attempts(workspace: Path) -> None:
     assert "one order only" in problems(made)
 
 
-def test_a_comparison_alone_needs_its_case_and_arms(tmp_path: Path) -> None:
-    sides = {side: {"details": [{"text": "a", "passed": side == "A"}]} for side in "AB"}
-    file = put(tmp_path / "c.json", comparison(expectation_results=sides))
-    with pytest.raises(FrameError, match="does not name the case; case= names it"):
-        results(file, skill="sea")
-    made = results(file, skill="sea", case="one")
-    assert "none is 'baseline'; there: A, B" in problems(made)
-    arms = {"A": "skill", "B": "baseline"}
-    made = results(file, skill="sea", case="one", words={"condition": arms}, **KNOWN)
-    assert made.outcomes["passed"].tolist() == [True, False]
-    assert made.pairwise["winner"].tolist() == ["sea/one/skill/claude/1"]
-    plain = put(tmp_path / "plain.json", comparison("B"))
-    bare = results(plain, skill="sea", case="one", words={"condition": arms}, **KNOWN)
-    assert bare.outcomes["passed"].isna().all() and len(bare.pairwise) == 1
-
-
 def official(arm: str, run: int, *passed: bool, **facts: Any) -> dict[str, Any]:
     run_facts = {"eval_id": 1, "configuration": arm, "run_number": run}
     return {**run_facts, "result": {"pass_rate": 0.5, "tokens": 3000}, **grading(*passed), **facts}

@@ -25,8 +25,9 @@ from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import rows_of_group
 from skillcomp.frames.missing_attempts import with_asked
+from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
-from skillcomp.frames.save_frames import Frames
+from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.files import read_own
@@ -754,3 +755,20 @@ def _stored_names(argument: str | Sequence[str], present: Iterable[str], what: s
         if name not in there:
             raise FrameError(f"{what} '{name}' is not in the store{instead(name, there)}")
     return names
+
+
+def frames_of_store(path: Path) -> Frames:
+    """Return the frames of a recorded study or of saved frames."""
+    store = RunStore(path)
+    made = cases(store), attempts(store, asked="plan"), verdicts(store)
+    return Frames(
+        cases=made[0],
+        attempts=made[1],
+        verdicts=made[2],
+        outcomes=outcomes(made[2], made[0], attempts=made[1]),
+        gold=gold(store),
+        pairwise=pairwise(store),
+        passages=passages(store),
+        skills={slug: skill.text for slug, skill in store.skills.items()},
+        **saved_facts(store),
+    )

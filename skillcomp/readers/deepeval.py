@@ -17,7 +17,8 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
-from skillcomp.readers.reader import Problems, Reader, json_object, read_json, rows_of_attempt
+from skillcomp.io.json_files import json_object, read_json
+from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
 
 # name that deepeval makes from the position of a test case without a name
 _POSITION = re.compile(r"test_case_\d+")

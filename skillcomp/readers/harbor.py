@@ -12,14 +12,8 @@ import pandas as pd
 
 from skillcomp.errors import literal
 from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    json_object,
-    objects_below,
-    passes,
-    rows_of_attempt,
-)
+from skillcomp.io.json_files import json_object
+from skillcomp.readers.reader import Problems, Reader, objects_below, passes, rows_of_attempt
 
 FILE = "result.json"
 _MISSING = "the verdict is missing, not a fail"

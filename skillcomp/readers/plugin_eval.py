@@ -20,15 +20,8 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
-from skillcomp.readers.reader import (
-    USE_OF_SKILL,
-    Problems,
-    Reader,
-    json_object,
-    one_line,
-    read_json,
-    rows_of_attempt,
-)
+from skillcomp.io.json_files import json_object, read_json
+from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, rows_of_attempt
 
 _UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message

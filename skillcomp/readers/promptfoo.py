@@ -19,16 +19,8 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
-from skillcomp.readers.reader import (
-    USE_OF_SKILL,
-    Problems,
-    Reader,
-    json_content,
-    listed_objects,
-    one_line,
-    read_json,
-    rows_of_attempt,
-)
+from skillcomp.io.json_files import json_content, listed_objects, read_json
+from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, rows_of_attempt
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")

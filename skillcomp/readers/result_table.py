@@ -14,7 +14,7 @@ from skillcomp.errors import UNKNOWN, FrameError, argument, literal, plural, sho
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.estimates import columns_of, is_among
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_pairs import with_winners
@@ -41,21 +41,20 @@ def one_iteration(
     """Return the rows of one iteration: iterations are versions of the skill, never repeats."""
     if "iteration" not in table.columns:
         return table
-    if iteration == "last" and "skill" in table and table["skill"].nunique() > 1:
-        by_skill = table.groupby("skill", dropna=False, sort=False)
-        parts = [one_iteration(rows, iteration, problems, place) for _, rows in by_skill]
-        return pd.concat(parts, ignore_index=True)
-    numbers = sorted(table["iteration"].dropna().unique().tolist())
-    listed = ", ".join(map(str, numbers))
-    chosen = numbers[-1] if iteration == "last" and numbers else iteration
-    if chosen not in numbers:
+    number = table["iteration"]
+    skill = table.get("skill", pd.Series("", table.index))
+    last = number.groupby(skill, dropna=False).transform("max")
+    is_chosen = number.eq(last if iteration == "last" else iteration)
+    listed, read = (
+        ", ".join(map(str, sorted(numbers.unique()))) for numbers in (number, number[is_chosen])
+    )
+    if not is_chosen.any():
         raise FrameError(
             f"{place}: {argument('fact iteration')}: found {literal(iteration)}; "
             f"there: {listed or 'none'}; allowed: one of them or 'last'."
         )
-    is_chosen = table["iteration"].eq(chosen)
-    if len(numbers) > 1:
-        done = f"{chosen} was read: they are versions of the skill and its checks, not repeats"
+    if not is_chosen.all():
+        done = f"{read} was read: they are versions of the skill and its checks, not repeats"
         problems.add("iterations", listed, done, int((~is_chosen).sum()))
     return table[is_chosen].drop(columns="iteration").reset_index(drop=True)
 
@@ -215,13 +214,9 @@ def _on_shared_checks(
             f"{shortened(lines, _SHOWN, '; ')}. {argument('checks', 'shared')} compares on the "
             f"others; {argument('checks', 'all')} keeps them, for rates."
         )
-    left = table.drop(index=lone.index)
-    lost = lone[~is_among(lone, left, CASE)].drop_duplicates(CASE).sort_values(CASE)["case"]
     for line in lines:
         problems.add("checks of one arm", line, "left out")
-    for case in lost:
-        problems.add("cases whose arms share no check", f"'{case}'", "left out")
-    return left.reset_index(drop=True)
+    return table.drop(index=lone.index).reset_index(drop=True)
 
 
 def _with_checks(table: pd.DataFrame) -> pd.DataFrame:

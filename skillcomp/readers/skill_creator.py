@@ -25,18 +25,9 @@ from skillcomp.io.files import (
     objects_at,
     text_at,
 )
+from skillcomp.io.json_files import json_content, json_object, listed_objects, read_json
 from skillcomp.io.study_overview import change_lines
-from skillcomp.readers.reader import (
-    Problems,
-    Reader,
-    as_count,
-    files_below,
-    json_content,
-    json_object,
-    listed_objects,
-    read_json,
-    rows_of_attempt,
-)
+from skillcomp.readers.reader import Problems, Reader, as_count, files_below, rows_of_attempt
 
 _CASE = ["skill", "case", "iteration"]
 _ATTEMPT = ["condition", "repeat", "agent"]
@@ -117,30 +108,6 @@ def _report_tool(path: Path, problems: Problems) -> None:
             what = "gives input files and a system message only with the skill"
             problems.add("agent-skills-eval", what, done, 0)
             return
-
-
-class ComparisonReader(Reader):
-    """Reader of one comparison.json: two answers and, if recorded, the checks of each."""
-
-    name = "skill-creator-comparison"
-
-    def recognises(self, path: Path) -> bool:
-        """Return whether the file has a winner (A, B or TIE) and rubric scores."""
-        return is_comparison(json_object(path))
-
-    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the expectations of A and B; the case and the arms are not in the file."""
-        results = object_at(json_object(path), "expectation_results")
-        rows = []
-        for side in "AB":
-            details = objects_at(object_at(results, side), "details")
-            about = {"condition": side, "repeat": 1, "case": None}
-            rows += rows_of_attempt(about, verdicts_of_grading({"expectations": details}, problems))
-        return with_check_ids(pd.DataFrame(rows), problems).drop(columns="case")
-
-    def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the one comparison."""
-        return pd.DataFrame([pair_of(json_object(path), problems)])
 
 
 def is_comparison(content: JsonObject) -> bool:
@@ -339,32 +306,26 @@ def _ungraded(path: Path, graded: list[Path], problems: Problems) -> list[Path]:
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with a column `check` instead of `position` and `text`.
 
-    If all attempts of a case have the same texts and none is repeated, the id of a check is its
-    position in the first attempt. Otherwise, if all attempts have the same number of checks, checks
-    at the same position are taken as one check, and different texts are reported. If the numbers
-    differ, the id of a check is its text.
+    The id of a check is its text. If the attempts of a case have the same number of checks, but not
+    the same different texts, the id is the position, and different texts are reported.
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)
     rows = table[table["text"].notna()]
-    text = rows["text"]
+    text, place = rows["text"], rows["position"].astype("Int64").astype("str")
     case = rows.groupby(columns_of(rows, *_CASE), dropna=False).ngroup()
-    facts = [rows[name] for name in columns_of(rows, *_ATTEMPT)]
-    by_attempt = text.groupby([case, *facts], dropna=False)
-    n, distinct = by_attempt.transform("size"), by_attempt.transform("nunique")
-    n_texts = text.groupby(case).transform("nunique")
-    same = (n.eq(n_texts) & distinct.eq(n_texts)).groupby(case).transform("all")
-    even = n.groupby(case).transform("nunique").eq(1) & ~same
-    number = text.groupby(case).transform(lambda texts: pd.factorize(texts)[0] + 1)
-    at_place = text[even].groupby([case[even], rows.loc[even, "position"]]).nunique().gt(1)
-    names = rows["case"].groupby(case).first()
-    for name, count in at_place.groupby(level=0).sum().groupby(names).sum().items():
+    attempt = [case, *(rows[name] for name in columns_of(rows, *_ATTEMPT))]
+    of_attempt = text.groupby(attempt, dropna=False)
+    n, n_texts = of_attempt.transform("size"), text.groupby(case).transform("nunique")
+    differs = n.ne(n_texts) | of_attempt.transform("nunique").ne(n_texts)
+    by_place = n.groupby(case).transform("nunique").eq(1) & differs.groupby(case).transform("any")
+    n_words = text[by_place].groupby([rows["case"][by_place], place[by_place]]).nunique()
+    for name, count in n_words.gt(1).groupby(level=0).sum().items():
         if count:
             done = "taken for the same check by its position; read both texts"
             problems.add("wording of a check", f"differs in case '{name}'", done, int(count))
-    numbers = number.where(same, rows["position"]).astype("Int64").astype("str")
-    check = table.get("check", pd.Series(None, table.index, dtype="object")).astype("object")
-    check = numbers.where(same | even, text).combine_first(check).reindex(table.index)
+    check = place.where(by_place, text).reindex(table.index)
+    check = check.combine_first(table["check"]) if "check" in table.columns else check
     return table.assign(check=check).drop(columns=["position", "text"])
 
 

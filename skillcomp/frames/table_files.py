@@ -1,0 +1,129 @@
+"""Read tables in csv, parquet and JSON files, and convert them to frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, require_known
+from skillcomp.frames.from_frame import ROLES, from_frame
+from skillcomp.frames.save_frames import Frames
+from skillcomp.frames.table_reader import FrameWarning
+from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table
+from skillcomp.io.files import decode, open_file, read_own
+from skillcomp.io.json_files import MAX_BYTES, json_content
+from skillcomp.io.parquet_tables import read_parquet
+
+
+def table_at(path: Path) -> pd.DataFrame | None:
+    """Return the table in a parquet or csv file; None if the file is of another kind."""
+    if not path.is_file():
+        return None
+    with open_file(path, what="table", error=FrameError) as stream, _table_errors(path):
+        head = stream.read(4096)
+        if head.startswith(b"PAR1"):
+            stream.seek(0)
+            return read_parquet(stream, path)
+    first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    line = first.splitlines()[0] if first else b""
+    separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
+    if first[:1] in (b"{", b"[") or separator.encode() not in line or b"\0" in head:
+        return None
+    data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
+    text = decode(data, path, FrameError)
+    with _table_errors(path):
+        header = pd.read_csv(StringIO(text), sep=separator, header=None, nrows=1, dtype="str").iloc[
+            0
+        ]
+        if twice := sorted(set(header[header.duplicated() & header.notna()])):
+            raise FrameError(f"{path}: columns stand twice: {', '.join(twice)}.")
+        table = pd.read_csv(
+            StringIO(text), sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+        )
+    if not isinstance(table.index, pd.RangeIndex):
+        raise FrameError(
+            f"{path}: rows have more values than the header has columns; name every column in the "
+            "header, and end no row with a separator."
+        )
+    return table
+
+
+@contextmanager
+def _table_errors(path: Path) -> Iterator[None]:
+    """Raise FrameError if the ``with`` block cannot parse a table."""
+    try:
+        yield
+    except FrameError:
+        raise
+    except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
+        message = " ".join(str(cause).split())
+        raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
+
+
+def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return the column of each role: as ``columns`` says, otherwise the column of that name."""
+    labels = {str(name): name for name in table.columns}
+    named: dict[str, Any] = {}
+    for name, role in columns.items():
+        require_known(f"columns: {name!r}: found no role", role, ROLES)
+        if role.startswith("labeller") and name not in labels:  # a column of the labels
+            named[role] = name
+            continue
+        require_known("columns: found no column", name, labels, label="there")
+        if role in ("cluster", "facts"):
+            named[role] = [*named.get(role, []), labels[name]]
+            continue
+        if role in named:
+            both = f"'{named[role]}' and {name!r}"
+            raise FrameError(f"columns: {both} are both {role!r}; give one column per role.")
+        named[role] = labels[name]
+    others = {name: label for name, label in labels.items() if name not in columns}
+    for role, name in COLUMN_OF.items():
+        if name in others:
+            others.setdefault(role, others[name])
+    return {**others, **named}
+
+
+def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
+    """Return the table in a file of JSON objects (a list or JSON Lines); None for other files."""
+    rows = json_content(path) if path.suffix in (".json", ".jsonl") else None
+    flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
+    names = {columns.get(str(name), str(name)) for name in table.columns}
+    has_case = names & {"case", "case_id", "question_id", "id"}
+    has_verdict = names & {"winner", "passed", "score"}
+    of_text = kind_of_table(table, list(columns.values()), names) == "passages"
+    return table if of_text or (has_case and has_verdict) else None
+
+
+def frames_of_table(
+    table: pd.DataFrame, values: Mapping[str, str | None], columns: Mapping[str, str], **how: Any
+) -> Frames:
+    """Convert a table to frames.
+
+    Its columns are named like the arguments of from_frame or have usual names; ``columns`` gives
+    the role of each column with another name.
+    """
+    names = columns_by_role(table, columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)  # the caller warns about all problems
+        given = list(dict.fromkeys(columns.values()))
+        if kind_of_table(table, given, names) != "answers":
+            return from_frame(table, **{role: names[role] for role in given}, **how)
+        for role, value in values.items():
+            if value is not None and value not in table.columns:
+                table = table.assign(**{role: value})
+                value = role
+            names |= {} if value is None else {role: value}
+        without: dict[str, Any] = {"skill": None}
+        without |= {"condition": None} if "gold" in names else {}
+        without |= {"passed": None} if "score" in names else {}
+        other = {*ARGUMENTS["pair"], *ARGUMENTS["passage"]}
+        roles = {role: names[role] for role in ROLES if role in names and role not in other}
+        return from_frame(table, **without | roles, **how)
