@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from skillcomp.cli.option_help import OneOrMore
 from skillcomp.cli.terminal import print_findings, say
 from skillcomp.errors import StudyError, plural, suggest
 
@@ -40,11 +41,17 @@ _REASONS = 10  # print at most this many reasons for failures
 def run(
     study: _Study,
     budget_usd: _Budget = None,
-    force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
+    force: bool = False,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Put the cases of a study to its agents; the same command resumes after an interruption."""
+    """Put the cases of a study to its agents; the same command resumes after an interruption.
+
+    Parameters
+    ----------
+    force : bool
+        Run although the lint finds errors.
+    """
     from skillcomp.lint.lint_path import lint_places
     from skillcomp.live.run import run as run_study
 
@@ -79,12 +86,20 @@ def run(
 def grade(
     study: _Study,
     budget_usd: _Budget = None,
-    gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
-    round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
+    gold: Path | None = None,
+    round: OneOrMore = 1,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Grade the gold answers, then the answers of a study; answers do not change."""
+    """Grade the gold answers, then the answers of a study; answers do not change.
+
+    Parameters
+    ----------
+    gold : Path, optional
+        Answers with known verdicts, as JSON Lines.
+    round : int
+        2 or more to grade again.
+    """
     from skillcomp.live.grade import grade as grade_study
 
     file, store = _study_and_store(study, allow_outside, "graders", "grade")
@@ -110,12 +125,20 @@ def grade(
 def compare(
     study: _Study,
     budget_usd: _Budget = None,
-    condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
-    reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
+    condition: str = "skill",
+    reference: str = "baseline",
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Compare answers under two conditions in pairs; graders do not see the conditions."""
+    """Compare answers under two conditions in pairs; graders do not see the conditions.
+
+    Parameters
+    ----------
+    condition : str
+        The condition to compare.
+    reference : str
+        The condition to compare it with.
+    """
     from skillcomp.live.grade import compare as compare_study
 
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
@@ -139,12 +162,16 @@ def compare(
 
 
 def status(
-    store: Annotated[
-        Path, Argument(metavar="STORE", help="Folder of the study, or its STUDY.yaml.")
-    ],
+    store: Annotated[Path, Argument(metavar="STORE")],
     allow_outside: _Outside = False,
 ) -> None:
-    """Show the progress of a study, even while it is running; nothing is written."""
+    """Show the progress of a study, even while it is running; nothing is written.
+
+    Parameters
+    ----------
+    store : Path
+        Folder of the study, or its STUDY.yaml.
+    """
     from skillcomp.io.journal import active_writer
     from skillcomp.live.status import status as status_of
 
