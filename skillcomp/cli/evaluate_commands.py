@@ -136,9 +136,7 @@ def evaluate(
         trust=trust_answers,
         without_skill=no_skill,
         min_pass_rate=min_pass_rate,
-        budget_usd=budget_usd,
-        concurrency=concurrency,
-        progress=not quiet,
+        options={"budget_usd": budget_usd, "concurrency": concurrency, "progress": not quiet},
     )
     artefact = work.skipped(eval_threshold)
     if artefact is None:
