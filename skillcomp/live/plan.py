@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
-from skillcomp.io.files import INPUTS, digest, inside, is_below, leaves, read_own
+from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, leaves, read_own
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
@@ -36,7 +36,7 @@ class Key(NamedTuple):
     repeat: int
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Key:
+    def of(cls, row: JsonObject) -> Key:
         """Return the key of a cell, from a row of the plan or from an attempt."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 

@@ -127,7 +127,7 @@ def run(
     chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
     with store.writer():
-        settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
+        settings = JsonObject(conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, settings)
         work.warn_of_files()
@@ -146,7 +146,7 @@ class AnswerWork(Engine[PlannedCell]):
         store: RunStore,
         plan: Plan,
         agents: Sequence[Agent],
-        settings: dict[str, Any],
+        settings: JsonObject,
     ) -> None:
         super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
         self.plan = plan

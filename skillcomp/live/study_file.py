@@ -479,7 +479,7 @@ def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
     return at == 1 and loc[0] in ("placebo", "previous")
 
 
-def _fault_message(fault: Mapping[str, Any], key: str) -> str:
+def _fault_message(fault: Any, key: str) -> str:
     kind = fault["type"]
     if kind == "own_words":
         return f"{fault['msg'].rstrip('.')}."
