@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from pydantic import ValidationError
 
 from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
+from skillcomp.io.event_streams import STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.io.skills import read_skill
@@ -27,7 +28,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import LiveGrader
-from skillcomp.records import CONDITIONS, Attempt, AttemptStatus, Case, Skill, Suite, Verdict
+from skillcomp.records import CONDITIONS, Attempt, Case, Skill, Suite, Verdict
 
 with extra_imports("inspect", "inspect_task"):
     from inspect_ai import Task, task
@@ -41,11 +42,6 @@ with extra_imports("inspect", "inspect_task"):
     from skillcomp.live.graders.traces import TraceGrader
 
 Source = str | PathLike[str]
-_STATUS: dict[str, AttemptStatus] = {
-    "max_tokens": "truncated",
-    "model_length": "truncated",
-    "content_filter": "refused",
-}
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
 # facts of a case that are copied to the log
 _FACTS = ("transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger")
@@ -227,7 +223,7 @@ class RoleAgent(BaseAgent):
         usage = output.usage
         return Reply(
             answer=output.completion,
-            status=_STATUS.get(output.stop_reason, "ok"),
+            status=STOPPED.get(output.stop_reason, "ok"),
             stop_reason=output.stop_reason,
             model=output.model or self.model,
             input_tokens=usage.input_tokens if usage else None,
@@ -302,7 +298,7 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent_model=model,
         agent_family=family_of(model),
         # if there is no answer, a limit of Inspect may have ended the sample; the log names it
-        status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
+        status=STOPPED.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,
         **_skill_use(state, about),

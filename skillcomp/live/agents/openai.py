@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
+from skillcomp.io.event_streams import ENDED, STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide
 from skillcomp.live.agents.agent import Reply, cost_fields, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
-
-_STATUS: dict[str, AttemptStatus] = {
-    "stop": "ok",
-    "length": "truncated",
-    "content_filter": "refused",
-}
 
 
 class OpenAIAgent(ServiceAgent):
@@ -148,7 +142,7 @@ class OpenAIAgent(ServiceAgent):
     def _reply_fields(self, message: ChatCompletion) -> JsonObject:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
-        status = "refused" if refusal else _STATUS.get(stop, "error")
+        status = "refused" if refusal else "ok" if stop in ENDED else STOPPED.get(stop, "error")
         text: Any = choice.message.content
         # some servers send a list of parts; the parts of type text are the answer
         if isinstance(text, list):
