@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+import skillcomp as sc
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.answer_command import answer
@@ -40,8 +41,6 @@ from skillcomp.io.redaction import redact
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from skillcomp.io.store import RunStore
 
 app = typer.Typer(
     name="skillcomp",
@@ -91,9 +90,7 @@ _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")
 
 def _print_version(requested: bool) -> None:
     if requested:
-        import skillcomp
-
-        say(f"skillcomp {skillcomp.__version__}")
+        say(f"skillcomp {sc.__version__}")
         raise typer.Exit
 
 
@@ -108,10 +105,7 @@ def _root_options(
 
 def init(folder: _Folder) -> None:
     """Make an example study with a skill, its suite, and recorded answers to replay offline."""
-    from skillcomp import datasets
-    from skillcomp.io.store import RunStore
-
-    pilot = datasets.load("pilot")
+    pilot = sc.datasets.load("pilot")
     with _new_folder(folder, "init"):
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
@@ -129,7 +123,7 @@ def init(folder: _Folder) -> None:
             for row in pilot.rows("verdicts")
             if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
         ]
-        recorded = RunStore(folder / "recorded")
+        recorded = sc.RunStore(folder / "recorded")
         with recorded.writer(sync=False):
             recorded.append("attempts", attempts)
             recorded.append("verdicts", verdicts)
@@ -141,11 +135,10 @@ def init(folder: _Folder) -> None:
 
 def notebooks(folder: _Folder) -> None:
     """Copy the notebooks, and the recorded data that they read, to a folder of your own."""
-    from skillcomp import datasets
     from skillcomp.report.notebooks import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
-    data = datasets.path("pilot").parent
+    data = sc.datasets.path("pilot").parent
     with _new_folder(folder, "notebooks"):
         copies.mkdir()
         for path in paths:
@@ -228,10 +221,8 @@ def check(
 
     require_known("check: --format: found", form, FORMATS, StudyError)
     if not evals and is_study_file(path):
-        from skillcomp.live.study_file import read_study
-
         # Check the keys of the study file here; the lint then checks the skills and suites in it.
-        read_study(path)
+        sc.live.read_study(path)
     frames = []
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
@@ -283,8 +274,6 @@ def report(
     settings : list of str, optional
         A parameter, such as GRADER=g1.
     """
-    from skillcomp import datasets
-    from skillcomp.report import build
     from skillcomp.report.notebooks import find_notebooks
 
     paths = find_notebooks() if notebook else None
@@ -295,8 +284,8 @@ def report(
                 require_known(what, name, stems, StudyError, label="there")
         paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
     with studies.warnings_as_notes(None):
-        page = build(
-            datasets.path("pilot") if data is None else data,
+        page = sc.report.build(
+            sc.datasets.path("pilot") if data is None else data,
             out,
             notebooks=[] if answer_only else paths,
             parameters=_parse_parameters(settings or []),
@@ -347,11 +336,10 @@ def export(
     out : Path
         Folder for the files.
     """
-    from skillcomp import export as exporter
     from skillcomp import frames
 
     store = studies.recorded_study(data, "export")
-    how: dict[str, Callable[[RunStore], pd.DataFrame]] = {
+    how: dict[str, Callable[[sc.RunStore], pd.DataFrame]] = {
         "cases": frames.cases,
         "checks": frames.checks,
         "attempts": partial(frames.attempts, perturbation="all"),
@@ -368,7 +356,7 @@ def export(
             tables[name] = read(store)
         except SkillcompError as error:
             problems.append(f"{name}: {error}")
-    written = exporter.write(tables, out)
+    written = sc.export.write(tables, out)
     say(f"export: {len(written)} files in {out}")
     if problems:
         raise StudyError(problem_list("export: not written", problems))
@@ -472,8 +460,6 @@ def _print_tables(
     tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
 ) -> None:
     """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
-    from skillcomp.report import sentences
-
     if as_json:
         tables |= {"rounds": (rounds, [])} if len(rounds) else {}
         parts = [
@@ -497,7 +483,7 @@ def _print_tables(
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
-    for sentence in sentences(rounds):
+    for sentence in sc.report.sentences(rounds):
         say(f"note: {sentence}")
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Option
 
+import skillcomp as sc
 from skillcomp.cli.study_commands import warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import UNKNOWN, StudyError, arguments_as, require_known
@@ -103,7 +104,6 @@ def answer(
     margin : float
         Largest negligible change.
     """
-    import skillcomp as sc
     from skillcomp.readers.read_results import OPTIONS
     from skillcomp.report.page import write_answer
 

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from typer import Option
 
+import skillcomp as sc
 from skillcomp.cli.option_help import OneOrMore
 from skillcomp.cli.study_commands import Quiet, warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, require_known
+from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
     from skillcomp.live.agents.agent import Agent
@@ -248,8 +250,6 @@ def trigger_run(
     resume : bool
         Resume a run with its settings (needs --run-id).
     """
-    from skillcomp.io.files import checked_slug
-    from skillcomp.io.store import RunStore
     from skillcomp.live import trigger_runs as triggers
     from skillcomp.live.graders.traces import read_rubric_schema
 
@@ -288,7 +288,7 @@ def trigger_run(
         say(f"run {run_id} goes on in process {pid}; log: {folder / 'runner.log'}")
         say(f"skillcomp trigger status --run-id {run_id} --artifacts {artifacts}")
         return
-    with warnings_as_notes(RunStore(folder / "store"), f"--resume --run-id {run_id}"):
+    with warnings_as_notes(sc.RunStore(folder / "store"), f"--resume --run-id {run_id}"):
         summary = triggers.work_run(folder, progress=not quiet)
     for line in triggers.control_lines(summary):
         say(line)
@@ -314,7 +314,6 @@ def trigger_status(
     as_json : bool
         Print JSON.
     """
-    from skillcomp.io.files import checked_slug
     from skillcomp.live import trigger_runs as triggers
 
     run_id = checked_slug(run_id, StudyError)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+import skillcomp as sc
 from skillcomp.cli.option_help import OneOrMore
 from skillcomp.cli.terminal import print_findings, say
 from skillcomp.errors import StudyError, plural, suggest
@@ -23,7 +24,6 @@ from skillcomp.errors import StudyError, plural, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillcomp.io.store import RunStore
     from skillcomp.live.study_file import StudyFile
 
 _Study = Annotated[Path, Argument(metavar="STUDY.yaml", help="The study.")]
@@ -53,7 +53,6 @@ def run(
         Run although the lint finds errors.
     """
     from skillcomp.lint.lint_path import lint_places
-    from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")
     n_errors = 0
@@ -67,7 +66,7 @@ def run(
             "with --force."
         )
     with warnings_as_notes(store):
-        table = run_study(
+        table = sc.run(
             store,
             file.open_suites(store),
             agents=file.build_agents(),
@@ -100,13 +99,11 @@ def grade(
     round : int
         2 or more to grade again.
     """
-    from skillcomp.live.grade import grade as grade_study
-
     file, store = _study_and_store(study, allow_outside, "graders", "grade")
     file.open_suites(store)
     own, graders = file.grading, file.build_graders()
     with warnings_as_notes(store):
-        table = grade_study(
+        table = sc.grade(
             store,
             graders=graders,
             round=round,
@@ -139,13 +136,11 @@ def compare(
     reference : str
         The condition to compare it with.
     """
-    from skillcomp.live.grade import compare as compare_study
-
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
     file.open_suites(store)
     own, graders = file.grading, file.build_comparators()
     with warnings_as_notes(store):
-        table = compare_study(
+        table = sc.compare(
             store,
             graders=graders,
             condition=condition,
@@ -176,25 +171,21 @@ def status(
     from skillcomp.live.status import status as status_of
 
     if store.is_file():
-        from skillcomp.live.study_file import read_study
-
-        store = read_study(store, outside=allow_outside).store_path
+        store = sc.live.read_study(store, outside=allow_outside).store_path
     study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
     say(f"at work: {active_writer(study.path) or 'nobody'}")
 
 
-def recorded_study(folder: Path, command: str) -> RunStore:
+def recorded_study(folder: Path, command: str) -> sc.RunStore:
     """Open the store of a recorded study; raise, with the nearest name, if there is none."""
-    from skillcomp.io.store import RunStore
-
     if not (folder / "manifest.json").is_file():
         folders = (path for path in folder.parent.glob("*") if path.is_dir() and path != folder)
         near = suggest(folder.name, [path.name for path in folders])
         raise StudyError(
             f"{command}: {folder} is not a recorded study: it has no manifest.json.{near}"
         )
-    return RunStore(folder)
+    return sc.RunStore(folder)
 
 
 def print_coverage(path: Path) -> None:
@@ -227,9 +218,8 @@ def check_judges(study: Path, *, ask: bool) -> None:
     """Probe the checks of a study, print the faulty checks, and exit with 1 if there are any."""
     from skillcomp.frames.probes import probed_checks, untested_reasons
     from skillcomp.live.probe import probe
-    from skillcomp.live.study_file import read_study
 
-    file = read_study(_study_file_at(study))
+    file = sc.live.read_study(_study_file_at(study))
     store = file.open_store()
     file.open_suites(store)
     with warnings_as_notes(store):
@@ -250,11 +240,11 @@ def _display_name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
 
 
-def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
+def _study_and_store(
+    study: Path, outside: bool, key: str, what: str
+) -> tuple[StudyFile, sc.RunStore]:
     """Read a study file and open its store; raise if the file has no entries under `key`."""
-    from skillcomp.live.study_file import read_study
-
-    file = read_study(study, outside=outside)
+    file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     return file, file.open_store()
@@ -265,7 +255,7 @@ def _first_set(*values: Any) -> Any:
 
 
 @contextmanager
-def warnings_as_notes(store: RunStore | None, again: str = "The same command") -> Iterator[None]:
+def warnings_as_notes(store: sc.RunStore | None, again: str = "The same command") -> Iterator[None]:
     """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit.
 
     Without a store there is nothing to resume, so the message is only "interrupted".
@@ -290,7 +280,7 @@ def warnings_as_notes(store: RunStore | None, again: str = "The same command") -
             raise typer.Exit(130) from None
 
 
-def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
+def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True) -> None:
     """Print the state of a study and reasons for failures; exit with 1 if work is left to do."""
     from skillcomp.live.status import errors
 
