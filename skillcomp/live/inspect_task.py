@@ -44,7 +44,7 @@ with extra_imports("inspect", "inspect_task"):
 Source = str | PathLike[str]
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
 # facts of a case that are copied to the log
-_FACTS = ("transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger")
+_FACTS = {"transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger"}
 
 
 @task(name="suite")
@@ -273,7 +273,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 
 
 def _sample_of(case: Case, about: JsonObject, files: dict[str, Path]) -> Sample:
-    facts = {name: getattr(case, name) for name in _FACTS} | about
+    facts = case.model_dump(include=_FACTS) | about
     facts["dimension"] = case.comprehension_dimension or case.dimension
     if case.right_skills is not None:
         facts["right_skills"] = ", ".join(case.right_skills) or "none"
@@ -321,8 +321,8 @@ def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "")
     unknown = None in passed or attempt.status == "error"
     value = float("nan") if unknown else float(bool(passed) and all(passed))
     lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or problems}" for v in verdicts]
-    names = ("status", "stop_reason", "agent_family", "invoked", "triggered")
-    own = {"attempt": {name: getattr(attempt, name) for name in names}}
+    names = {"status", "stop_reason", "agent_family", "invoked", "triggered"}
+    own = {"attempt": attempt.model_dump(include=names)}
     rows = [verdict.model_dump(mode="json", exclude_none=True) for verdict in verdicts]
     return Score(
         value=value,
