@@ -213,7 +213,7 @@ async def ask_until_read(
     return result, replies, problems
 
 
-def on_check(check: Check, position: int, about: JsonObject, **outcome: Any) -> Verdict:
+def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: Any) -> Verdict:
     """Build the verdict on one check of an answer.
 
     Parameters
@@ -238,7 +238,7 @@ def on_check(check: Check, position: int, about: JsonObject, **outcome: Any) -> 
 
 
 def verdicts_of(
-    case: Case, replies: Sequence[Reply], judged: Mapping[str, Judged], about: JsonObject
+    case: Case, replies: Sequence[Reply], judged: Mapping[str, Judged], about: Mapping[str, Any]
 ) -> tuple[Verdict, ...]:
     """Build one verdict for each check of a case from the replies of a model.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack, get_args
@@ -431,7 +431,7 @@ class TraceJudge(BaseGrader):
         cases: Collection[str],
         *,
         timeout: float = 180.0,
-        rubric_schema: JsonObject | None = None,
+        rubric_schema: Mapping[str, Any] | None = None,
     ) -> None:
         self.set_agent(agent)
         self._folder, self._cases, self._timeout = folder, cases, timeout
