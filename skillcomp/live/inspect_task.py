@@ -116,9 +116,7 @@ def inspect_task(
     if (text is None) != (condition in ("baseline", "skill")):
         needs = "loads another text; give text=, a SKILL.md" if text is None else "takes no text="
         raise StudyError(f"inspect_task: condition {literal(condition)} {needs}.")
-    loaded = own if condition == "skill" else None
-    if text is not None:
-        loaded = _skill_of(text)
+    loaded = _skill_of(text) if text is not None else own if condition == "skill" else None
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
     about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}

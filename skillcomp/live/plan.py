@@ -181,7 +181,7 @@ def make_plan(
     skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
     taken = {cell.attempt_id for cell in planned.values()}
     taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
-    several = len(set(names)) > 1
+    several = len(names) > 1
 
     def name_of(key: Key) -> str:
         plain = f"{key.case_id}/{key.condition}/{key.repeat}"

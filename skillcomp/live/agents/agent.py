@@ -237,11 +237,9 @@ class Agent(Protocol):
         cell : Cell, optional
             Case, condition and repeat of the answer, with the files and bounds of the case.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close connections; the agent can still be used afterwards."""
-        ...
 
 
 class BaseAgent(ABC):
