@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError, model_validator
@@ -22,6 +22,11 @@ from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
 
+# The values of options of agents; a study file is checked by them without importing an SDK.
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+SkillIn = Literal["auto", "home", "prompt"]
+Output = Literal["auto", "claude", "codex", "text"]
+JsonMode = Literal["schema", "object", "none"]
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",

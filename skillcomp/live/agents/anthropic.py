@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
+    Effort,
     Reply,
     cost_fields,
     host_of,
@@ -32,7 +33,7 @@ with extra_imports("live", "AnthropicAgent"):
     import anthropic
     from anthropic.types import Message
 
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
+EFFORTS = get_args(Effort)
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
@@ -98,7 +99,7 @@ class AnthropicAgent(ServiceAgent):
         model: str,
         *,
         name: str | None = None,
-        effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None,
+        effort: Effort | None = None,
         thinking: str | JsonObject | None = None,
         max_tokens: int = 16_000,
         cache: bool = True,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -35,7 +35,9 @@ from skillcomp.live.agents.agent import (
     BaseAgent,
     Bounds,
     Cell,
+    Output,
     Reply,
+    SkillIn,
     StudyWarning,
     cost_fields,
     family_of,
@@ -171,9 +173,9 @@ class CliAgent(BaseAgent):
         *,
         name: str | None = None,
         model: str | None = None,
-        skill_in: Literal["auto", "home", "prompt"] = "auto",
+        skill_in: SkillIn = "auto",
         skills_folder: str = ".claude/skills",
-        output: Literal["auto", "claude", "codex", "text"] = "auto",
+        output: Output = "auto",
         passed: Sequence[str] = (),
         base_url: str | None = None,
         timeout: float = 600.0,
@@ -184,9 +186,8 @@ class CliAgent(BaseAgent):
                 f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
                 "['codex', 'exec', '-']: no shell takes it apart."
             )
-        require_known("CliAgent: skill_in is", skill_in, ("auto", "home", "prompt"), AgentError)
-        kinds = ("auto", "claude", "codex", "text")
-        require_known("CliAgent: output is", output, kinds, AgentError)
+        require_known("CliAgent: skill_in is", skill_in, get_args(SkillIn), AgentError)
+        require_known("CliAgent: output is", output, get_args(Output), AgentError)
         first, *rest = command
         # the program runs in another folder, so its path must be absolute
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]

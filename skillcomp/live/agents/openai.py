@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel
 
@@ -13,7 +13,7 @@ from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.event_streams import ENDED, STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide
-from skillcomp.live.agents.agent import Reply, cost_fields, settings_json
+from skillcomp.live.agents.agent import JsonMode, Reply, cost_fields, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
 
@@ -81,7 +81,7 @@ class OpenAIAgent(ServiceAgent):
         effort: str | None = None,
         max_tokens: int = 16_000,
         limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens",
-        json_mode: Literal["schema", "object", "none"] = "schema",
+        json_mode: JsonMode = "schema",
         options: JsonObject | None = None,
         timeout: float = 600.0,
         max_retries: int = MAX_RETRIES,
@@ -89,8 +89,7 @@ class OpenAIAgent(ServiceAgent):
         prices: Sequence[Price] = (),
     ) -> None:
         _openai_module()
-        modes = ("schema", "object", "none")
-        require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
+        require_known("OpenAIAgent: json_mode is", json_mode, get_args(JsonMode), AgentError)
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._key_env, self._needs_key = key_env, not base_url
         if client is None:
