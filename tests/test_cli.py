@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import typer
 
 import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
@@ -352,3 +353,15 @@ def test_notebooks_and_their_data_are_copied_with_whole_paths(run, tmp_path):
 def test_a_name_with_a_line_feed_starts_no_workflow_command(run, tmp_path):
     code, *printed = run("deltas", tmp_path / "a\n::error::owned")
     assert code == 2 and "\n::error" not in "".join(printed) and "a ::error" in printed[1]
+
+
+def test_every_option_of_every_command_has_a_help_text_and_no_docstring_shows():
+    waiting, n_options = [typer.main.get_command(cli.app)], 0
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        assert "----" not in (command.help or ""), command.name
+        for option in command.params:
+            assert getattr(option, "help", ""), f"{command.name}: {option.name}"
+            n_options += 1
+    assert n_options > 100

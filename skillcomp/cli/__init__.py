@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+import skillcomp as sc
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.answer_command import answer
+from skillcomp.cli.option_help import OneOrMore, documented
 from skillcomp.cli.terminal import FORMATS, github, print_findings, sarif, say
 from skillcomp.errors import (
     SkillcompError,
@@ -40,8 +42,6 @@ from skillcomp.io.redaction import redact
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillcomp.io.store import RunStore
-
 app = typer.Typer(
     name="skillcomp",
     help="Does a Skill teach an agent, and can the grader that says so be trusted?",
@@ -54,7 +54,6 @@ app = typer.Typer(
 SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
 _Checks = Literal["all", "shared"]
-_CHECKS_HELP = "all checks, or those shared: that every condition of a case was asked."
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
 # For a study of your own, add your skill and suite to these folders and name a model:
@@ -77,18 +76,21 @@ STEPS = (
     "skillcomp report --data study --answer-only",
 )
 _OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
-_ASSUME_MISSING = Option(
-    metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
-)
-_INTERVAL = Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
+_AssumeMissing = Annotated[
+    str | None,
+    Option(
+        metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
+    ),
+]
+_Interval = Annotated[
+    str, Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
+]
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
 def _print_version(requested: bool) -> None:
     if requested:
-        import skillcomp
-
-        say(f"skillcomp {skillcomp.__version__}")
+        say(f"skillcomp {sc.__version__}")
         raise typer.Exit
 
 
@@ -103,10 +105,7 @@ def _root_options(
 
 def init(folder: _Folder) -> None:
     """Make an example study with a skill, its suite, and recorded answers to replay offline."""
-    from skillcomp import datasets
-    from skillcomp.io.store import RunStore
-
-    pilot = datasets.load("pilot")
+    pilot = sc.datasets.load("pilot")
     with _new_folder(folder, "init"):
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
@@ -124,7 +123,7 @@ def init(folder: _Folder) -> None:
             for row in pilot.rows("verdicts")
             if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
         ]
-        recorded = RunStore(folder / "recorded")
+        recorded = sc.RunStore(folder / "recorded")
         with recorded.writer(sync=False):
             recorded.append("attempts", attempts)
             recorded.append("verdicts", verdicts)
@@ -136,11 +135,10 @@ def init(folder: _Folder) -> None:
 
 def notebooks(folder: _Folder) -> None:
     """Copy the notebooks, and the recorded data that they read, to a folder of your own."""
-    from skillcomp import datasets
     from skillcomp.report.notebooks import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
-    data = datasets.path("pilot").parent
+    data = sc.datasets.path("pilot").parent
     with _new_folder(folder, "notebooks"):
         copies.mkdir()
         for path in paths:
@@ -180,31 +178,37 @@ def _new_folder(folder: Path, command: str) -> Iterator[None]:
         raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause
 
 
-@app.command()
 def check(
-    path: Annotated[
-        Path, Argument(help="A SKILL.md, its folder, a suite, a study or its study.yaml.")
-    ],
-    strict: Annotated[bool, Option(help="Treat warnings as errors.")] = False,
-    advice: Annotated[bool, Option("--advice", help="Show the warnings as well.")] = False,
-    evals: Annotated[
-        bool, Option("--evals", help="Lint all skills in a folder and their prompts.csv.")
-    ] = False,
-    form: Annotated[
-        str, Option("--format", help="text, sarif (for code scanning) or github (annotations).")
-    ] = "text",
-    coverage: Annotated[
-        bool, Option("--coverage", help="Print the cases of each dimension, and stop.")
-    ] = False,
-    judges: Annotated[
-        bool,
-        Option("--judges", help="Test the checks of a study.yaml with answers of known quality."),
-    ] = False,
-    ask: Annotated[
-        bool, Option("--ask", help="With --judges: ask the study's graders too; prints the cost.")
-    ] = False,
+    path: Path,
+    strict: Annotated[bool, Option()] = False,
+    advice: bool = False,
+    evals: bool = False,
+    form: Annotated[str, Option("--format")] = "text",
+    coverage: bool = False,
+    judges: bool = False,
+    ask: bool = False,
 ) -> None:
-    """Check a skill, a suite or a whole study; print each fault with its place and reason."""
+    """Check a skill, a suite or a whole study; print each fault with its place and reason.
+
+    Parameters
+    ----------
+    path : Path
+        A SKILL.md, its folder, a suite, a study or its study.yaml.
+    strict : bool
+        Treat warnings as errors.
+    advice : bool
+        Show the warnings as well.
+    evals : bool
+        Lint all skills in a folder and their prompts.csv.
+    form : str
+        text, sarif (for code scanning) or github (annotations).
+    coverage : bool
+        Print the cases of each dimension, and stop.
+    judges : bool
+        Test the checks of a study.yaml with answers of known quality.
+    ask : bool
+        With --judges: ask the study's graders too; prints the cost.
+    """
     if coverage:
         studies.print_coverage(path)
         return
@@ -217,10 +221,8 @@ def check(
 
     require_known("check: --format: found", form, FORMATS, StudyError)
     if not evals and is_study_file(path):
-        from skillcomp.live.study_file import read_study
-
         # Check the keys of the study file here; the lint then checks the skills and suites in it.
-        read_study(path)
+        sc.live.read_study(path)
     frames = []
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
@@ -235,36 +237,43 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
 def report(
-    data: Annotated[
-        Path | None, Option(help="Folder of the study; the default is the recorded pilot.")
-    ] = None,
-    out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
+    data: Path | None = None,
+    out: Path = Path("report"),
     quiet: studies.Quiet = False,
-    notebook: Annotated[
-        list[str] | None,
-        Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
-    ] = None,
-    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
-    interval: Annotated[str, _INTERVAL] = "adaptive",
-    checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
-    reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
-    gold_drawn: Annotated[
-        str | None, Option(metavar="HOW", help="How gold was drawn: random, chosen or verdict.")
-    ] = None,
-    drawn_by: Annotated[
-        str | None, Option(metavar="GRADER", help="The grader by whose verdict gold was drawn.")
-    ] = None,
-    answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
-    ] = None,
+    notebook: Annotated[list[str] | None, Option(metavar="NN")] = None,
+    assume_missing: _AssumeMissing = None,
+    interval: _Interval = "adaptive",
+    checks: _Checks = "all",
+    reference: str | None = None,
+    gold_drawn: Annotated[str | None, Option(metavar="HOW")] = None,
+    drawn_by: Annotated[str | None, Option(metavar="GRADER")] = None,
+    answer_only: Annotated[bool, Option()] = False,
+    settings: Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE")] = None,
 ) -> None:
-    """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
-    from skillcomp import datasets
-    from skillcomp.report import build
+    """Write a report in HTML: the answer of a study, then the notebooks, executed on its data.
+
+    Parameters
+    ----------
+    data : Path, optional
+        Folder of the study; the default is the recorded pilot.
+    out : Path
+        Folder of the report.
+    notebook : list of str, optional
+        Only this chapter, such as 02; may be repeated.
+    checks : str
+        all checks, or those shared: that every condition of a case was asked.
+    reference : str, optional
+        Condition to compare with.
+    gold_drawn : str, optional
+        How gold was drawn: random, chosen or verdict.
+    drawn_by : str, optional
+        The grader by whose verdict gold was drawn.
+    answer_only : bool
+        The answer, without the chapters.
+    settings : list of str, optional
+        A parameter, such as GRADER=g1.
+    """
     from skillcomp.report.notebooks import find_notebooks
 
     paths = find_notebooks() if notebook else None
@@ -275,8 +284,8 @@ def report(
                 require_known(what, name, stems, StudyError, label="there")
         paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
     with studies.warnings_as_notes(None):
-        page = build(
-            datasets.path("pilot") if data is None else data,
+        page = sc.report.build(
+            sc.datasets.path("pilot") if data is None else data,
             out,
             notebooks=[] if answer_only else paths,
             parameters=_parse_parameters(settings or []),
@@ -314,17 +323,23 @@ def _parse_parameters(settings: list[str]) -> dict[str, object]:
     return parameters
 
 
-@app.command()
 def export(
-    data: Annotated[Path, Argument(help="Folder of the recorded study.")],
-    out: Annotated[Path, Argument(help="Folder for the files.")],
+    data: Path,
+    out: Path,
 ) -> None:
-    """Write every frame of a study as a parquet file and a csv file."""
-    from skillcomp import export as exporter
+    """Write every frame of a study as a parquet file and a csv file.
+
+    Parameters
+    ----------
+    data : Path
+        Folder of the recorded study.
+    out : Path
+        Folder for the files.
+    """
     from skillcomp import frames
 
     store = studies.recorded_study(data, "export")
-    how: dict[str, Callable[[RunStore], pd.DataFrame]] = {
+    how: dict[str, Callable[[sc.RunStore], pd.DataFrame]] = {
         "cases": frames.cases,
         "checks": frames.checks,
         "attempts": partial(frames.attempts, perturbation="all"),
@@ -341,30 +356,48 @@ def export(
             tables[name] = read(store)
         except SkillcompError as error:
             problems.append(f"{name}: {error}")
-    written = exporter.write(tables, out)
+    written = sc.export.write(tables, out)
     say(f"export: {len(written)} files in {out}")
     if problems:
         raise StudyError(problem_list("export: not written", problems))
 
 
-@app.command()
 def deltas(
-    data: Annotated[Path, Argument(help="Folder of the study.")],
-    grader: Annotated[str | None, Option(help="The grader; required if there are several.")] = None,
-    reference: Annotated[str, Option(help="Condition to compare with.")] = "baseline",
-    margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
-    round: Annotated[int, Option(min=1, help="Grading round; 2 and up grade again.")] = 1,
-    by: Annotated[str, Option(help="skill, or dimension for the scorecard.")] = "skill",
-    value: Annotated[
-        str | None,
-        Option(metavar="NAME,...", help="Changes without verdicts: passed,cost_usd,seconds,..."),
-    ] = None,
-    checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
-    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
-    interval: Annotated[str, _INTERVAL] = "adaptive",
-    as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
+    data: Path,
+    grader: str | None = None,
+    reference: str = "baseline",
+    margin: float = 0.1,
+    round: OneOrMore = 1,
+    by: str = "skill",
+    value: Annotated[str | None, Option(metavar="NAME,...")] = None,
+    checks: _Checks = "all",
+    assume_missing: _AssumeMissing = None,
+    interval: _Interval = "adaptive",
+    as_json: Annotated[bool, Option("--json")] = False,
 ) -> None:
-    """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
+    """Print how the pass rate changes when the skill is loaded, paired by case, with intervals.
+
+    Parameters
+    ----------
+    data : Path
+        Folder of the study.
+    grader : str, optional
+        The grader; required if there are several.
+    reference : str
+        Condition to compare with.
+    margin : float
+        Largest negligible change.
+    round : int
+        Grading round; 2 and up grade again.
+    by : str
+        skill, or dimension for the scorecard.
+    value : str, optional
+        Changes without verdicts: passed,cost_usd,seconds,...
+    checks : str
+        all checks, or those shared: that every condition of a case was asked.
+    as_json : bool
+        Print all columns as JSON.
+    """
     from skillcomp import frames, skillverdicts
     from skillcomp.deltas.paired_deltas import paired
     from skillcomp.lint.lint_path import store_problems
@@ -427,8 +460,6 @@ def _print_tables(
     tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
 ) -> None:
     """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
-    from skillcomp.report import sentences
-
     if as_json:
         tables |= {"rounds": (rounds, [])} if len(rounds) else {}
         parts = [
@@ -452,18 +483,19 @@ def _print_tables(
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
-    for sentence in sentences(rounds):
+    for sentence in sc.report.sentences(rounds):
         say(f"note: {sentence}")
 
 
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)
-for _command in (init, notebooks, answer, *_of_studies, evaluating.evaluate):
-    app.command()(_command)
+_of_results = (check, report, export, deltas, init, notebooks, answer)
+for _command in (*_of_results, *_of_studies, evaluating.evaluate):
+    app.command()(documented(_command))
 _trigger = typer.Typer(
     no_args_is_help=True, help="Does a skill trigger when it should, and is the work done well?"
 )
-_trigger.command("run")(evaluating.trigger_run)
-_trigger.command("status")(evaluating.trigger_status)
+_trigger.command("run")(documented(evaluating.trigger_run))
+_trigger.command("status")(documented(evaluating.trigger_status))
 app.add_typer(_trigger, name="trigger")
 
 

@@ -13,8 +13,9 @@ from shlex import quote
 from typing import Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
+import skillcomp as sc
 from skillcomp.cli.study_commands import warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import UNKNOWN, StudyError, arguments_as, require_known
@@ -24,63 +25,85 @@ _BASELINE = "baseline"
 
 
 def answer(
-    path: Annotated[
-        list[str],
-        Argument(
-            help="A csv or parquet file, a study, or the results of another tool; with one arm per "
-            "file, baseline=FILE skill=FILE."
-        ),
-    ],
-    out: Annotated[Path, Option(help="Folder of the page.")] = Path("page"),
-    words: Annotated[
-        list[str] | None,
-        Option(metavar="ROLE:WORD=MEANING", help="What a word means: transfer:close=near."),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(metavar="NAME=ROLE", help="What a column of a table holds, such as task=case."),
-    ] = None,
-    missing: Annotated[list[str] | None, Option(help="A value that means no value.")] = None,
-    keep: Annotated[
-        Literal["all", "last"] | None, Option(help="What several rows on one thing are.")
-    ] = None,
-    asked: Annotated[Path | None, Option(help="A table of the planned attempts.")] = None,
-    gold: Annotated[Path | None, Option(help="A table of reference labels.")] = None,
-    gold_drawn: Annotated[
-        Literal["random", "chosen", "verdict"] | None, Option(help="How the labels were drawn.")
-    ] = None,
-    drawn_by: Annotated[str | None, Option(help="The grader whose verdicts drew them.")] = None,
-    skills: Annotated[list[Path] | None, Option(help="A SKILL.md of the table.")] = None,
-    reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
-    grader: Annotated[str | None, Option(help="The grader whose verdicts count.")] = None,
-    skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
-    case: Annotated[str | None, Option(help="The field that names the case.")] = None,
-    agent: Annotated[str | None, Option(help="The agent, if the files do not name it.")] = None,
-    agent_model: Annotated[str | None, Option(help="Its model, if they do not name it.")] = None,
-    grader_model: Annotated[str | None, Option(help="The grader's model, likewise.")] = None,
-    shared_cases: Annotated[
-        bool | None,
-        Option(
-            "--shared-cases/--own-cases",
-            help="Whether cases of one name under several skills are the same task.",
-        ),
-    ] = None,
-    checks: Annotated[
-        Literal["all", "shared"] | None, Option(help="Checks that only some arms have.")
-    ] = None,
-    value: Annotated[
-        Literal["passed", "share_passed", "score"], Option(help="What is compared.")
-    ] = "passed",
-    bounds: Annotated[
-        tuple[float, float] | None, Option(help="Lowest and highest possible score.")
-    ] = None,
-    assume_missing: Annotated[
-        Literal["at random"] | None, Option(help="Why attempts are missing.")
-    ] = None,
-    margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
+    path: list[str],
+    out: Path = Path("page"),
+    words: Annotated[list[str] | None, Option(metavar="ROLE:WORD=MEANING")] = None,
+    column: Annotated[list[str] | None, Option(metavar="NAME=ROLE")] = None,
+    missing: list[str] | None = None,
+    keep: Literal["all", "last"] | None = None,
+    asked: Path | None = None,
+    gold: Path | None = None,
+    gold_drawn: Literal["random", "chosen", "verdict"] | None = None,
+    drawn_by: str | None = None,
+    skills: list[Path] | None = None,
+    reference: str | None = None,
+    grader: str | None = None,
+    skill: str | None = None,
+    case: str | None = None,
+    agent: str | None = None,
+    agent_model: str | None = None,
+    grader_model: str | None = None,
+    shared_cases: Annotated[bool | None, Option("--shared-cases/--own-cases")] = None,
+    checks: Literal["all", "shared"] | None = None,
+    value: Literal["passed", "share_passed", "score"] = "passed",
+    bounds: tuple[float, float] | None = None,
+    assume_missing: Literal["at random"] | None = None,
+    margin: float = 0.1,
 ) -> None:
-    """Print what a table, a study or another tool's results show, and write a page about it."""
-    import skillcomp as sc
+    """Print what a table, a study or another tool's results show, and write a page about it.
+
+    Parameters
+    ----------
+    path : list of str
+        A csv or parquet file, a study, or the results of another tool; with one arm per
+        file, baseline=FILE skill=FILE.
+    out : Path
+        Folder of the page.
+    words : list of str, optional
+        What a word means: transfer:close=near.
+    column : list of str, optional
+        What a column of a table holds, such as task=case.
+    missing : list of str, optional
+        A value that means no value.
+    keep : str, optional
+        What several rows on one thing are.
+    asked : Path, optional
+        A table of the planned attempts.
+    gold : Path, optional
+        A table of reference labels.
+    gold_drawn : str, optional
+        How the labels were drawn.
+    drawn_by : str, optional
+        The grader whose verdicts drew them.
+    skills : list of Path, optional
+        A SKILL.md of the table.
+    reference : str, optional
+        Condition to compare with.
+    grader : str, optional
+        The grader whose verdicts count.
+    skill : str, optional
+        The skill, if the files do not name it.
+    case : str, optional
+        The field that names the case.
+    agent : str, optional
+        The agent, if the files do not name it.
+    agent_model : str, optional
+        Its model, if they do not name it.
+    grader_model : str, optional
+        The grader's model, likewise.
+    shared_cases : bool, optional
+        Whether cases of one name under several skills are the same task.
+    checks : str, optional
+        Checks that only some arms have.
+    value : str
+        What is compared.
+    bounds : two floats, optional
+        Lowest and highest possible score.
+    assume_missing : str, optional
+        Why attempts are missing.
+    margin : float
+        Largest negligible change.
+    """
     from skillcomp.readers.read_results import OPTIONS
     from skillcomp.report.page import write_answer
 

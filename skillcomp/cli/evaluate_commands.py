@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from typer import Option
 
+import skillcomp as sc
+from skillcomp.cli.option_help import OneOrMore
 from skillcomp.cli.study_commands import Quiet, warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, require_known
+from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
     from skillcomp.live.agents.agent import Agent
@@ -36,62 +39,74 @@ _HOME = Path("artifacts/skill-evals")
 
 
 def evaluate(
-    task_suite: Annotated[Path, Option(help="The task_suite.yaml.")],
-    state_root: Annotated[Path, Option(help="Folder of the state and the artefacts.")],
-    input: Annotated[
-        Path | None, Option(help="Pipeline mode: the ranking artefact (JSON).")
-    ] = None,
-    candidate_id: Annotated[str | None, Option(help="Pipeline mode: id of the candidate.")] = None,
-    standalone: Annotated[
-        bool, Option("--standalone", help="Evaluate a skill without a ranking artefact.")
-    ] = False,
-    skill_path: Annotated[
-        Path | None, Option(help="Standalone mode: the SKILL.md or its folder.")
-    ] = None,
-    original: Annotated[
-        Path | None, Option(help="Standalone mode: the earlier SKILL.md, to compare with.")
-    ] = None,
-    original_anywhere: Annotated[
-        bool,
-        Option("--original-anywhere", help="Read target.path outside the folder of the ranking."),
-    ] = False,
-    pass_k: Annotated[
-        int, Option(min=1, help="Attempts per task; one passed attempt is enough.")
-    ] = 1,
-    baseline_cache_dir: Annotated[
-        Path | None, Option(help="Folder that keeps baselines for seven days.")
-    ] = None,
-    eval_threshold: Annotated[
-        float, Option(help="Minimum score of a candidate; lower ones are skipped.")
-    ] = 6.0,
-    mock: Annotated[
-        bool, Option("--mock", help="Ask and judge nothing, to test the setup.")
-    ] = False,
-    output: Annotated[
-        Path | None, Option(help="File of the artefact. Default: evaluations/<run_id>.json")
-    ] = None,
-    agent: Annotated[
-        str | None,
-        Option(help=f"The agent: a model, or a mapping as in a study file. Default: {_CLAUDE}"),
-    ] = None,
-    judge: Annotated[
-        str | None, Option(help="The agent that scores by rubric. Default: --agent.")
-    ] = None,
-    min_pass_rate: Annotated[
-        float,
-        Option(min=0, max=1, help="Minimum pass rate for the verdict pass without an original."),
-    ] = 0.5,
-    no_skill: Annotated[bool, Option("--no-skill", help="Ask without any skill as well.")] = False,
-    trust_answers: Annotated[
-        bool, Option("--trust-answers", help="Run answers without a sandbox if there is none.")
-    ] = False,
-    budget_usd: Annotated[
-        float | None, Option(help="Maximum dollars for the answers, and again for the scores.")
-    ] = None,
-    concurrency: Annotated[int, Option(min=1, help="Maximum questions at once.")] = 4,
+    task_suite: Annotated[Path, Option()],
+    state_root: Annotated[Path, Option()],
+    input: Path | None = None,
+    candidate_id: str | None = None,
+    standalone: bool = False,
+    skill_path: Path | None = None,
+    original: Path | None = None,
+    original_anywhere: bool = False,
+    pass_k: OneOrMore = 1,
+    baseline_cache_dir: Path | None = None,
+    eval_threshold: float = 6.0,
+    mock: bool = False,
+    output: Path | None = None,
+    agent: str | None = None,
+    judge: str | None = None,
+    min_pass_rate: Annotated[float, Option(min=0, max=1)] = 0.5,
+    no_skill: bool = False,
+    trust_answers: bool = False,
+    budget_usd: float | None = None,
+    concurrency: OneOrMore = 4,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the pass rate of a skill on a task suite, and the change from the original skill."""
+    """Measure the pass rate of a skill on a task suite, and the change from the original skill.
+
+    Parameters
+    ----------
+    task_suite : Path
+        The task_suite.yaml.
+    state_root : Path
+        Folder of the state and the artefacts.
+    input : Path, optional
+        Pipeline mode: the ranking artefact (JSON).
+    candidate_id : str, optional
+        Pipeline mode: id of the candidate.
+    standalone : bool
+        Evaluate a skill without a ranking artefact.
+    skill_path : Path, optional
+        Standalone mode: the SKILL.md or its folder.
+    original : Path, optional
+        Standalone mode: the earlier SKILL.md, to compare with.
+    original_anywhere : bool
+        Read target.path outside the folder of the ranking.
+    pass_k : int
+        Attempts per task; one passed attempt is enough.
+    baseline_cache_dir : Path, optional
+        Folder that keeps baselines for seven days.
+    eval_threshold : float
+        Minimum score of a candidate; lower ones are skipped.
+    mock : bool
+        Ask and judge nothing, to test the setup.
+    output : Path, optional
+        File of the artefact. Default: evaluations/<run_id>.json
+    agent : str, optional
+        The agent: a model, or a mapping as in a study file. Default: {kind: cli, program:
+        claude}
+    judge : str, optional
+        The agent that scores by rubric. Default: --agent.
+    min_pass_rate : float
+        Minimum pass rate for the verdict pass without an original.
+    no_skill : bool
+        Ask without any skill as well.
+    trust_answers : bool
+        Run answers without a sandbox if there is none.
+    budget_usd : float, optional
+        Maximum dollars for the answers, and again for the scores.
+    concurrency : int
+        Maximum questions at once.
+    """
     from skillcomp.live import evaluate as evaluation
 
     suite = evaluation.read_task_suite(task_suite)
@@ -123,9 +138,7 @@ def evaluate(
         trust=trust_answers,
         without_skill=no_skill,
         min_pass_rate=min_pass_rate,
-        budget_usd=budget_usd,
-        concurrency=concurrency,
-        progress=not quiet,
+        options={"budget_usd": budget_usd, "concurrency": concurrency, "progress": not quiet},
     )
     artefact = work.skipped(eval_threshold)
     if artefact is None:
@@ -174,50 +187,69 @@ def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
 
 
 def trigger_run(
-    suite: Annotated[
-        str,
-        Option(help="smoke (first explicit, first negative), explicit, implicit, negative or all."),
-    ] = "smoke",
-    root: Annotated[
-        Path,
-        Option(
-            help="Repository with skills, and their prompts in evals/skills/<slug>, evals/<slug> "
-            "or evals/ of each skill."
-        ),
-    ] = Path("."),
-    skill: Annotated[list[str] | None, Option(help="Only this skill; repeatable.")] = None,
-    case: Annotated[list[str] | None, Option(help="Only this case id; repeatable.")] = None,
-    max_cases: Annotated[int | None, Option(min=1, help="Maximum cases per skill.")] = None,
-    neighbour: Annotated[
-        list[str] | None, Option(help="Another skill to install, or 'none'. Default: all others.")
-    ] = None,
-    judge: Annotated[
-        bool | None,
-        Option("--judge/--no-judge", help="Judge all cases or none. Default: by the column judge."),
-    ] = None,
-    program: Annotated[str, Option(help="The program to ask: claude or codex.")] = "claude",
-    model: Annotated[str | None, Option(help="The program's model.")] = None,
-    judge_program: Annotated[str | None, Option(help="The judge. Default: --program.")] = None,
-    judge_model: Annotated[str | None, Option(help="The judge's model.")] = None,
-    rubric_schema: Annotated[
-        Path | None, Option(help="File with the JSON Schema of the judge's reply.")
-    ] = None,
-    timeout_s: Annotated[float, Option(min=1, help="Seconds for a case without a limit.")] = 180,
-    concurrency: Annotated[int, Option(min=1, help="Maximum programs at once.")] = 2,
-    run_id: Annotated[str | None, Option(help="Name of the run. Default: the time.")] = None,
+    suite: str = "smoke",
+    root: Path = Path("."),
+    skill: list[str] | None = None,
+    case: list[str] | None = None,
+    max_cases: Annotated[int | None, Option(min=1)] = None,
+    neighbour: list[str] | None = None,
+    judge: Annotated[bool | None, Option("--judge/--no-judge")] = None,
+    program: str = "claude",
+    model: str | None = None,
+    judge_program: str | None = None,
+    judge_model: str | None = None,
+    rubric_schema: Path | None = None,
+    timeout_s: Annotated[float, Option(min=1)] = 180,
+    concurrency: OneOrMore = 2,
+    run_id: str | None = None,
     artifacts: _Runs = _HOME,
-    write_progress: Annotated[bool, Option(help="Write progress files.")] = False,
-    background: Annotated[
-        bool, Option("--background", help="Run detached from the terminal, with progress files.")
-    ] = False,
-    resume: Annotated[
-        bool, Option("--resume", help="Resume a run with its settings (needs --run-id).")
-    ] = False,
+    write_progress: Annotated[bool, Option()] = False,
+    background: bool = False,
+    resume: bool = False,
     quiet: Quiet = False,
 ) -> None:
-    """Send the prompts of trigger suites to a program with installed skills, and grade its work."""
-    from skillcomp.io.files import checked_slug
-    from skillcomp.io.store import RunStore
+    """Send the prompts of trigger suites to a program with installed skills, and grade its work.
+
+    Parameters
+    ----------
+    suite : str
+        smoke (first explicit, first negative), explicit, implicit, negative or all.
+    root : Path
+        Repository with skills, and their prompts in evals/skills/<slug>, evals/<slug> or
+        evals/ of each skill.
+    skill : list of str, optional
+        Only this skill; repeatable.
+    case : list of str, optional
+        Only this case id; repeatable.
+    max_cases : int, optional
+        Maximum cases per skill.
+    neighbour : list of str, optional
+        Another skill to install, or 'none'. Default: all others.
+    judge : bool, optional
+        Judge all cases or none. Default: by the column judge.
+    program : str
+        The program to ask: claude or codex.
+    model : str, optional
+        The program's model.
+    judge_program : str, optional
+        The judge. Default: --program.
+    judge_model : str, optional
+        The judge's model.
+    rubric_schema : Path, optional
+        File with the JSON Schema of the judge's reply.
+    timeout_s : float
+        Seconds for a case without a limit.
+    concurrency : int
+        Maximum programs at once.
+    run_id : str, optional
+        Name of the run. Default: the time.
+    write_progress : bool
+        Write progress files.
+    background : bool
+        Run detached from the terminal, with progress files.
+    resume : bool
+        Resume a run with its settings (needs --run-id).
+    """
     from skillcomp.live import trigger_runs as triggers
     from skillcomp.live.graders.traces import read_rubric_schema
 
@@ -256,7 +288,7 @@ def trigger_run(
         say(f"run {run_id} goes on in process {pid}; log: {folder / 'runner.log'}")
         say(f"skillcomp trigger status --run-id {run_id} --artifacts {artifacts}")
         return
-    with warnings_as_notes(RunStore(folder / "store"), f"--resume --run-id {run_id}"):
+    with warnings_as_notes(sc.RunStore(folder / "store"), f"--resume --run-id {run_id}"):
         summary = triggers.work_run(folder, progress=not quiet)
     for line in triggers.control_lines(summary):
         say(line)
@@ -269,12 +301,19 @@ def trigger_run(
 
 
 def trigger_status(
-    run_id: Annotated[str, Option(help="Name of the run.")],
+    run_id: Annotated[str, Option()],
     artifacts: _Runs = _HOME,
-    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, Option("--json")] = False,
 ) -> None:
-    """Show the progress of a run, even while it is running; nothing is written."""
-    from skillcomp.io.files import checked_slug
+    """Show the progress of a run, even while it is running; nothing is written.
+
+    Parameters
+    ----------
+    run_id : str
+        Name of the run.
+    as_json : bool
+        Print JSON.
+    """
     from skillcomp.live import trigger_runs as triggers
 
     run_id = checked_slug(run_id, StudyError)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+import skillcomp as sc
+from skillcomp.cli.option_help import OneOrMore
 from skillcomp.cli.terminal import print_findings, say
 from skillcomp.errors import StudyError, plural, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillcomp.io.store import RunStore
     from skillcomp.live.study_file import StudyFile
 
 _Study = Annotated[Path, Argument(metavar="STUDY.yaml", help="The study.")]
@@ -40,13 +41,18 @@ _REASONS = 10  # print at most this many reasons for failures
 def run(
     study: _Study,
     budget_usd: _Budget = None,
-    force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
+    force: bool = False,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Put the cases of a study to its agents; the same command resumes after an interruption."""
+    """Put the cases of a study to its agents; the same command resumes after an interruption.
+
+    Parameters
+    ----------
+    force : bool
+        Run although the lint finds errors.
+    """
     from skillcomp.lint.lint_path import lint_places
-    from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")
     n_errors = 0
@@ -60,7 +66,7 @@ def run(
             "with --force."
         )
     with warnings_as_notes(store):
-        table = run_study(
+        table = sc.run(
             store,
             file.open_suites(store),
             agents=file.build_agents(),
@@ -79,19 +85,25 @@ def run(
 def grade(
     study: _Study,
     budget_usd: _Budget = None,
-    gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
-    round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
+    gold: Path | None = None,
+    round: OneOrMore = 1,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Grade the gold answers, then the answers of a study; answers do not change."""
-    from skillcomp.live.grade import grade as grade_study
+    """Grade the gold answers, then the answers of a study; answers do not change.
 
+    Parameters
+    ----------
+    gold : Path, optional
+        Answers with known verdicts, as JSON Lines.
+    round : int
+        2 or more to grade again.
+    """
     file, store = _study_and_store(study, allow_outside, "graders", "grade")
     file.open_suites(store)
     own, graders = file.grading, file.build_graders()
     with warnings_as_notes(store):
-        table = grade_study(
+        table = sc.grade(
             store,
             graders=graders,
             round=round,
@@ -110,19 +122,25 @@ def grade(
 def compare(
     study: _Study,
     budget_usd: _Budget = None,
-    condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
-    reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
+    condition: str = "skill",
+    reference: str = "baseline",
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Compare answers under two conditions in pairs; graders do not see the conditions."""
-    from skillcomp.live.grade import compare as compare_study
+    """Compare answers under two conditions in pairs; graders do not see the conditions.
 
+    Parameters
+    ----------
+    condition : str
+        The condition to compare.
+    reference : str
+        The condition to compare it with.
+    """
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
     file.open_suites(store)
     own, graders = file.grading, file.build_comparators()
     with warnings_as_notes(store):
-        table = compare_study(
+        table = sc.compare(
             store,
             graders=graders,
             condition=condition,
@@ -139,35 +157,35 @@ def compare(
 
 
 def status(
-    store: Annotated[
-        Path, Argument(metavar="STORE", help="Folder of the study, or its STUDY.yaml.")
-    ],
+    store: Annotated[Path, Argument(metavar="STORE")],
     allow_outside: _Outside = False,
 ) -> None:
-    """Show the progress of a study, even while it is running; nothing is written."""
+    """Show the progress of a study, even while it is running; nothing is written.
+
+    Parameters
+    ----------
+    store : Path
+        Folder of the study, or its STUDY.yaml.
+    """
     from skillcomp.io.journal import active_writer
     from skillcomp.live.status import status as status_of
 
     if store.is_file():
-        from skillcomp.live.study_file import read_study
-
-        store = read_study(store, outside=allow_outside).store_path
+        store = sc.live.read_study(store, outside=allow_outside).store_path
     study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
     say(f"at work: {active_writer(study.path) or 'nobody'}")
 
 
-def recorded_study(folder: Path, command: str) -> RunStore:
+def recorded_study(folder: Path, command: str) -> sc.RunStore:
     """Open the store of a recorded study; raise, with the nearest name, if there is none."""
-    from skillcomp.io.store import RunStore
-
     if not (folder / "manifest.json").is_file():
         folders = (path for path in folder.parent.glob("*") if path.is_dir() and path != folder)
         near = suggest(folder.name, [path.name for path in folders])
         raise StudyError(
             f"{command}: {folder} is not a recorded study: it has no manifest.json.{near}"
         )
-    return RunStore(folder)
+    return sc.RunStore(folder)
 
 
 def print_coverage(path: Path) -> None:
@@ -200,9 +218,8 @@ def check_judges(study: Path, *, ask: bool) -> None:
     """Probe the checks of a study, print the faulty checks, and exit with 1 if there are any."""
     from skillcomp.frames.probes import probed_checks, untested_reasons
     from skillcomp.live.probe import probe
-    from skillcomp.live.study_file import read_study
 
-    file = read_study(_study_file_at(study))
+    file = sc.live.read_study(_study_file_at(study))
     store = file.open_store()
     file.open_suites(store)
     with warnings_as_notes(store):
@@ -223,11 +240,11 @@ def _display_name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
 
 
-def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
+def _study_and_store(
+    study: Path, outside: bool, key: str, what: str
+) -> tuple[StudyFile, sc.RunStore]:
     """Read a study file and open its store; raise if the file has no entries under `key`."""
-    from skillcomp.live.study_file import read_study
-
-    file = read_study(study, outside=outside)
+    file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     return file, file.open_store()
@@ -238,7 +255,7 @@ def _first_set(*values: Any) -> Any:
 
 
 @contextmanager
-def warnings_as_notes(store: RunStore | None, again: str = "The same command") -> Iterator[None]:
+def warnings_as_notes(store: sc.RunStore | None, again: str = "The same command") -> Iterator[None]:
     """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit.
 
     Without a store there is nothing to resume, so the message is only "interrupted".
@@ -263,7 +280,7 @@ def warnings_as_notes(store: RunStore | None, again: str = "The same command") -
             raise typer.Exit(130) from None
 
 
-def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
+def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True) -> None:
     """Print the state of a study and reasons for failures; exit with 1 if work is left to do."""
     from skillcomp.live.status import errors
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import regex
 
 from skillcomp.errors import literal
+from skillcomp.io.files import JsonObject
 
 COMPILE_SECONDS = 5.0  # Time limit for compiling one pattern of a file.
 MEMORY = 1 << 30  # Maximum memory in bytes of the process that handles a large or slow pattern.
@@ -163,7 +164,7 @@ def _is_small(pattern: str) -> bool:
     return size <= _SMALL and len(counts) <= _MAX_GROUPS and n_groups <= _MAX_GROUPS
 
 
-def schema_problem(content: Mapping[str, Any]) -> str | None:
+def schema_problem(content: JsonObject) -> str | None:
     """Return why a JSON object cannot be used as a JSON Schema; None if it can."""
     import jsonschema
 
@@ -197,7 +198,7 @@ def _names_both(content: Any) -> bool:
     return {"unevaluatedProperties", _BY_PATTERN} <= names
 
 
-def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[JsonObject]:
     """Yield the objects in parsed JSON, except those below the keys in `without`."""
     waiting = [content]
     while waiting:
@@ -209,7 +210,7 @@ def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[dict[st
             waiting += part
 
 
-def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> str | None:
+def misfit(content: Any, schema: JsonObject, patterns: PatternSearch) -> str | None:
     """Return the first place where content does not fit a JSON Schema, and why; None if it fits.
 
     References from the schema to files or addresses are not followed. A part of the schema cannot

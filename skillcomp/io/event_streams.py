@@ -32,15 +32,21 @@ from skillcomp.records import AttemptStatus, Record
 Event = JsonObject
 _Fields = dict[str, Any]  # Fields of a `Trace` or a `Step`, by name.
 Kind = Literal["claude", "codex", "text"]
-_STOPPED: dict[str, AttemptStatus] = {
+# Statuses of replies that did not end normally, by the reason to stop that a service, a program or
+# Inspect reports; below it, the reasons of replies that ended normally.
+STOPPED: dict[str, AttemptStatus] = {
     "refusal": "refused",
+    "content_filter": "refused",
     "max_tokens": "truncated",
+    "length": "truncated",
+    "model_length": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
     # limits on turns and budget, which are set by Claude Code and not by the model
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
+ENDED = ("end_turn", "stop_sequence", "stop")
 # Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
 BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
@@ -294,7 +300,7 @@ def _claude_outcome(result: Event) -> _Fields:
         errors = result.get("errors")
         messages = [str(e) for e in errors] if isinstance(errors, list) else []
         messages += [str(text)] if text else []
-        status = _STOPPED.get(subtype) or _STOPPED.get(str(stop)) or "error"
+        status = STOPPED.get(subtype) or STOPPED.get(str(stop)) or "error"
         if _TOO_LONG.search(str(text or "")):
             status = "truncated"
         fatal = result.get("api_error_status") in (401, 402, 403)
@@ -304,8 +310,8 @@ def _claude_outcome(result: Event) -> _Fields:
         answer = text or ""
     else:
         answer = json.dumps(text if structured is None else structured)
-    status = _STOPPED.get(str(stop), "ok")
-    if not answer and status == "ok" and stop not in ("end_turn", "stop_sequence"):
+    status = STOPPED.get(str(stop), "ok")
+    if not answer and status == "ok" and stop not in ENDED:
         return out | {"status": "error", "error": "no answer, and no normal stop is reported"}
     return out | {"status": status, "answer": answer, "error": None}
 

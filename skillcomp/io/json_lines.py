@@ -224,7 +224,7 @@ def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
     return extras
 
 
-def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
+def record_of(row: JsonObject, name: str, place: str) -> Record:
     """Return the validated record of a line; unknown keys and keys with null are left out."""
     fields = RECORDS[name].model_fields
     values = {key: value for key, value in row.items() if key in fields and value is not None}

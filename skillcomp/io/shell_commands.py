@@ -5,44 +5,40 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import groupby
 
 # commands with more characters are not parsed, because the parsing time grows quadratically
 _LONGEST = 20_000
 # a loop is a sequence of up to 4 commands that is run 3 times in a row
 _TIMES, _LONGEST_LOOP = 3, 4
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_SHELL = re.compile(r"(?:.*/)?(?:bash|sh|zsh|dash)", re.DOTALL)
 # programs that write nothing, unless an argument matches their pattern in _WRITING
-_READERS = {
-    *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
-    *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),
-    *("less", "ls", "md5sum", "more", "nl", "pwd", "readlink", "realpath", "rg", "sed", "seq"),
-    *("sha256sum", "sort", "stat", "tail", "test", "tr", "tree", "true", "type", "uname"),
-    *("uniq", "wc", "which", "whoami", "["),
-}
+_READER = re.compile(
+    r"basename|cat|cd|cut|date|df|diff|dirname|du|echo|env|false|file|find|[ef]?grep|head|hostname"
+    r"|id|jq|less|ls|md5sum|more|nl|pwd|readlink|realpath|rg|sed|seq|sha256sum|sort|stat|tail|test"
+    r"|tr|tree|true|type|uname|uniq|wc|which|whoami|\["
+)
+# commands of git that write nothing, unless an argument matches the pattern of git
+_GIT = re.compile("status|log|diff|show|blame|ls-files|rev-parse|grep|describe|shortlog")
 _WRITING = {
-    "find": re.compile(r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls)\b"),
-    "sed": re.compile(r"-[A-Za-z]*i|--in-place|^[^-].*\b[wWe]\b"),
-    "sort": re.compile(r"-o|--output"),
-    "rg": re.compile(r"--pre\b"),
-    "env": re.compile(r"."),
-    "date": re.compile(r"-s|--set"),
-    "tree": re.compile(r"-o"),
-    "uniq": re.compile(r"^[^-]"),
-    "hostname": re.compile(r"."),
+    "find": r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls)\b",
+    "sed": r"-[A-Za-z]*i|--in-place|^[^-].*\b[wWe]\b",
+    "sort": "-o|--output",
+    "rg": r"--pre\b",
+    "env": ".",
+    "date": "-s|--set",
+    "tree": "-o",
+    "uniq": "^[^-]",
+    "hostname": ".",
+    "git": "-o$|--output|--ext-diff|--textconv",
 }
-_GIT = {
-    *("status", "log", "diff", "show", "blame", "ls-files", "rev-parse", "grep", "describe"),
-    "shortlog",
-}
-_GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
 _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
 # programs that take a file name as an argument but do not print the file
-_NAMING = {
-    *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
-    *("md5sum", "mkdir", "mv", "readlink", "realpath", "rm", "sha256sum", "stat", "test"),
-    *("touch", "tree", "wc"),
-}
+_NAMING = re.compile(
+    r"\[|basename|chmod|cp|dirname|du|echo|file|find|ln|ls|md5sum|mkdir|mv|readlink|realpath|rm"
+    r"|sha256sum|stat|test|touch|tree|wc"
+)
 _INTO_FILE = re.compile(r">{1,2}\s*[^\s&>]+")
 _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
@@ -63,7 +59,7 @@ def _inner_command(command: str) -> str:
         words = shlex.split(command) if len(command) <= _LONGEST else []
     except ValueError:
         words = []
-    is_shell = len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS
+    is_shell = len(words) == 3 and _SHELL.fullmatch(words[0])
     return words[2] if is_shell and re.fullmatch(r"-[^\W\d_]*c", words[1]) else command
 
 
@@ -94,23 +90,16 @@ def _split_programs(text: str) -> list[list[str]]:
         words = list(lexer)
     except ValueError:
         return []
-    parts: list[list[str]] = [[]]
-    for word in words:
-        if _BETWEEN.match(word):
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return [part for part in parts if part]
+    parts = groupby(words, key=_BETWEEN.match)
+    return [list(part) for between, part in parts if between is None]
 
 
 def _program_reads(words: Sequence[str]) -> bool:
     program, rest = words[0].rpartition("/")[2], words[1:]
-    if program == "git":
-        return bool(rest) and rest[0] in _GIT and not any(map(_GIT_WRITING.search, rest))
-    if program not in _READERS:
-        return False
+    reader, name = (_GIT, "".join(rest[:1])) if program == "git" else (_READER, program)
     writing = _WRITING.get(program)
-    return writing is None or not any(map(writing.search, rest))
+    is_writing = writing is not None and any(re.search(writing, word) for word in rest)
+    return not is_writing and reader.fullmatch(name) is not None
 
 
 def opens_skill(command: str) -> bool:
@@ -146,7 +135,7 @@ def shows_skill(text: str, slug: str) -> bool:
     for program, *rest in _split_programs(line) or [["", line]]:
         if program == "cd":
             folder = f"{rest[0]}/" if rest else ""
-        elif program.rpartition("/")[2] not in _NAMING and any(
+        elif not _NAMING.fullmatch(program.rpartition("/")[2]) and any(
             file.search(f"{folder}{word}") for word in (program, *rest)
         ):
             return True

@@ -576,7 +576,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _manifest_mismatches(
-    kind: str, listed: Mapping[str, Any], present: Mapping[str, Skill] | Mapping[str, Suite]
+    kind: str, listed: JsonObject, present: Mapping[str, Skill] | Mapping[str, Suite]
 ) -> Iterator[str]:
     """Yield a sentence for each difference between the manifest and the files in the folder."""
     for slug, record in present.items():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from skillcomp.errors import SuiteError, literal
-from skillcomp.io.files import INPUTS, MAX_FILES, MAX_TREE, bases_of, inside, leaves
+from skillcomp.io.files import INPUTS, MAX_FILES, MAX_TREE, JsonObject, bases_of, inside, leaves
 from skillcomp.io.task_suites import FILE_NAME, task_files
 from skillcomp.records import Suite
 
@@ -58,7 +56,7 @@ def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
     return files
 
 
-def names_of_files(extra: Mapping[str, Any]) -> list[str]:
+def names_of_files(extra: JsonObject) -> list[str]:
     """Return the names listed under ``files`` of a case; empty if ``files`` is not a list."""
     listed = extra.get("files")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

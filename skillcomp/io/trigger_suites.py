@@ -310,7 +310,7 @@ def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> Prom
     return "explicit" if match else "implicit"
 
 
-def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ...]:
+def checks_of(trigger: bool | None, extra: JsonObject) -> tuple[Check, ...]:
     """Return the checks of a case, with the goal of each.
 
     Every case checks that the program ended with exit code 0, wrote a final message and did not

@@ -73,7 +73,6 @@ class Job(Protocol):
     @property
     def key(self) -> str:
         """Unique name of the job, such as an attempt_id; messages show it."""
-        ...
 
 
 J = TypeVar("J", bound=Job)
@@ -196,8 +195,8 @@ class Engine(ABC, Generic[J]):
                 "event": "ended",
                 "at": datetime.now(UTC),
                 "n_open": self.n_open[receipt.name],
-                "models": dict(tally.models),
-                "statuses": dict(tally.statuses),
+                "models": tally.models,
+                "statuses": tally.statuses,
                 "cost_usd": tally.cost_usd if tally.statuses.total() else None,
                 "n_unpriced": tally.n_unpriced,
                 "gold": self.gold,
@@ -255,14 +254,14 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.stop_note}"))
 
 
-class Recorder(BaseAgent, Generic[J]):
+class Recorder(BaseAgent):
     """An agent that first returns the stored replies of a job, then asks another and stores.
 
     A prompt is sent only if its cost fits into the budget. A new reply is on the disk before it is
     returned.
     """
 
-    def __init__(self, engine: Engine[J], agent: Agent, job: J, stop: Stop | None) -> None:
+    def __init__(self, engine: Engine[Any], agent: Agent, job: Job, stop: Stop | None) -> None:
         self.name, self.model, self.family = agent.name, agent.model, agent.family
         self.settings = agent.settings
         self._engine, self._agent, self._job, self._stop = engine, agent, job, stop
@@ -321,7 +320,6 @@ class GradedJob(Job, Protocol):
     @property
     def columns(self) -> JsonObject:
         """Columns that identify the job in the table of replies, with their values."""
-        ...
 
 
 G = TypeVar("G", bound=GradedJob)

@@ -54,8 +54,6 @@ from skillcomp.stats.results import Interval
 SCHEMA_VERSION = "1.0"
 # If the baseline passes a smaller share of the tasks than this, the verdict is ``error``.
 FEWEST_PASSES = 0.2
-# Default of ``min_pass_rate``: a skill without an original passes from this pass rate on.
-MIN_PASS_RATE = 0.5
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
@@ -199,6 +197,7 @@ class MockAgent(BaseAgent):
         return Reply(answer="mock: nothing was asked", model="mock", cost_usd=0.0, seconds=0.0)
 
 
+@dataclass
 class Evaluation:
     """One evaluation, which runs a study in a store of its own and makes the artefact.
 
@@ -209,7 +208,8 @@ class Evaluation:
     candidate : Candidate
         The skill to evaluate.
     agent, judge : Agent
-        The agent that does the tasks, and the agent that scores answers by a rubric.
+        The agent that does the tasks, and the agent that scores answers by a rubric. To test a
+        setup, both are a `MockAgent`.
     state_root : Path
         Folder for stores. The study is stored below it in ``evaluations/<run_id>-<hash>``; the hash
         covers all settings and skills, so the same evaluation resumes after an interruption.
@@ -229,29 +229,25 @@ class Evaluation:
         Arguments for `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        candidate: Candidate,
-        *,
-        agent: Agent,
-        judge: Agent,
-        state_root: Path,
-        pass_k: int = 1,
-        cache: Path | None = None,
-        mock: bool = False,
-        trust: bool = False,
-        without_skill: bool = False,
-        min_pass_rate: float = MIN_PASS_RATE,
-        **options: Any,
-    ) -> None:
-        self.min_pass_rate = min_pass_rate
-        self.path, self.candidate, self.pass_k, self.cache = path, candidate, pass_k, cache
-        self.agent: Agent = MockAgent() if mock else agent
-        self.mock, self.options = mock, options
-        self.conditions = ["skill", *(["baseline"] if without_skill else [])]
-        self.grader = SuiteGrader(path, judge, trust=trust, mock=mock)
-        self.suite = read_task_suite(path)
+    path: Path
+    candidate: Candidate
+    agent: Agent
+    judge: Agent
+    state_root: Path
+    pass_k: int
+    cache: Path | None
+    mock: bool
+    trust: bool
+    without_skill: bool
+    min_pass_rate: float
+    options: JsonObject
+
+    def __post_init__(self) -> None:
+        """Read the suite and open the store; the name of the store depends on all settings."""
+        candidate = self.candidate
+        self.conditions = ["skill", *(["baseline"] if self.without_skill else [])]
+        self.grader = SuiteGrader(self.path, self.judge, trust=self.trust, mock=self.mock)
+        self.suite = read_task_suite(self.path)
         self.tasks = [case.own_id for case in self.suite.cases]
         self.notes: list[str] = []
         # all settings that affect the results; the hashes below add the texts of the skills
@@ -265,7 +261,7 @@ class Evaluation:
         }
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
         key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
-        self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
+        self.store = RunStore(self.state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
         self.key = whole_hash(who, before.text) if before else ""  # key of the cached baseline
         self._baseline_name = f"baseline_{self.key[:32]}.json"
 
@@ -450,7 +446,7 @@ class Evaluation:
             "answers_trusted": self.grader.trusted,
             "pass_rate_needed": None if "previous" in under else self.min_pass_rate,
             "n_tasks": len(tasks),
-            "missing_tasks": _missing_tasks(passed, complete),
+            "missing_tasks": list(passed.index.difference(tasks, sort=False)),
             "several_attempts": attempts,
             "notes": self.notes,
             **extra,
@@ -463,7 +459,8 @@ class Evaluation:
             common = passed[["skill", "baseline"]].dropna()
             artefact["no_skill_results"] = rows["baseline"]
             artefact["no_skill_pass_rate"] = _pass_rate(common["baseline"])
-            artefact["no_skill_missing_tasks"] = _missing_tasks(passed, common)
+            missing = passed.index.difference(common.index, sort=False)
+            artefact["no_skill_missing_tasks"] = list(missing)
             if len(common):
                 artefact["no_skill_interval"] = _interval_fields(common)
         return artefact
@@ -510,10 +507,6 @@ def _passed_frame(under: Mapping[str, Results]) -> pd.DataFrame:
         for name, results in under.items()
     }
     return pd.DataFrame(columns).astype(float)
-
-
-def _missing_tasks(passed: pd.DataFrame, complete: pd.DataFrame) -> list[str]:
-    return [task for task in passed.index if task not in complete.index]
 
 
 def _main_fields(

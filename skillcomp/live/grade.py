@@ -8,7 +8,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 
 _log = logging.getLogger("skillcomp.live")
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TABLES = ("gold_verdicts", "verdicts")
 _ABOUT_GRADER = ("version", "kind", "model", "family")
 
@@ -300,7 +299,7 @@ class Gradings(Judging[Item]):
             at = row.get("graded_at")
             if self.agent and row["status"] == "malformed" and at is not None:
                 at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-                times[row["attempt_id"]] = max(times.get(row["attempt_id"], _LONG_AGO), at)
+                times[row["attempt_id"]] = max(times.get(row["attempt_id"], at), at)
         return times
 
     async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:
@@ -395,7 +394,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
 
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """
-    recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
+    recorded = [PlannedGrader(**row) for row in store.records("graders")]
     new = []
     for grader in graders:
         agent = agent_of(grader)

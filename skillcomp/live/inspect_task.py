@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from pydantic import ValidationError
 
 from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
+from skillcomp.io.event_streams import STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.io.skills import read_skill
@@ -27,7 +28,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import LiveGrader
-from skillcomp.records import CONDITIONS, Attempt, AttemptStatus, Case, Skill, Suite, Verdict
+from skillcomp.records import CONDITIONS, Attempt, Case, Skill, Suite, Verdict
 
 with extra_imports("inspect", "inspect_task"):
     from inspect_ai import Task, task
@@ -41,14 +42,9 @@ with extra_imports("inspect", "inspect_task"):
     from skillcomp.live.graders.traces import TraceGrader
 
 Source = str | PathLike[str]
-_STATUS: dict[str, AttemptStatus] = {
-    "max_tokens": "truncated",
-    "model_length": "truncated",
-    "content_filter": "refused",
-}
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
 # facts of a case that are copied to the log
-_FACTS = ("transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger")
+_FACTS = {"transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger"}
 
 
 @task(name="suite")
@@ -120,9 +116,7 @@ def inspect_task(
     if (text is None) != (condition in ("baseline", "skill")):
         needs = "loads another text; give text=, a SKILL.md" if text is None else "takes no text="
         raise StudyError(f"inspect_task: condition {literal(condition)} {needs}.")
-    loaded = own if condition == "skill" else None
-    if text is not None:
-        loaded = _skill_of(text)
+    loaded = _skill_of(text) if text is not None else own if condition == "skill" else None
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
     about: JsonObject = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
@@ -227,7 +221,7 @@ class RoleAgent(BaseAgent):
         usage = output.usage
         return Reply(
             answer=output.completion,
-            status=_STATUS.get(output.stop_reason, "ok"),
+            status=STOPPED.get(output.stop_reason, "ok"),
             stop_reason=output.stop_reason,
             model=output.model or self.model,
             input_tokens=usage.input_tokens if usage else None,
@@ -277,7 +271,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 
 
 def _sample_of(case: Case, about: JsonObject, files: dict[str, Path]) -> Sample:
-    facts = {name: getattr(case, name) for name in _FACTS} | about
+    facts = case.model_dump(include=_FACTS) | about
     facts["dimension"] = case.comprehension_dimension or case.dimension
     if case.right_skills is not None:
         facts["right_skills"] = ", ".join(case.right_skills) or "none"
@@ -302,7 +296,7 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent_model=model,
         agent_family=family_of(model),
         # if there is no answer, a limit of Inspect may have ended the sample; the log names it
-        status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
+        status=STOPPED.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,
         **_skill_use(state, about),
@@ -325,8 +319,8 @@ def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "")
     unknown = None in passed or attempt.status == "error"
     value = float("nan") if unknown else float(bool(passed) and all(passed))
     lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or problems}" for v in verdicts]
-    names = ("status", "stop_reason", "agent_family", "invoked", "triggered")
-    own = {"attempt": {name: getattr(attempt, name) for name in names}}
+    names = {"status", "stop_reason", "agent_family", "invoked", "triggered"}
+    own = {"attempt": attempt.model_dump(include=names)}
     rows = [verdict.model_dump(mode="json", exclude_none=True) for verdict in verdicts]
     return Score(
         value=value,

@@ -34,7 +34,7 @@ _SAFETY = 2.0
 # names that settings use for the limit on the tokens of an answer
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-_Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None]]
+_Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]]]  # A table, and records for it.
 
 
 class Ledger:
@@ -47,66 +47,56 @@ class Ledger:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
+        self._lock = asyncio.Lock()
         self._waiting: list[_Entry] = []
-        self._flushing: asyncio.Task[None] | None = None
+        # for each entry that was handled: the error if it was not stored, else None
+        self._errors: dict[int, Exception | None] = {}
 
     async def write(self, table: str, records: Sequence[BaseModel | Mapping[str, Any]]) -> None:
         """Append records to a table and wait until they are on the disk.
 
         The records are written even if the caller is cancelled while it waits.
         """
-        if not records:
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((table, records, done))
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.ensure_future(self._write_waiting())
-        await asyncio.shield(done)
+        if records:
+            entry = (table, records)
+            self._waiting.append(entry)
+            await asyncio.shield(self._wait_for(entry))
 
     async def close(self) -> None:
         """Wait until all records are written."""
-        while self._flushing is not None and not self._flushing.done():
-            await asyncio.shield(self._flushing)
+        while self._waiting or self._lock.locked():
+            async with self._lock:
+                await asyncio.sleep(0)  # calls that have just begun then wait for the lock, too
 
-    async def _write_waiting(self) -> None:
-        while self._waiting:
-            entries, self._waiting = self._waiting, []
-            try:
-                errors = await asyncio.to_thread(self._append_entries, entries)
-            # pass every exception on, because the callers would otherwise wait forever
-            except BaseException as raised:
-                errors = [raised] * len(entries)
-            for (*_, done), error in zip(entries, errors, strict=True):
-                if done.cancelled():
-                    continue
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
-                    # read the exception here, because asyncio would otherwise warn if a cancelled
-                    # caller never reads it
-                    done.exception()
+    async def _wait_for(self, entry: _Entry) -> None:
+        async with self._lock:
+            # an earlier call may have written this entry together with its own
+            if id(entry) not in self._errors:
+                entries, self._waiting = self._waiting, []
+                await asyncio.to_thread(self._append_entries, entries)
+        if error := self._errors.pop(id(entry)):
+            raise error
 
-    def _append_entries(self, entries: list[_Entry]) -> list[BaseException | None]:
-        """Write the entries, table by table; return an error or None for each entry."""
-        errors: dict[int, BaseException] = {}
-        for table in dict.fromkeys(table for table, *_ in entries):
-            mine = [i for i, entry in enumerate(entries) if entry[0] == table]
+    def _append_entries(self, entries: Sequence[_Entry]) -> None:
+        """Write the entries, table by table, and note the errors of those that are not stored."""
+        self._errors |= dict.fromkeys(map(id, entries))
+        for table in dict.fromkeys(table for table, _ in entries):
+            mine = [entry for entry in entries if entry[0] == table]
             while mine:
                 try:
-                    self._store.append(table, [record for i in mine for record in entries[i][1]])
+                    self._store.append(table, [record for _, records in mine for record in records])
                     break
                 except Exception as error:
                     # nothing was written, so try again without the entries that cannot be stored
-                    faults = {i: fault for i in mine if (fault := _storage_error(entries[i]))}
-                    errors |= faults or dict.fromkeys(mine, error)
-                    mine = [i for i in mine if faults and i not in faults]
-        return [errors.get(i) for i in range(len(entries))]
+                    faults = {id(e): fault for e in mine if (fault := _storage_error(*e))}
+                    self._errors |= faults or dict.fromkeys(map(id, mine), error)
+                    mine = [entry for entry in mine if faults and id(entry) not in faults]
 
 
-def _storage_error(entry: _Entry) -> Exception | None:
-    """Return the error that storing an entry raises; None if the entry can be stored."""
-    table, records, _ = entry
+def _storage_error(
+    table: str, records: Sequence[BaseModel | Mapping[str, Any]]
+) -> Exception | None:
+    """Return the error that storing records raises; None if they can be stored."""
     try:
         for index, record in enumerate(records):
             as_line(record, table, index)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
-from skillcomp.io.files import INPUTS, digest, inside, is_below, leaves, read_own
+from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, leaves, read_own
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
@@ -36,7 +36,7 @@ class Key(NamedTuple):
     repeat: int
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Key:
+    def of(cls, row: JsonObject) -> Key:
         """Return the key of a cell, from a row of the plan or from an attempt."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
@@ -144,8 +144,9 @@ def make_plan(
     """
     _require_complete(store, suites, agents, repeats)
     require_unedited(store, suites)
-    texts_before = map(ConditionText.model_validate, store.records("arms"))
-    recorded = {(text.skill, text.condition): text for text in texts_before}
+    recorded = {
+        (row["skill"], row["condition"]): ConditionText(**row) for row in store.records("arms")
+    }
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     arguments = {"placebo": placebo, "previous": previous}
     if not conditions:
@@ -173,14 +174,14 @@ def make_plan(
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
     agents_to_add = new_agents(store, agents)
-    planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
+    planned = {Key.of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
     order = interleaved(places, names, conditions, repeats, seed=seed)
     skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
     taken = {cell.attempt_id for cell in planned.values()}
     taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
-    several = len(set(names)) > 1
+    several = len(names) > 1
 
     def name_of(key: Key) -> str:
         plain = f"{key.case_id}/{key.condition}/{key.repeat}"
@@ -257,8 +258,7 @@ def _require_no_secret(what: str, text: str) -> None:
 
 def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     """Return the agents that the store does not know; raise if a known agent has changed."""
-    rows = map(PlannedAgent.model_validate, store.records("agents"))
-    recorded = {row.agent: row for row in rows}
+    recorded = {row["agent"]: PlannedAgent(**row) for row in store.records("agents")}
     new = []
     for agent in agents:
         about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
@@ -266,11 +266,9 @@ def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
         row = PlannedAgent(
             agent=agent.name, prompt_version=agent_version(), **redacted_content(about)
         )
-        before = recorded.get(agent.name)
-        if before is None:
-            new.append(row)
-            continue
+        before = recorded.get(agent.name, row)
         require_unchanged("agent", agent.name, before, row, ("model", "settings", "prompt_version"))
+        new += [row] if before is row else []
     return new
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -25,6 +25,7 @@ from skillcomp.errors import (
     require_known,
     suggest,
 )
+from skillcomp.io.files import JsonObject
 
 Group = Literal["agents", "graders"]
 Maker = Callable[..., Any]  # a class, or a function that returns an agent or grader
@@ -41,7 +42,7 @@ def installed_kinds(group: Group) -> dict[str, EntryPoint]:
 
 
 def build_from_target(
-    group: Group, target: str, arguments: Mapping[str, Any], *, place: str, folder: Path
+    group: Group, target: str, arguments: JsonObject, *, place: str, folder: Path
 ) -> Any:
     """Import the target of a ``kind: python`` entry and call it with the entry's other keys.
 
@@ -90,7 +91,7 @@ def build_from_target(
     return _checked_call(group, maker, arguments, place, ("kind", "target"))
 
 
-def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
+def build_installed(group: Group, kind: str, arguments: JsonObject, *, place: str) -> Any:
     """Load the entry point for a kind; call it with the other keys of the agent or grader."""
     entry = installed_kinds(group)[kind]
     try:
@@ -105,7 +106,7 @@ def _import_failure(where: str, module: str, cause: BaseException) -> StudyError
 
 
 def _checked_call(
-    group: Group, maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
+    group: Group, maker: Maker, arguments: JsonObject, place: str, keys: tuple[str, ...]
 ) -> Any:
     """Call a class or function with the keys of a study file, and check the object it returns."""
     # code in C may have no signature; the call itself then checks the arguments

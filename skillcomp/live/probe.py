@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -15,6 +14,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import GraderError, SkillcompError, StudyError, plural
 from skillcomp.frames.probes import ANSWERS, NO_VERDICT, PROBE, probed_frame, untested_reasons
 from skillcomp.grading_rules import forbids_copying, shared_with_skill
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.io.task_suites import reference_of
 from skillcomp.io.trigger_suites import checks_of
@@ -204,9 +204,9 @@ def _reference(store: RunStore, suite: Suite, case: Case) -> str | None:
     return next(answers, None)
 
 
-def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], str]:
+def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[JsonObject, str]:
     """Return the task judges that need no model; if tests cannot be run, also return the reason."""
-    judges: dict[str, Any] = {"contains": Contains()}
+    judges: JsonObject = {"contains": Contains()}
     checks = (check for probed in cases for check in probed.case.checks)
     if any(check.judge and check.judge.type == "pytest" for check in checks):
         try:
@@ -227,9 +227,7 @@ def _program_for(check: Check, case: Case) -> str | None:
     return "overlap" if forbids_copying(check) else None
 
 
-async def _decide_by_program(
-    probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
-) -> None:
+async def _decide_by_program(probed: _Probed, name: str, judges: JsonObject, problem: str) -> None:
     answer, case = probed.answers[name], probed.case
     if answer is None:
         return
@@ -275,7 +273,7 @@ async def _decide_by_grader(probed: _Probed, name: str, grader: LiveGrader) -> N
         probed.results.setdefault((check_id, grader.name), {})[name] = result
 
 
-def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
+def _rows_of(probed: _Probed) -> list[JsonObject]:
     rows = []
     for check in probed.case.checks:
         own = {g: r for (check_id, g), r in probed.results.items() if check_id == check.check_id}

@@ -29,7 +29,7 @@ from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, mak
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
 
-_FROM_REPLY = tuple(name for name in Reply.model_fields if name in Attempt.model_fields)
+_FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
 
 def run(
@@ -127,7 +127,7 @@ def run(
     chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
     with store.writer():
-        settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
+        settings = JsonObject(conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, settings)
         work.warn_of_files()
@@ -146,7 +146,7 @@ class AnswerWork(Engine[PlannedCell]):
         store: RunStore,
         plan: Plan,
         agents: Sequence[Agent],
-        settings: dict[str, Any],
+        settings: JsonObject,
     ) -> None:
         super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
         self.plan = plan
@@ -192,9 +192,10 @@ class AnswerWork(Engine[PlannedCell]):
         agent = self.agents[job.agent]
         # the attempt_id of an error gets a suffix, because the cell is asked again
         ending = "" if reply.status in PAID else f"/error-{self.n_errors[job.place] + 1}"
-        fields = {name: getattr(reply, name) for name in _FROM_REPLY}
+        fields = job.model_dump() | reply.model_dump(include=_FROM_REPLY)
+        fields["attempt_id"] += ending
         attempt = Attempt(
-            **{**job.model_dump(), **fields, "attempt_id": f"{job.attempt_id}{ending}"},
+            **fields,
             agent_model=reply.model or agent.model,
             agent_family=agent.family,
             started_at=started,

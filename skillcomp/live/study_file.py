@@ -29,7 +29,7 @@ from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import Agent
+from skillcomp.live.agents.agent import Agent, Effort, JsonMode, Output, SkillIn
 from skillcomp.live.graders.prompts import ReplyForm, Style, Without
 from skillcomp.live.plugins import Group, build_from_target, build_installed, installed_kinds
 from skillcomp.pricing import Price
@@ -77,7 +77,7 @@ class _Anthropic(_Agent):
     maker = "AnthropicAgent"
     kind: Literal["anthropic"]
     model: str
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    effort: Effort | None = None
     thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
     max_tokens: PositiveInt = 16_000
     cache: bool = True
@@ -95,7 +95,7 @@ class _OpenAI(_Agent):
     effort: str | None = None
     max_tokens: PositiveInt = 16_000
     limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
-    json_mode: Literal["schema", "object", "none"] = "schema"
+    json_mode: JsonMode = "schema"
     options: JsonObject | None = None
     max_retries: NonNegativeInt = 5
 
@@ -107,8 +107,8 @@ class _Cli(_Agent):
     extra: list[str] = Field(default_factory=list)
     model: str | None = None
     base_url: str | None = None
-    skill_in: Literal["auto", "home", "prompt"] = "auto"
-    output: Literal["auto", "claude", "codex", "text"] = "auto"
+    skill_in: SkillIn = "auto"
+    output: Output = "auto"
     passed: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -479,7 +479,7 @@ def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
     return at == 1 and loc[0] in ("placebo", "previous")
 
 
-def _fault_message(fault: Mapping[str, Any], key: str) -> str:
+def _fault_message(fault: Any, key: str) -> str:
     kind = fault["type"]
     if kind == "own_words":
         return f"{fault['msg'].rstrip('.')}."

@@ -365,11 +365,14 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
             if plan.judged:
                 who = plan.judge_program or plan.program
                 model = plan.judge_model or (plan.model if who == plan.program else None)
-                judge, seconds = _program_agent(who, model), plan.judge_timeout_s
-                schema = plan.rubric_schema
-                graders.append(
-                    TraceJudge(judge, place, plan.judged, timeout=seconds, rubric_schema=schema)
+                judge = TraceJudge(
+                    _program_agent(who, model),
+                    place,
+                    plan.judged,
+                    timeout=plan.judge_timeout_s,
+                    rubric_schema=plan.rubric_schema,
                 )
+                graders.append(judge)
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)
@@ -400,6 +403,8 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 class _CaseAgent:
     """An agent that runs a program within the limits of each case and keeps the program's files."""
 
+    takes_files = installs_folders = True
+
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore, progress: bool) -> None:
         self._run, self._plan, self._progress = run, plan, progress
         self._agent = agent = _program_agent(plan.program, plan.model)
@@ -408,11 +413,10 @@ class _CaseAgent:
         self.settings = settings_json(
             **json.loads(agent.settings), neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
         )
-        self.takes_files, self.installs_folders = True, True
-        self._beside: dict[str, Skill] = {}
-        for slug in plan.neighbours:
-            path = (store.path / store.skills[slug].path).resolve()
-            self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
+        self._beside = [
+            skill.model_copy(update={"path": str((store.path / skill.path).resolve())})
+            for skill in map(store.skills.__getitem__, plan.neighbours)
+        ]
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Send the prompt of a case, write the artefacts and return the reply; see `Agent.ask`."""
@@ -425,7 +429,7 @@ class _CaseAgent:
             sandbox=case.extra.get("sandbox", SANDBOX),
             timeout=case.extra.get("timeout_s") or case.timeout_seconds or self._plan.timeout_s,
             schema=case.extra.get("schema"),
-            neighbours=tuple(s for slug, s in self._beside.items() if slug != skill.slug),
+            neighbours=tuple(other for other in self._beside if other.slug != skill.slug),
             keep=folder,
         )
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))

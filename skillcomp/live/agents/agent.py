@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError, model_validator
@@ -22,6 +22,11 @@ from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
 
+# The values of options of agents; a study file is checked by them without importing an SDK.
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+SkillIn = Literal["auto", "home", "prompt"]
+Output = Literal["auto", "claude", "codex", "text"]
+JsonMode = Literal["schema", "object", "none"]
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
@@ -38,7 +43,7 @@ UNREADABLE = "unreadable"
 _MAX_RAW = 100_000  # Maximum number of characters that are kept of an unreadable response.
 MAX_ANSWER = 1_000_000  # Maximum number of characters of an answer or trace; a longer one is cut.
 MAX_ERROR = 2000  # Maximum number of characters that are kept of an error message.
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # The text of the skill is not escaped, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -165,7 +170,7 @@ class Reply(Outcome):
         if not isinstance(data, dict):
             return data
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
-        for name in (*_TOKENS, "n_commands", "cost_usd", "cost_upper_usd", "seconds"):
+        for name in (*TOKENS, "n_commands", "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
             # Test `not 0 <= value` instead of `value < 0`, so that NaN becomes None, too.
             if isinstance(value, int | float) and not 0 <= value < BEYOND:
@@ -237,11 +242,9 @@ class Agent(Protocol):
         cell : Cell, optional
             Case, condition and repeat of the answer, with the files and bounds of the case.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close connections; the agent can still be used afterwards."""
-        ...
 
 
 class BaseAgent(ABC):
@@ -384,7 +387,7 @@ def cost_fields(who: str, model: Any, counts: Sequence[Any], prices: Sequence[Pr
     tokens = [n for count in counts if (n := whole_number(count)) is not None]
     if len(tokens) < len(counts):
         return {"cost_note": f"{who} reports no token counts that can be read"}
-    fields = dict(zip(_TOKENS, tokens, strict=False))
+    fields = dict(zip(TOKENS, tokens, strict=False))
     if not isinstance(model, str):
         return fields | {"cost_note": f"{who} does not say which model answered"}
     try:

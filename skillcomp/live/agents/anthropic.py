@@ -7,17 +7,18 @@ import json
 import os
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
-from skillcomp.io.event_streams import whole_number
+from skillcomp.io.event_streams import ENDED, STOPPED, whole_number
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
+    Effort,
     Reply,
     cost_fields,
     host_of,
@@ -27,25 +28,15 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.agents.service import MAX_RETRIES, CacheGate, ServiceAgent, retry_after
 from skillcomp.live.concurrency import interruption
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus
 
 with extra_imports("live", "AnthropicAgent"):
     import anthropic
     from anthropic.types import Message
 
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
+EFFORTS = get_args(Effort)
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
-# A stop reason that is not listed here means an unfinished answer, so the reply is an error.
-_STATUS: dict[str, AttemptStatus] = {
-    "end_turn": "ok",
-    "stop_sequence": "ok",
-    "max_tokens": "truncated",
-    "model_context_window_exceeded": "truncated",
-    "refusal": "refused",
-    "pause_turn": "paused",
-}
 
 
 class AnthropicAgent(ServiceAgent):
@@ -108,7 +99,7 @@ class AnthropicAgent(ServiceAgent):
         model: str,
         *,
         name: str | None = None,
-        effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None,
+        effort: Effort | None = None,
         thinking: str | JsonObject | None = None,
         max_tokens: int = 16_000,
         cache: bool = True,
@@ -217,7 +208,8 @@ class AnthropicAgent(ServiceAgent):
 
     def _reply_fields(self, message: Message) -> JsonObject:
         stop = message.stop_reason
-        status = _STATUS.get(stop or "", "error")
+        # a stop reason that is not known means an unfinished answer, so the reply is an error
+        status = "ok" if stop in ENDED else STOPPED.get(stop or "", "error")
         text = "".join(block.text for block in message.content if block.type == "text")
         error = f"stop_reason '{stop}' is not an answer" if status == "error" else None
         if status == "refused":
@@ -236,14 +228,15 @@ class AnthropicAgent(ServiceAgent):
 
     def _usage_fields(self, message: Message) -> JsonObject:
         usage = message.usage
-        plain = whole_number(getattr(usage, "input_tokens", None))
-        read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
-        write = whole_number(getattr(usage, "cache_creation_input_tokens", None) or 0)
-        by_age = getattr(usage, "cache_creation", None)
+        read, write = (
+            getattr(usage, f"cache_{how}_input_tokens", None) or 0 for how in ("read", "creation")
+        )
+        parts: list[Any] = [getattr(usage, "input_tokens", None), read, write]
+        parts = list(map(whole_number, parts))
         # in the API, input_tokens excludes the tokens that were read from or written to a cache
-        whole = None if plain is None or read is None or write is None else plain + read + write
-        out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
-        counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
+        whole = None if None in parts else sum(parts)
+        hour = getattr(getattr(usage, "cache_creation", None), "ephemeral_1h_input_tokens", None)
+        counts = [whole, getattr(usage, "output_tokens", None), read, write, hour or 0]
         return cost_fields("the service", message.model, counts, self.prices)
 
 

@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -30,10 +31,13 @@ from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
     MAX_ANSWER,
     TIME_LIMIT,
+    TOKENS,
     BaseAgent,
     Bounds,
     Cell,
+    Output,
     Reply,
+    SkillIn,
     StudyWarning,
     cost_fields,
     family_of,
@@ -169,9 +173,9 @@ class CliAgent(BaseAgent):
         *,
         name: str | None = None,
         model: str | None = None,
-        skill_in: Literal["auto", "home", "prompt"] = "auto",
+        skill_in: SkillIn = "auto",
         skills_folder: str = ".claude/skills",
-        output: Literal["auto", "claude", "codex", "text"] = "auto",
+        output: Output = "auto",
         passed: Sequence[str] = (),
         base_url: str | None = None,
         timeout: float = 600.0,
@@ -182,9 +186,8 @@ class CliAgent(BaseAgent):
                 f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
                 "['codex', 'exec', '-']: no shell takes it apart."
             )
-        require_known("CliAgent: skill_in is", skill_in, ("auto", "home", "prompt"), AgentError)
-        kinds = ("auto", "claude", "codex", "text")
-        require_known("CliAgent: output is", output, kinds, AgentError)
+        require_known("CliAgent: skill_in is", skill_in, get_args(SkillIn), AgentError)
+        require_known("CliAgent: output is", output, get_args(Output), AgentError)
         first, *rest = command
         # the program runs in another folder, so its path must be absolute
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
@@ -244,8 +247,10 @@ class CliAgent(BaseAgent):
         **options
             Further parameters of `CliAgent`.
         """
-        command = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
-        command += ["--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"]
+        command = shlex.split(
+            "claude -p --output-format stream-json --verbose"
+            " --setting-sources user --strict-mcp-config --no-session-persistence"
+        )
         command += ["--model", model] if model else []
         return cls([*command, *extra], model=model, **options)
 
@@ -264,7 +269,7 @@ class CliAgent(BaseAgent):
         **options
             Further parameters of `CliAgent`.
         """
-        command = ["codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
+        command = shlex.split("codex exec --json --ephemeral --skip-git-repo-check")
         command += ["--sandbox", "read-only"]
         command += ["--model", model] if model else []
         return cls([*command, *extra, "-"], model=model, **options)
@@ -321,19 +326,22 @@ class CliAgent(BaseAgent):
             reply = self._reply_from_trace(ran, offered, bounds, prompt)
         except Exception as error:  # the call was paid for, so an unreadable reply is recorded
             reply = unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
-            return redacted_reply(reply)
-        if ran.is_cut and reply.status != "timeout":
-            size = process.MAX_OUTPUT // 1_000_000
-            message = f"the program wrote more than {size} MB; the rest is cut off"
-            reply = reply.model_copy(update={"status": "truncated", "error": message})
+        else:
+            if ran.is_cut and reply.status != "timeout":
+                size = process.MAX_OUTPUT // 1_000_000
+                message = f"the program wrote more than {size} MB; the rest is cut off"
+                reply = reply.model_copy(update={"status": "truncated", "error": message})
         return redacted_reply(reply)
 
     def _environment_in(self, folder: Path) -> dict[str, str]:
-        variables = {name: os.environ[name] for name in self._passed if name in os.environ}
-        variables |= {"HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}
-        # git must not find a repository above the folder, such as a home under version control
-        variables["GIT_CEILING_DIRECTORIES"] = str(folder)
-        variables = {**_ALWAYS.get(self._program, {}), **variables}
+        variables = {
+            **_ALWAYS.get(self._program, {}),
+            **{name: os.environ[name] for name in self._passed if name in os.environ},
+            "HOME": str(folder / "home"),
+            "TMPDIR": str(folder / "tmp"),
+            # git must not find a repository above the folder, such as a home under version control
+            "GIT_CEILING_DIRECTORIES": str(folder),
+        }
         if self._program == "claude" and self._base_url:
             variables["ANTHROPIC_BASE_URL"] = self._base_url
         if self._program == "codex" and "OPENAI_API_KEY" in variables:
@@ -358,8 +366,8 @@ class CliAgent(BaseAgent):
         if not folder.resolve().is_relative_to(home.resolve()):
             raise AgentError(f"CliAgent: skill '{skill.slug}' would be installed outside the home.")
         folder.mkdir(parents=True)
-        own = Path(skill.path) if skill.path else None
-        if own is not None and own.name == "SKILL.md" and own.is_file():
+        own = Path(skill.path)
+        if own.name == "SKILL.md" and own.is_file():
             copy_skill(own.parent, folder)
         (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
 
@@ -441,8 +449,7 @@ class CliAgent(BaseAgent):
                 missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
                 fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
-            counts = [trace.input_tokens, trace.output_tokens]
-            counts += (trace.cached_tokens, trace.cache_write_tokens)
+            counts = [getattr(trace, name) for name in TOKENS]
             fields |= cost_fields("the program", fields["model"], counts, self.prices)
         if offered:
             fields["offered"] = tuple(skill.slug for skill in offered)

@@ -5,27 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, extra_imports, require_known
+from skillcomp.io.event_streams import ENDED, STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide
-from skillcomp.live.agents.agent import Reply, cost_fields, settings_json
+from skillcomp.live.agents.agent import JsonMode, Reply, cost_fields, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, NO_KEY, ServiceAgent
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
-
-_STATUS: dict[str, AttemptStatus] = {
-    "stop": "ok",
-    "length": "truncated",
-    "content_filter": "refused",
-}
 
 
 class OpenAIAgent(ServiceAgent):
@@ -87,7 +81,7 @@ class OpenAIAgent(ServiceAgent):
         effort: str | None = None,
         max_tokens: int = 16_000,
         limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens",
-        json_mode: Literal["schema", "object", "none"] = "schema",
+        json_mode: JsonMode = "schema",
         options: JsonObject | None = None,
         timeout: float = 600.0,
         max_retries: int = MAX_RETRIES,
@@ -95,8 +89,7 @@ class OpenAIAgent(ServiceAgent):
         prices: Sequence[Price] = (),
     ) -> None:
         _openai_module()
-        modes = ("schema", "object", "none")
-        require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
+        require_known("OpenAIAgent: json_mode is", json_mode, get_args(JsonMode), AgentError)
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._key_env, self._needs_key = key_env, not base_url
         if client is None:
@@ -148,7 +141,7 @@ class OpenAIAgent(ServiceAgent):
     def _reply_fields(self, message: ChatCompletion) -> JsonObject:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
-        status = "refused" if refusal else _STATUS.get(stop, "error")
+        status = "refused" if refusal else "ok" if stop in ENDED else STOPPED.get(stop, "error")
         text: Any = choice.message.content
         # some servers send a list of parts; the parts of type text are the answer
         if isinstance(text, list):

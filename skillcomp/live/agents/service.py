@@ -14,7 +14,7 @@ import time
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -120,16 +120,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _seconds_or_date(value: str, unit: float) -> float | None:
-    try:
+    with suppress(ValueError):
         return float(value) / unit
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
         when = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
-        return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    return None
 
 
 # Calls that read a cache entry are sent only during this share of its lifetime, because a call sent
@@ -149,12 +146,12 @@ class CacheGate:
 
     def __init__(self, seconds: float) -> None:
         self._alive = seconds * _MARGIN
-        self._until: dict[str, float] = {}
+        self._until: defaultdict[str, float] = defaultdict(float)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def is_open(self, prefix: str) -> bool:
         """Return whether calls with this prefix may pass without waiting."""
-        return self._until.get(prefix, -1.0) > time.monotonic()
+        return self._until[prefix] > time.monotonic()
 
     def open(self, prefix: str, *, cached: bool) -> None:
         """Open the gate after a response; `cached` is True if the call read or wrote the cache."""
@@ -162,7 +159,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        self._until[prefix] = max(self._until.get(prefix, -1.0), time.monotonic() + 30.0)
+        self._until[prefix] = max(self._until[prefix], time.monotonic() + 30.0)
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:

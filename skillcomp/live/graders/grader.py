@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from pydantic import BaseModel
 
 from skillcomp.errors import GraderError
+from skillcomp.io.files import JsonObject
 from skillcomp.live.agents.agent import Agent, Cell, Reply, whole_hash
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
@@ -122,9 +123,7 @@ class BaseGrader:
         if self.agent is not None:
             await self.agent.aclose()
 
-    def about(
-        self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()
-    ) -> dict[str, Any]:
+    def about(self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()) -> JsonObject:
         """Return the fields that all verdicts on one answer share."""
         return {
             "attempt_id": attempt.attempt_id,

@@ -65,9 +65,10 @@ class ReplayGrader(BaseGrader):
                 f"ReplayGrader: '{chosen}' stands for {len(versions)} versions in {store!r}; "
                 "verdicts of two versions are two graders."
             )
-        self.name, self.kind = name or chosen, str(rows[0]["grader_kind"] or "replay")
-        self.model, self.family = rows[0]["grader_model"], rows[0]["grader_family"]
-        self.version = rows[0]["grader_version"]
+        first = rows[0]
+        self.name, self.kind = name or chosen, str(first["grader_kind"] or "replay")
+        self.model, self.family = first["grader_model"], first["grader_family"]
+        self.version = first["grader_version"]
         self.settings = settings_json(replay=chosen, round=round)
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:

@@ -24,6 +24,7 @@ import json
 import os
 import random
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -250,10 +251,11 @@ def launcher() -> list[str]:
     program = shutil.which("bwrap")
     if program is None:
         return []
-    command = [program, *(without_userns() or ["--unshare-user"]), "--unshare-pid"]
-    command += ["--new-session", "--die-with-parent", "--dev-bind", "/", "/"]
-    rooms = ["--tmpfs", "/room/judge", "--remount-ro", "/room/judge"]
-    rooms += ["--ro-bind", "/room/given", "/room/given", "--"]
+    command = [program, *(without_userns() or ["--unshare-user"])]
+    command += shlex.split("--unshare-pid --new-session --die-with-parent --dev-bind / /")
+    rooms = shlex.split(
+        "--tmpfs /room/judge --remount-ro /room/judge --ro-bind /room/given /room/given --"
+    )
     # In a sandbox that root made, no list of processes can be mounted. The list of the first
     # sandbox then stays; the processes on it cannot be reached.
     for processes_of_program in (["--proc", "/proc"], []):
@@ -306,8 +308,8 @@ def control_group() -> list[str]:
     program = shutil.which("systemd-run") if sys.platform == "linux" else None
     if program is None:
         return []
-    command = [program, *([] if os.getuid() == 0 else ["--user"]), "--scope", "--quiet"]
-    command += ["--collect", "-p", "MemorySwapMax=0", "-p", f"TasksMax={TASKS}"]
+    command = [program, *([] if os.getuid() == 0 else ["--user"])]
+    command += shlex.split(f"--scope --quiet --collect -p MemorySwapMax=0 -p TasksMax={TASKS}")
     waste = [sys.executable, "-I", "-c", "bytearray(256 << 20)"]
     if _exit_code([*command, "-p", "MemoryMax=64M", "--", *waste]) != -signal.SIGKILL:
         return []
@@ -339,13 +341,15 @@ def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:
     if pytest_spec is not None and pytest_spec.origin is not None:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
     bound = {path for path in bound if not (path.is_relative_to("/usr") or str(path) in _SYSTEM)}
-    command = ["bwrap", "--die-with-parent", "--new-session"]
+    command = shlex.split(
+        "bwrap --die-with-parent --new-session"
+        " --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try"
+    )
     for name in _address_of_systemd():
         command += ["--unsetenv", name]
-    command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
     if is_root:
         # with CAP_SETUID and CAP_SETGID, sandbox_inside can change from root to another user
-        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        command += shlex.split("--cap-drop ALL --cap-add CAP_SETUID --cap-add CAP_SETGID")
     else:
         forbid = [] if nests else without_userns()
         command += forbid or ["--unshare-user"]
@@ -356,7 +360,7 @@ def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:
             command += ["--ro-bind", str(folder), str(folder)]
     for name in ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"):
         command += ["--ro-bind-try", name, name]
-    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += shlex.split("--proc /proc --dev /dev")
     above = {parent for path in bound for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
     for path in sorted([*above, Path("/room"), Path("/tmp")]):
         command += ["--perms", "0755", "--dir", str(path)]
@@ -367,8 +371,7 @@ def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind" if nests else "--ro-bind", str(place / "given"), "/room/given"]
     # all other folders are in memory and could grow without limit if they were writable
-    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    return [*command, "--chdir", "/room/work"]
+    return command + shlex.split("--remount-ro /dev --remount-ro / --chdir /room/work")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import json
 import linecache
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -373,10 +374,10 @@ def _run_job() -> None:
         _Separation(job, report)
     import pytest
 
-    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", "-s"]
-    options += ["-c", job["settings"], "--rootdir", job["root"], "--confcutdir", job["root"]]
-    options += ["--basetemp", f"{os.environ['TMPDIR']}/pytest"]
-    sys.exit(pytest.main([*options, job["test"]], plugins=[report]))
+    options = shlex.split("-p no:cacheprovider -p no:terminal -p no:faulthandler -s -c")
+    options += [job["settings"], "--rootdir", job["root"], "--confcutdir", job["root"]]
+    options += ["--basetemp", f"{os.environ['TMPDIR']}/pytest", job["test"]]
+    sys.exit(pytest.main(options, plugins=[report]))
 
 
 if __name__ == "__main__":
