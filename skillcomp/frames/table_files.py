@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -11,14 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, require_known
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.from_frame import ROLES, from_frame
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import FrameWarning
-from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table
-from skillcomp.io.files import decode, open_file, read_own
+from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table, usual_columns
+from skillcomp.io.files import JsonObject, as_object, decode, list_of_objects, open_file, read_own
 from skillcomp.io.json_files import MAX_BYTES, json_content
 from skillcomp.io.parquet_tables import read_parquet
+
+_FEW = 100  # number of objects whose fields a message names
+_DEPTH = 4  # number of keys, one inside the other, that may lead to a list of objects
 
 
 def table_at(path: Path) -> pd.DataFrame | None:
@@ -127,3 +130,38 @@ def frames_of_table(
         other = {*ARGUMENTS["pair"], *ARGUMENTS["passage"]}
         roles = {role: names[role] for role in ROLES if role in names and role not in other}
         return from_frame(table, **without | roles, **how)
+
+
+def table_in_python(path: Path, keys: Sequence[str], rows: Sequence[JsonObject]) -> str:
+    """Return which fields of a list have a role, and Python that makes a table of it."""
+    frame = pd.json_normalize(list(rows[:_FEW]))
+    labels = {name.rpartition(".")[-1]: name for name in map(str, frame.columns)}
+    named = pd.DataFrame(columns=list(labels))
+    roles: dict[str, Any] = {}
+    for role in ROLES:
+        roles |= dict(zip([role], usual_columns(role, named, roles.values()), strict=False))
+    if not roles:
+        return ""
+    rest = [name for last, name in labels.items() if last not in roles.values()]
+    roles = {role: repr(labels[name]) for role, name in roles.items()}
+    given = {"skill": "None", **dict.fromkeys(("case", "condition", "passed"), "..."), **roles}
+    lines = "[json.loads(line) for line in file]" if path.suffix == ".jsonl" else "json.load(file)"
+    return (
+        f"\n- {plural(len(rows), 'object')}; recognised by name: "
+        f"{', '.join(f'{name} as {role}' for role, name in roles.items())}; no role: "
+        f"{', '.join(rest) or 'none'}. This Python reads them; give names for ... :\n"
+        "import json, pandas as pd, skillcomp as sc\n"
+        f"with open({str(path)!r}, encoding='utf-8') as file: content = {lines}\n"
+        f"table = pd.json_normalize(content{''.join(f'[{key!r}]' for key in keys)})\n"
+        f"own = sc.from_frame(table, {', '.join(f'{r}={name}' for r, name in given.items())})\n"
+        "print(sc.report.answer(own).lines())"
+    )
+
+
+def longest_list(content: Any, keys: tuple[str, ...]) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the longest list of objects in JSON, and the keys that lead to it."""
+    if isinstance(content, list):
+        return keys, list_of_objects(content)
+    inner = as_object(content).items() if len(keys) < _DEPTH else ()
+    found = [longest_list(value, (*keys, key)) for key, value in inner]
+    return max(found, key=lambda pair: len(pair[1]), default=(keys, []))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import pandas as pd
 
-from skillcomp.errors import argument, plural
+from skillcomp.errors import UNKNOWN, argument, plural
+from skillcomp.frames.check import check, empty
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.save_frames import Frames
@@ -280,3 +283,37 @@ def _rows_by_side(pairs: pd.DataFrame) -> pd.DataFrame:
     status = rows["passed"].notna().map({True: "ok", False: None})
     rows = rows.drop(columns=[*_SIDES, "order", "winner", "winner_position", "gold_winner"])
     return rows.assign(repeat=1, round=1, status=status)
+
+
+def pairwise_of(
+    pairs: pd.DataFrame,
+    attempts: pd.DataFrame,
+    meanings: Mapping[str, str],
+    report: Callable[[str, str, str], None],
+) -> pd.DataFrame:
+    """Return comparisons as a pairwise frame, with the ids of the attempts compared.
+
+    ``meanings`` has the condition of each word for an arm. A comparison is left out and reported if
+    one of its two answers has no results.
+    """
+    key = ["skill", "case_id", "condition", "repeat"]
+    ids = attempts.drop_duplicates(key).set_index(key)["attempt_id"].to_dict()
+    pairs = pairs.assign(case_id=pairs["case"].astype("str"), repeat=pairs.get("repeat", 1))
+    pairs["grader"] = pairs.get("grader", pd.Series(None, pairs.index)).fillna("comparator")
+    for side in ("first", "second"):
+        words = pairs[side].astype("str")
+        pairs["condition"] = words.map(meanings).fillna(words)
+        cells = list(pairs[key].itertuples(index=False, name=None))
+        pairs[side] = [ids.get(cell) for cell in cells]
+        for _, case, condition, _ in (cell for cell in cells if cell not in ids):
+            what = f"of case '{case}', which has no answer under '{condition}'"
+            arms = argument("words", {"condition": dict.fromkeys(words.unique(), UNKNOWN)})
+            report("comparisons", what, f"left out; {arms} names the arm of each side")
+        pairs = pairs[pairs[side].notna()]
+    if pairs.empty:
+        return empty("pairwise")
+    wins = pairs["winner"].map({"first": 1.0, "second": 0.0, "tie": 0.5})
+    pairs = with_winners(pairs, wins)
+    place = ["skill", "case_id", "grader", "first", "second"]
+    pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
+    return check(pairs[columns_of(pairs, *CONTRACTS["pairwise"].columns)], "pairwise")

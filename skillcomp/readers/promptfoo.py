@@ -190,24 +190,12 @@ def _check_ids(rows: list[JsonObject]) -> list[str]:
 
 
 def _with_arms(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with a condition, unless several fields could name the arm.
+    """Return the table with a condition if either the prompt or the provider varies, and not both.
 
-    If only the provider varies, it names the arm and not the agent. If neither the provider nor the
-    prompt varies, a variable of the tests could name the arm, provided that some tests differ in
-    this variable only.
+    If only the provider varies, it names the arm and not the agent.
     """
-    n_prompts, n_providers = table["prompt_label"].nunique(), table["provider_label"].nunique()
-    if n_prompts == 1 and n_providers > 1:
-        return table.assign(condition=table["provider_label"], agent=None)
-    is_prompt = n_providers == 1 and (n_prompts > 1 or not _has_crossed_variables(table))
-    return table.assign(condition=table["prompt_label"]) if is_prompt else table
-
-
-def _has_crossed_variables(table: pd.DataFrame) -> bool:
-    """Return whether some tests differ in only one of their variables."""
-    names = [n for n in map(str, table) if n.startswith("vars.") and table[n].nunique() > 1]
-    for name in names if len(names) > 1 else ():
-        others = [other for other in names if other != name]
-        if table.groupby(others, dropna=False)[name].nunique().max() > 1:
-            return True
-    return False
+    prompts, providers = table["prompt_label"], table["provider_label"]
+    if prompts.nunique() == 1 and providers.nunique() > 1:
+        return table.assign(condition=providers, agent=None)
+    is_prompt = providers.nunique() == 1 and prompts.nunique() > 1
+    return table.assign(condition=prompts) if is_prompt else table

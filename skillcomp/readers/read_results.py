@@ -22,7 +22,6 @@ from skillcomp.errors import (
     arguments_as,
     in_python,
     literal,
-    plural,
     problem_list,
     require_known,
     shortened,
@@ -31,19 +30,22 @@ from skillcomp.errors import (
 from skillcomp.frames.from_frame import ROLES
 from skillcomp.frames.from_store import frames_of_store
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_files import frames_of_table, json_table_at, table_at
+from skillcomp.frames.table_files import (
+    frames_of_table,
+    json_table_at,
+    longest_list,
+    table_at,
+    table_in_python,
+)
+from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.frames.words import (
     as_literal,
     distinct_words,
     truth_words,
-    usual_columns,
 )
 from skillcomp.io.files import (
-    JsonObject,
-    as_object,
     as_path,
-    list_of_objects,
     open_file,
     shown,
 )
@@ -59,7 +61,6 @@ from skillcomp.readers.reader import MAX_FILES, Problems, Reader
 from skillcomp.readers.result_table import (
     frames_of,
     one_iteration,
-    pairwise_of,
     refuse_agents_by_arm,
     report_unshared_cases,
     with_arguments,
@@ -85,7 +86,6 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
-_FEW = 100  # number of objects whose fields a message names
 _DEPTH = 4  # Number of levels of folders in which results are looked for.
 
 
@@ -278,7 +278,7 @@ def read_results(
             # a format that names no skill in its comparisons has a single skill
             skill_of_pair = compared.get("skill", table["skill"].iloc[0])
             compared = with_case(compared, case, place).assign(skill=skill_of_pair)
-            pairwise = pairwise_of(compared, made.attempts, meanings, problems)
+            pairwise = pairwise_of(compared, made.attempts, meanings, problems.add)
             made = replace(made, pairwise=pairwise)
         return _reported(made, problems, place, strict)
     finally:
@@ -401,51 +401,16 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     for file in [path] if path.is_file() else _files_inside(path):
         _require_json(file)
     content = json_content(path)
-    keys, rows = _longest_list(content, ())
+    keys, rows = longest_list(content, ())
     if not rows and isinstance(content, dict) and "run_summary" in content:
         return (
             f"{path}: run_summary holds averages only, which have no cases. Read the folder with "
             "the grading of each run."
         )
     known = f"{path}: the content has no known format; known: {names}, a store, csv and parquet."
-    python = _table_in_python(path, keys, rows)
+    python = table_in_python(path, keys, rows)
     other = " Read any other file with pandas and convert it: sc.from_frame(table, ...)."
     return known + (python or other)
-
-
-def _table_in_python(path: Path, keys: Sequence[str], rows: Sequence[JsonObject]) -> str:
-    """Return which fields of a list have a role, and Python that makes a table of it."""
-    frame = pd.json_normalize(list(rows[:_FEW]))
-    labels = {name.rpartition(".")[-1]: name for name in map(str, frame.columns)}
-    named = pd.DataFrame(columns=list(labels))
-    roles: dict[str, Any] = {}
-    for role in ROLES:
-        roles |= dict(zip([role], usual_columns(role, named, roles.values()), strict=False))
-    if not roles:
-        return ""
-    rest = [name for last, name in labels.items() if last not in roles.values()]
-    roles = {role: repr(labels[name]) for role, name in roles.items()}
-    given = {"skill": "None", **dict.fromkeys(("case", "condition", "passed"), "..."), **roles}
-    lines = "[json.loads(line) for line in file]" if path.suffix == ".jsonl" else "json.load(file)"
-    return (
-        f"\n- {plural(len(rows), 'object')}; recognised by name: "
-        f"{', '.join(f'{name} as {role}' for role, name in roles.items())}; no role: "
-        f"{', '.join(rest) or 'none'}. This Python reads them; give names for ... :\n"
-        "import json, pandas as pd, skillcomp as sc\n"
-        f"with open({str(path)!r}, encoding='utf-8') as file: content = {lines}\n"
-        f"table = pd.json_normalize(content{''.join(f'[{key!r}]' for key in keys)})\n"
-        f"own = sc.from_frame(table, {', '.join(f'{r}={name}' for r, name in given.items())})\n"
-        "print(sc.report.answer(own).lines())"
-    )
-
-
-def _longest_list(content: Any, keys: tuple[str, ...]) -> tuple[tuple[str, ...], list[Any]]:
-    """Return the longest list of objects in JSON, and the keys that lead to it."""
-    if isinstance(content, list):
-        return keys, list_of_objects(content)
-    inner = as_object(content).items() if len(keys) < _DEPTH else ()
-    found = [_longest_list(value, (*keys, key)) for key, value in inner]
-    return max(found, key=lambda pair: len(pair[1]), default=(keys, []))
 
 
 def _require_json(file: Path) -> None:

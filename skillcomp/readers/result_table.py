@@ -10,14 +10,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import UNKNOWN, FrameError, argument, literal, plural, shortened
-from skillcomp.frames.check import check as checked_frame
-from skillcomp.frames.check import empty
-from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.errors import FrameError, argument, literal, plural, shortened
 from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_pairs import with_winners
 from skillcomp.frames.table_reader import WHAT, FrameWarning, TableReader
 from skillcomp.frames.words import (
     ARGUMENTS,
@@ -332,40 +328,6 @@ def frames_of(
         )
         made = replace(made, verdicts=verdicts, outcomes=results)
     return made
-
-
-def pairwise_of(
-    pairs: pd.DataFrame,
-    attempts: pd.DataFrame,
-    meanings: Mapping[str, str],
-    problems: Problems,
-) -> pd.DataFrame:
-    """Return comparisons as a pairwise frame, with the ids of the attempts compared.
-
-    ``meanings`` has the condition of each word for an arm. A comparison is left out and reported if
-    one of its two answers has no results.
-    """
-    key = ["skill", "case_id", "condition", "repeat"]
-    ids = attempts.drop_duplicates(key).set_index(key)["attempt_id"].to_dict()
-    pairs = pairs.assign(case_id=pairs["case"].astype("str"), repeat=pairs.get("repeat", 1))
-    pairs["grader"] = pairs.get("grader", pd.Series(None, pairs.index)).fillna("comparator")
-    for side in ("first", "second"):
-        words = pairs[side].astype("str")
-        pairs["condition"] = words.map(meanings).fillna(words)
-        cells = list(pairs[key].itertuples(index=False, name=None))
-        pairs[side] = [ids.get(cell) for cell in cells]
-        for _, case, condition, _ in (cell for cell in cells if cell not in ids):
-            what = f"of case '{case}', which has no answer under '{condition}'"
-            arms = argument("words", {"condition": dict.fromkeys(words.unique(), UNKNOWN)})
-            problems.add("comparisons", what, f"left out; {arms} names the arm of each side")
-        pairs = pairs[pairs[side].notna()]
-    if pairs.empty:
-        return empty("pairwise")
-    wins = pairs["winner"].map({"first": 1.0, "second": 0.0, "tie": 0.5})
-    pairs = with_winners(pairs, wins)
-    place = ["skill", "case_id", "grader", "first", "second"]
-    pairs = pairs.assign(order=pairs.groupby(place).cumcount() + 1)
-    return checked_frame(pairs[columns_of(pairs, *CONTRACTS["pairwise"].columns)], "pairwise")
 
 
 def with_conditions(
