@@ -27,11 +27,12 @@ from skillcomp import (
 )
 from skillcomp.contrast import BoundedValue, Bounds
 from skillcomp.deltas.paired_deltas import has_single_checks
-from skillcomp.errors import SkillcompError, StudyError, require_known
+from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED
 from skillcomp.frames.reference_labels import RESULTS, Drawn
+from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
@@ -267,7 +268,11 @@ def answer(
     )
     if value == "score" and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
-    chosen = data.grader_to_report(grader, found.get("agreement"))
+    named, chosen = grader, data.grader_to_report(grader, found.get("agreement"))
+    if named is None and not labelled and len(data.graders) > 1:
+        done = f"no gold says which is right: {chosen} counts; {argument('fact grader')} chooses"
+        change = Change("graders", ", ".join(data.graders), done, 0)
+        found["problems"] = pd.concat([changes_frame([change]), found.get("problems")])
     add_facts_on_grading(estimates, data, round)
     on_screens = partial(_answer_on_screens, estimates, data, chosen, draw)
     if verdicts.empty or data.is_of_pairs:
