@@ -49,16 +49,18 @@ def _last_tries(
     trials: list[tuple[str, JsonObject]], problems: Problems
 ) -> Iterator[tuple[str, JsonObject]]:
     """Yield the trials without those that ended with an error and were run again later."""
-    starts: dict[Any, list[str]] = {}
+    last_start: dict[Any, str] = {}
     for job, content in trials:
-        start = text_at(content, "started_at") or ""
-        starts.setdefault(_cell_of(job, content), []).append(start)
+        cell, start = _cell_of(job, content), text_at(content, "started_at") or ""
+        last_start[cell] = max(start, last_start.get(cell, ""))
     for job, content in trials:
-        end = text_at(content, "finished_at")
-        failed = content.get("exception_info") and _rewards_of(content) is None
-        later = [start for start in starts[_cell_of(job, content)] if end and start >= end]
-        if failed and later:
-            kind = text_at(object_at(content, "exception_info"), "exception_type") or "an error"
+        end, kind = text_at(content, "finished_at"), _kind_of_error(content)
+        if (
+            kind
+            and _rewards_of(content) is None
+            and end
+            and end <= last_start[_cell_of(job, content)]
+        ):
             problems.add("earlier tries", f"ended by {kind}", "left out: the task was run again")
         else:
             yield job, content
@@ -67,8 +69,11 @@ def _last_tries(
 def _cell_of(job: str, content: JsonObject) -> tuple[str | None, ...]:
     """Return the job, task, agent and model of a trial."""
     agent = object_at(content, "config", "agent")
-    names = text_at(agent, "name"), text_at(agent, "model_name")
-    return (job, text_at(content, "task_name"), *names)
+    return job, text_at(content, "task_name"), text_at(agent, "name"), text_at(agent, "model_name")
+
+
+def _kind_of_error(content: JsonObject) -> str | None:
+    return text_at(object_at(content, "exception_info"), "exception_type")
 
 
 def _is_trial(content: JsonObject) -> bool:
@@ -82,8 +87,7 @@ def _rewards_of(content: JsonObject) -> Any:
 def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     config = object_at(content, "config", "agent")
     info, spent = (object_at(content, key) for key in ("agent_info", "agent_result"))
-    kind = text_at(object_at(content, "exception_info"), "exception_type")
-    status = "ok"
+    kind, status = _kind_of_error(content), "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
         status = "timeout"
         problems.add("trials with an error", kind, "results of the agent, which count")

@@ -61,22 +61,20 @@ def with_arguments(
     """Put the values of arguments into the table; report facts that remain unknown."""
     unknown = []
     for role, value in values.items():
-        column = table.get(role, pd.Series(None, table.index))
-        words = distinct_words(column)
+        words = distinct_words(table[role]) if role in table else []
         if value is None:
             if not words and not (role == "grader_model" and _is_mechanical(table)):
                 unknown.append(role)
-                table = table.assign(skill="the skill") if role == "skill" else table
-            continue
-        if role == "skill" and len(words) > 1 and value in words:
+        elif role == "skill" and len(words) > 1 and value in words:
             problems.add("skills", ", ".join(map(str, words)), f"{value} was read")
-            table = table[column.eq(value)].reset_index(drop=True)
-            continue
-        for word in words:
-            if word != value:
-                n = int(column.eq(word).sum())
+            table = table[table[role].eq(value)].reset_index(drop=True)
+        else:
+            for word in [word for word in words if word != value]:
+                n = int(table[role].eq(word).sum())
                 problems.add(in_words(role), literal(word), f"read as {value}", n)
-        table = table.assign(**{role: value})
+            table = table.assign(**{role: value})
+    if "skill" in unknown:
+        table = table.assign(skill="the skill")
     if unknown:
         found = ", ".join(map(in_words, unknown))
         named = ", ".join(argument(f"fact {role}") for role in unknown)
@@ -297,9 +295,9 @@ def frames_of(
     A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
     """
     table = _counts_as_checks(table, problems, place)
-    table = table.assign(check=table.get("check", "passed"))
     if not columns_of(table, "passed", "score"):
-        table = table.assign(passed=None)
+        table = table.assign(passed=None, check=None)
+    table = table.assign(check=table.get("check", "passed"))
     table = _on_shared_checks(_with_repeats(table), checks, problems, place)
     without = table.groupby(CASE, dropna=False)["check"].transform("count").eq(0)
     of_skill = table.get("triggered", pd.Series(None, table.index)).notna()
