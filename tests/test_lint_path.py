@@ -484,3 +484,35 @@ def test_check_names_the_conftest_and_the_helper_that_execute_the_answer(tmp_pat
         "fixtures/conftest.py, line 3: runpy.run_path(...).",
         "fixtures/deeper.py, line 2: exec(...).",
     ]
+
+
+@pytest.mark.parametrize(
+    ("skill", "prompts"),
+    [
+        ("skills/tea", "evals/skills/tea/prompts.csv"),
+        ("skills/tea", "evals/tea/prompts.csv"),
+        ("skills/tea", "evals/tea/trigger_eval.json"),
+        ("skills/tea", "skills/tea/evals/trigger-evals.json"),
+        ("tea", "tea/evals/prompts.csv"),
+        ("tea", "evals/tea/queries.json"),
+    ],
+)
+def test_prompts_are_found_where_repositories_keep_them(tmp_path, skill, prompts):
+    root = tmp_path / "repository"
+    put(root, f"{skill}/SKILL.md", SKILL)
+    put(root, f"{skill}/references/times.md", "Three minutes.")
+    queries = [{"query": f"Steep {n}?", "should_trigger": n > 1} for n in range(3)]
+    put(root, prompts, PROMPTS if prompts.endswith("csv") else json.dumps(queries))
+    _, printed = check("--evals", root)
+    assert "1 skill, 3 prompts" in printed and "there are no prompts" not in printed
+    skills = root / "skills" if (root / "skills").is_dir() else root
+    plan = prepare_run(tmp_path / "r", skills, root, TriggerSettings(suite="all"))
+    assert set(plan.cases.values()) == {"tea"} and len(plan.cases) == 3
+
+
+def test_a_repository_without_prompts_is_told_the_places(tmp_path: Path) -> None:
+    put(tmp_path, "skills/tea/SKILL.md", SKILL)
+    _, printed = check("--evals", tmp_path)
+    assert "0 prompts in evals/skills/SKILL, evals/SKILL" in printed
+    with pytest.raises(StudyError, match=r"0 sets of prompts in .*: evals/skills/SKILL, evals"):
+        prepare_run(tmp_path / "r", tmp_path / "skills", tmp_path, TriggerSettings())
