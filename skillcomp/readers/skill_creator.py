@@ -70,14 +70,15 @@ class WorkspaceReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
         graded = _folders_of_runs(path, FILE, problems)
-        folders = [*graded, *_ungraded(path, graded, problems)]
+        folders, with_grading = [*graded, *_ungraded(path, graded, problems)], set(graded)
         rows = []
         for place, here in groupby(folders, key=lambda folder: _arm_folder(folder).parent):
             of_eval = _facts_of_eval(place, path)
             for folder in here:
                 about = {**of_eval, **_facts_of_attempt(folder, path)}
                 grading = json_object(folder / FILE, path)
-                verdicts = verdicts_of_grading(grading, problems) if grading else ()
+                is_graded = folder in with_grading
+                verdicts = verdicts_of_grading(grading, problems) if is_graded else ()
                 rows += rows_of_attempt(about, verdicts)
         _report_tool(path, problems)
         table = pd.DataFrame(rows)
@@ -200,10 +201,10 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
     if len(numbered) in (0, len(of_eval)):
         return folders
     names = {(place.parent, _facts_of_eval(place, path)["case"]): place for place in numbered}
-    gradings = {_gradings_in(of_eval[place], path): place for place in numbered}
+    gradings: dict[Any, Path] = {_gradings_in(of_eval[p], path): p for p in numbered}
     for place in [place for place in of_eval if place not in numbered]:
         same = names.get((place.parent, _facts_of_eval(place, path)["case"]))
-        same = same or gradings.get(_gradings_in(of_eval[place], path))
+        same = same or gradings.get(_gradings_in(of_eval[place], path) or None)
         if same is not None:
             done = "left out; the folders eval-NAME were read"
             problems.add("a second layout of the same runs", place.name, done, 0)
@@ -212,9 +213,11 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
 
 
 def _gradings_in(folders: list[Path], path: Path) -> frozenset[tuple[str, str]]:
-    """Return the arm and the content of each grading of a case."""
-    rows = [(f, expectations_of(json_object(f / FILE, path))) for f in folders]
-    return frozenset((_arm_folder(folder).name, repr(content)) for folder, content in rows)
+    """Return the arm and the content of each grading of a case, if every check has evidence."""
+    found = {folder: expectations_of(json_object(folder / FILE, path)) for folder in folders}
+    if not all(row.get("evidence") for row in chain(*found.values())):
+        return frozenset()
+    return frozenset((_arm_folder(f).name, repr(content)) for f, content in found.items())
 
 
 def _arm_folder(folder: Path) -> Path:
