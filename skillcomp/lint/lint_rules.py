@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from skillcomp.records import Record
-
 Severity = Literal["error", "warning"]
+COLUMNS = ["place", "rule", "severity", "message", "reason", "case_id", "file"]
 RuleMessages = Iterator[tuple[str, str]]  # (rule, message) of each finding
 
 
-class Finding(Record):
+class Finding(NamedTuple):
     """One problem of a skill, a suite or a study.
 
     Attributes
     ----------
-    place : str
-        The case_id, or the suite, skill or file that the finding is about.
     rule : str
         Key of `RULES`.
-    severity : {"error", "warning"}
-        A warning needs the judgement of a person, because the rule is a heuristic or because the
-        comprehension report (the source of the rules) allows what the rule flags.
     message : str
         What was found and what is allowed.
-    reason : str
-        Why the rule matters.
+    place : str
+        The case_id, or the suite or skill that the finding is about; empty for a whole file.
     case_id : str or None
         Id of the case; None for a finding about the whole suite or skill.
     file : str or None
         The file that was read.
+    severity : {"error", "warning"} or None
+        None for the severity of the rule.
     """
 
-    place: str
     rule: str
-    severity: Severity
     message: str
-    reason: str
+    place: str = ""
     case_id: str | None = None
     file: str | None = None
+    severity: Severity | None = None
+
+    def in_file(self, file: Path) -> Finding:
+        """Return the finding with the file that it is about, which `place` then names first."""
+        return self._replace(file=str(file), place=f"{file}: {self.place}".removesuffix(": "))
 
 
 _GROUNDS = "a grader must be able to look up what a case rests on"
@@ -161,17 +161,17 @@ RULES: Mapping[str, tuple[Severity, str]] = {
 }
 
 
-def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
-    """Return a finding with the severity and reason of its rule; `where` sets further fields."""
-    severity, reason = RULES[rule]
-    return Finding(
-        rule=rule, place=place, message=message, severity=severity, reason=reason, **where
-    )
-
-
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return a frame with one row per finding, in order; the fields of `Finding` become columns."""
-    rows = [entry.model_dump() for entry in findings]
+    """Return a frame with one row per finding, in order, with the severity and reason of its rule.
+
+    A warning needs the judgement of a person, because the rule is a heuristic or because the
+    comprehension report (the source of the rules) allows what the rule flags.
+    """
+    rows = []
+    for finding in findings:
+        severity, reason = RULES[finding.rule]
+        row = finding._asdict() | {"severity": finding.severity or severity, "reason": reason}
+        rows.append(row)
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
-    return pd.DataFrame(rows, columns=list(Finding.model_fields), dtype=text)
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=text)

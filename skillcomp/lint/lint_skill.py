@@ -19,7 +19,7 @@ import pandas as pd
 
 from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.io.files import as_object
-from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
+from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame
 from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Skill, Suite
 
@@ -151,7 +151,7 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
             messages.append(("concept_in_body", message))
     rule = "section_missing" + "_no_concept" * (not expected)
     messages += _section_messages(skill, rule, set(SECTIONS.values()) if expected else tested)
-    return [finding(rule, f"skill {skill.slug}", message) for rule, message in messages]
+    return [Finding(*message, f"skill {skill.slug}") for message in messages]
 
 
 def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
@@ -168,7 +168,7 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
                 other = first.setdefault(gram, skill.slug)
                 if other != skill.slug and skill.slug not in findings:
                     message = f"concept.{name}: shares '{' '.join(gram)}' with skill '{other}'."
-                    findings[skill.slug] = finding("concept_shared", f"skill {skill.slug}", message)
+                    findings[skill.slug] = Finding("concept_shared", message, f"skill {skill.slug}")
     return findings
 
 
