@@ -61,7 +61,7 @@ class LabelEditor(ui.Explorer):
         self._items = items.iloc[by_chance].reset_index(drop=True)
         self._verdicts, self._store, self._labeller = verdicts, store, labeller
         self._names = list(zip(self._items["attempt_id"], self._items["check_id"], strict=True))
-        self._labels = _labels_of(store, labeller)
+        self._labels: dict[Any, GoldLabel] = _labels_of(store, labeller)
         self.choices = {
             "skill": ui.dropdown("Skill", self._items["skill"], key="/"),
             "check_id": ui.dropdown("Check", self._items["check_id"]),
@@ -103,7 +103,7 @@ class LabelEditor(ui.Explorer):
 
     def _show_item(self, at: int) -> None:
         self._at = at
-        old = self._labels.get(self._item_name) if self._item_name else None
+        old = self._labels.get(self._item_name)
         self.note = (html.text(old.note) or "") if old else ""
         self.borderline = bool(old and old.borderline)
 
@@ -175,16 +175,9 @@ class LabelEditor(ui.Explorer):
         if not labels or self._verdicts.empty:
             return
         gold = pd.DataFrame([label.model_dump() for label in labels])
+        how: Fields = {"by": ["grader"], "average": ["agent"], "n_resamples": 1}
         try:
-            together = [name for name in ("agent",) if name in self._verdicts]
-            rows = agreement(
-                self._verdicts,
-                gold,
-                quantities=_SHOWN,
-                by=["grader"],
-                average=together,
-                n_resamples=1,
-            )
+            rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
         except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
@@ -196,7 +189,7 @@ class LabelEditor(ui.Explorer):
     def _widget_state(self) -> Fields:
         n, done = len(self._names), self.n_labelled
         status = f"{done:,} of {n:,} labelled" + (", all done" if n and done == n else "")
-        old = self._labels.get(self._item_name) if self._item_name else None
+        old = self._labels.get(self._item_name)
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
         place = str(self._selected[self._at]) if self._selected else ""

@@ -104,7 +104,7 @@ class StudyExplorer(ui.Explorer):
         self.choices = self._make_controls()
         self._result = cache(lambda grader: answer(own, grader=grader))
         self._outcomes_of = cache(self._graded_attempts)
-        self._shown = cache(lambda tab, *_: Markup(getattr(self, f"_{tab}_html")()))
+        self._shown = cache(lambda tab, *_: self._tab_html(tab))
         self._row: int | None = None
         self._case: int | None = None
         self._exported = _EXPORTS
@@ -152,21 +152,11 @@ class StudyExplorer(ui.Explorer):
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
-        page = write_answer(self._current_answer(), self._study, folder, None, "all")
-        tables = {
-            "answer": self._sentence_rows,
-            "cases": self._case_rows,
-            "graders": self._agreement_rows,
-            "cost": self._cost_rows,
-        }
-        written = [page]
-        for name, compute in tables.items():
-            try:
-                rows = compute()
-            except SkillcompError:  # the tab with these rows shows the error
-                continue
-            written.append(folder / f"{name}.csv")
-            rows.to_csv(written[-1], index=False)
+        written = [write_answer(self._current_answer(), self._study, folder, None, "all")]
+        for name in ("answer", "cases", "graders", "cost"):
+            with suppress(SkillcompError):  # the tab with these rows shows the error
+                self._rows_of_tab(name).to_csv(folder / f"{name}.csv", index=False)
+                written.append(folder / f"{name}.csv")
         rows = self._headline_rows()
         data, fingerprint = {"delta": rows}, self._study.fingerprint
         figure = draw_headline(rows)
@@ -285,6 +275,15 @@ class StudyExplorer(ui.Explorer):
         rows = pd.concat([changes, prices.dropna(subset="estimate")], ignore_index=True)
         return self.selected_rows(rows, "condition")
 
+    def _rows_of_tab(self, tab: str) -> pd.DataFrame:
+        rows_of = {
+            "answer": self._sentence_rows,
+            "cases": self._case_rows,
+            "graders": self._agreement_rows,
+            "cost": self._cost_rows,
+        }
+        return rows_of[tab]()
+
     # Drawing
 
     def _render_view(self, *, live: bool) -> Markup:
@@ -298,8 +297,14 @@ class StudyExplorer(ui.Explorer):
         except SkillcompError as error:
             return _html_paragraph(NOT_SHOWN + str(error))
 
-    def _answer_html(self) -> Markup:
-        return Markup("").join(_html_paragraph(text) for text in self._sentence_rows()["sentence"])
+    def _tab_html(self, tab: str) -> Markup:
+        """Return the HTML of a tab that has no state of its own."""
+        if tab == "forest":
+            return self._forest_html()
+        rows = self._rows_of_tab(tab)
+        if tab == "answer":
+            return Markup("").join(map(_html_paragraph, rows["sentence"]))
+        return Markup(_table_of(rows, _MEASURES).html(most=_MOST_ROWS))
 
     def _forest_html(self) -> Markup:
         rows = self._headline_rows()
@@ -310,12 +315,6 @@ class StudyExplorer(ui.Explorer):
         )
         parts = figure.format(drawn.width, caption, drawn.src), _html_paragraph(caption)
         return Markup("").join((*parts, Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))))
-
-    def _graders_html(self) -> str:
-        return _table_of(self._agreement_rows(), _MEASURES).html(most=_MOST_ROWS)
-
-    def _cost_html(self) -> str:
-        return _table_of(self._cost_rows(), _MEASURES).html(most=_MOST_ROWS)
 
     # The tab `cases`
 
@@ -338,10 +337,9 @@ class StudyExplorer(ui.Explorer):
         if self._row is None:
             return pd.DataFrame()
         row = rows.iloc[self._row]
-        by = columns_of(rows, "skill", "agent")
-        outcomes = rows_of_group(self._outcomes(), {name: row[name] for name in by})
-        cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
-        return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
+        by = columns_of(rows, "skill", "agent", "condition")
+        cases = rows_of_group(self._case_rows(), {name: row[name] for name in by})
+        return cases.reset_index(drop=True)
 
     def _open_row(self, value: Any) -> None:
         at = ui.valid_position(value, len(self._delta_rows()))
@@ -367,21 +365,16 @@ class StudyExplorer(ui.Explorer):
         name, shown, page = "", None, Markup("")
         if self._row is not None:
             row, cases = rows.iloc[self._row], self._open_cases(rows)
-            labels = [
-                str(row[column]) for column in ("skill", "agent", "condition") if column in rows
-            ]
-            name = f"{', '.join(labels)} against {row['reference']}"
-            rates = {
-                "rate": f"{row['condition']}_rate",
-                "reference_rate": f"{row['reference']}_rate",
-            }
+            condition, reference = row["condition"], row["reference"]
+            labels = [str(row[name]) for name in ("skill", "agent", "condition") if name in rows]
+            name = f"{', '.join(labels)} against {reference}"
+            rates = {"rate": f"{condition}_rate", "reference_rate": f"{reference}_rate"}
             columns = [column for column in _CASES if cases[column].notna().any()]
             shown = table(cases[columns].rename(columns=rates))
-            if self._case is not None and self._chosen_value("repeat") is not None:
+            repeat = self._chosen_value("repeat")
+            if self._case is not None and repeat is not None:
                 case = cases.iloc[self._case]
-                page = self._answers.page(
-                    case["skill"], case["case_id"], self._chosen_value("repeat")
-                )
+                page = self._answers.page(case["skill"], case["case_id"], repeat)
         return html.render(
             "explore-cases",
             table=_table_of(rows, _FOREST),

@@ -215,8 +215,8 @@ class ThresholdExplorer(ui.Explorer):
     def _command_handlers(self) -> Fields:
         return {
             "keep": self._save_point,
-            "error": lambda value: self._open_text("error", value, self.errors),
-            "move": lambda value: self._open_text("move", value, self.moved),
+            "error": lambda value: self._open_text("errors", value),
+            "move": lambda value: self._open_text("moved", value),
             "cut": lambda by: self._step_slider("cut", by),
             "n": lambda by: self._step_slider("n", by),
         }
@@ -230,9 +230,10 @@ class ThresholdExplorer(ui.Explorer):
         self._saved_point = self._chosen_point
         self._update_lists()
 
-    def _open_text(self, what: str, value: Any, rows: pd.DataFrame) -> None:
-        at = ui.valid_position(value, len(rows))
-        self._open_row = self._open_row if at is None else (what, at)
+    def _open_text(self, what: str, value: Any) -> None:
+        at = ui.valid_position(value, len(getattr(self, what)))
+        if at is not None:
+            self._open_row = what, at
 
     def _flags_at(self, point: _Point) -> pd.Series:
         texts = self._texts_by_n[point[0]]
@@ -259,10 +260,10 @@ class ThresholdExplorer(ui.Explorer):
         return f"n = {point[0]}, {how}"
 
     def _widget_state(self) -> Fields:
-        errors = f"{len(self.errors)} of these texts judged wrongly"
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
-        status = f"{self._point_label(self._chosen_point)}: {errors}"
+        point = self._point_label(self._chosen_point)
+        status = f"{point}: {len(self.errors)} of these texts judged wrongly"
         return {"shortcuts": shortcuts, "status": status, "place": ""}
 
     def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
@@ -317,10 +318,10 @@ class ThresholdExplorer(ui.Explorer):
             rates=rates,
             errors=errors,
             errors_head=head,
-            error=at if what == "error" else None,
+            error=at if what == "errors" else None,
             moved=moved,
             moved_head=moved_head,
-            move=at if what == "move" else None,
+            move=at if what == "moved" else None,
             text=self._open_text_view() if live else None,
             live=live,
         )
@@ -338,8 +339,7 @@ class ThresholdExplorer(ui.Explorer):
         if self._open_row is None:
             return None
         what, at = self._open_row
-        row = (self.errors if what == "error" else self.moved).iloc[at]
-        n = self._chosen_point[0]
+        row, n = getattr(self, what).iloc[at], self._chosen_point[0]
         whole, prompt = html.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -23,9 +22,9 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
-from skillcomp.report.case_answers import Answers, Item, Row
+from skillcomp.report.case_answers import Answers, Row
 from skillcomp.report.default_grader import default_grader, default_reference
-from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
+from skillcomp.report.escaped_text import Piece, absent, render, template_text
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import Study, StudyOrPath, opened, study_data
 from skillcomp.report.verdict_sentences import main_rows
@@ -36,7 +35,6 @@ _SHOWN = 1_500  # This number of characters of an answer is shown; the rest is f
 _PROMPT_START = 160
 _FACTS = ("comprehension_dimension", "transfer", "dimension", "criticality", "bloom")
 _GENERATOR = b'<meta name="generator" content="skillcomp case pages">'
-_NOT_ASKED = Markup('<span class="scx-none" title="no verdict asked">·</span>')
 _STATES = {True: "p", False: "f"}
 Key = tuple[str, str]
 CaseValue = Literal["passed", "score"]
@@ -318,12 +316,8 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}
     graders = [name for name in data.graders if name in used]
     checks = data.answers.checks_of(*key, panels)
-    gold = [[data.answers.gold_cells(p["id"], c["id"]) for p in panels] for c in checks]
-    for check, labels in zip(checks, gold, strict=True):
-        check["cells"] = [
-            _verdict_marks(panel["verdicts"], check["id"], graders, of_panel)
-            for panel, of_panel in zip(panels, labels, strict=True)
-        ]
+    for check in checks:
+        check["gold"] = [data.answers.gold_cells(panel["id"], check["id"]) for panel in panels]
     answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
@@ -341,36 +335,9 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
         checks=checks,
         panels=panels,
         answers=answers,
-        with_gold=any(map(any, gold)),
+        with_gold=any(any(check["gold"]) for check in checks),
         with_texts=any(panel["pieces"] or panel["notes"] for panel in panels),
     )
-
-
-def _verdict_marks(
-    verdicts: Mapping[Item, list[Row]],
-    check: str,
-    graders: Sequence[str],
-    gold: Sequence[Mapping[str, Any]],
-) -> Markup:
-    """Return a mark per grader in order, and the gold labels in brackets."""
-    marks = []
-    for grader in graders:
-        cells = verdicts.get((grader, check), [])
-        marks += [_mark(grader, c["word"], c["look"], c["about"]) for c in cells] or [_NOT_ASKED]
-    labels = [_mark("gold", cell["word"], cell["look"], cell["about"]) for cell in gold]
-    if labels:
-        marks.append(Markup("[{}]").format(Markup(" ").join(labels)))
-    return Markup(" ").join(marks)
-
-
-@cache
-def _mark(who: str, word: str, look: str, about: str) -> Markup:
-    """Return a sign for a verdict, or NA with the status; the title text names the grader."""
-    no_verdict = word.replace("no verdict", "NA").replace("– none", "NA")
-    sign = no_verdict if look == "none" else word[0]
-    title = f"{who}: {word}{f', {about}' if about else ''}"
-    form = Markup('<span class="scx-{}" title="{}">{}</span>')
-    return form.format(look, visible(title), visible(sign))
 
 
 def _cut_pieces(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:

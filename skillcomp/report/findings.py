@@ -228,7 +228,7 @@ def _limit_sentences(
     elif frames.get("agreement") is None and "agreement" not in missing:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
-    text = f"{say.counted(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
+    text = f"{say.plural(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
     if n >= MIN_SKILLS:
         text = (
             f"The intervals are about these {n} skills; sc.skillverdicts.across estimates skills "

@@ -549,7 +549,7 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
             what = f"that {how} changes far cases by {say.size(row['size'])} "
             what += "more than near cases" if row["size"] > 0 else "less than near cases"
         what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
-        skills, general = say.counted(row["n_skills"], "skill"), row.get("cluster") == "skill"
+        skills, general = say.plural(row["n_skills"], "skill"), row.get("cluster") == "skill"
         over = "" if "skill" in row else f" over {skills}"
         what += " for skills in general" if general else over
         counts = [
@@ -620,7 +620,7 @@ def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
             continue
         who = f"a {kind}" if pd.notna(kind) else "a labeller"
         who += f" ({called(family)})" if pd.notna(family) else ""
-        text = f"{say.counted(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
+        text = f"{say.plural(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
         text += ", not by a person" if impersonal else ""
         text += f"; its family also {say.listing(shared)}" if shared else ""
         yield Sentence(f"{text}.")
@@ -655,7 +655,7 @@ def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
     counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
     n = addressing["n"].sum()
     yield Sentence(
-        f"{say.counted(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
+        f"{say.plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
         f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
     )
 

@@ -196,7 +196,7 @@ def _verdict_in_words(
         n, alone = row["n_gold"], row["verdict_uncorrected"]
         claim = alone if alone in ("helps", "hurts") else f"is {alone}"
         claim += " by the grader, not confirmed"
-        claim += f" by labels on {say.counted(n, 'case')}" if n else ", as no case has a label"
+        claim += f" by labels on {say.plural(n, 'case')}" if n else ", as no case has a label"
     elif unchecked and verdict != "undetermined":
         claim += " by the grader alone"
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
@@ -264,7 +264,7 @@ def _reason_of_verdict(row: Row) -> str | None:
     if is_overturned(row):
         return "the missing answers could overturn it"
     if is_unconfirmed(row):
-        return f"labels on {say.counted(row['n_gold'], 'case')} do not confirm the grader's verdict"
+        return f"labels on {say.plural(row['n_gold'], 'case')} do not confirm the grader's verdict"
     phrase = _VERDICTS[row["verdict"]][2]
     if row["verdict"] == "undetermined":
         inside = row["ci_low"] > -row["margin"] and row["ci_high"] < row["margin"]
@@ -283,13 +283,12 @@ def _labels_in_words(row: Row) -> str:
     """Describe how many more labelled cases would decide the verdict."""
     n, more = int(row["n_gold"]), row["labels_needed"]
     if more == float("inf"):
-        cases = say.counted(row["n"], "case")
+        cases = say.plural(row["n"], "case")
         return f"Labels on all {cases} would not decide; more cases are needed."
     if pd.notna(more):
-        return f"Labels on about {say.counted(more, 'more case')} would decide."
+        return f"Labels on about {say.plural(more, 'more case')} would decide."
     if n < FEWEST_GOLD:
-        left = FEWEST_GOLD - n
-        return f"Labels on at least {left} more case{say.plural(left)} are needed."
+        return f"Labels on at least {say.plural(FEWEST_GOLD - n, 'more case')} are needed."
     return "How many more labels would decide is not known."
 
 
@@ -309,7 +308,7 @@ def _shown_alone_in_words(row: Row, subject: str) -> str:
 def _adjusted_verdicts(row: Row) -> str:
     """Name the number of verdicts over which p-values are adjusted; "" if there is one."""
     family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
-    return f"the {say.counted(int(family[1]), 'verdict')}" if family else ""
+    return f"the {say.plural(int(family[1]), 'verdict')}" if family else ""
 
 
 def _missing_answers_in_words(row: Row) -> str:
@@ -420,4 +419,4 @@ def _shown_by(row: Row) -> str:
 
 
 def _plan_in_words(row: Row) -> str:
-    return f"with {say.rate(row['power'])} power and {say.counted(row['n_repeats'], 'repeat')}"
+    return f"with {say.rate(row['power'])} power and {say.plural(row['n_repeats'], 'repeat')}"
