@@ -310,11 +310,8 @@ class StudyExplorer(ui.Explorer):
         rows = self._headline_rows()
         drawn = ui.picture(draw_headline(rows).axes[0])
         caption = style.describe({"delta": rows}, lead="Change on the same cases.")
-        figure = Markup(
-            "<div class='scx-figure' style='max-width:{}px'><img alt='{}' src='{}'></div>"
-        )
-        parts = figure.format(drawn.width, caption, drawn.src), _html_paragraph(caption)
-        return Markup("").join((*parts, Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))))
+        rows_html = Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))
+        return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
 
     # The tab `cases`
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import orjson
 import pandas as pd
-from markupsafe import Markup
 
 from skillcomp import (
     correction,
@@ -40,6 +39,7 @@ from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report import phrases as say
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
+from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.report.study_data import (
@@ -122,10 +122,7 @@ class Answer:
         of_data = self.findings["topic"].eq("reading")
         sentences = self.findings["sentence"]
         shown = [*sentences[~of_data][:ON_FIRST_PAGE], *sentences[of_data]]
-        more = len(sentences) - len(shown)
-        rest = [f"and {more} more: .findings"] if more else []
-        lines = [Markup("<li>{}</li>").format(s) for s in [*shown, *rest]]
-        return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
+        return render("answer", answer=self, shown=shown, more=len(sentences) - len(shown))
 
     def lines(self) -> list[str]:
         """Return the sentences of ``findings``.

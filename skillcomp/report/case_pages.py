@@ -321,9 +321,6 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
-        notes = panel["notes"]
-        panel["notes"] = [note for note in notes if note["who"] == data.graders[0]]
-        panel["other_notes"] = [note for note in notes if note["who"] != data.graders[0]]
         answers.setdefault(panel["condition"], []).append(panel)
     return render(
         "cases-article",
@@ -332,6 +329,7 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
         conditions=data.conditions,
         prompt=data.answers.prompt(*key),
         graders=graders,
+        first=data.graders[:1],
         checks=checks,
         panels=panels,
         answers=answers,

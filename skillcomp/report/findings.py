@@ -30,20 +30,26 @@ _LACKING = {
     "agreement": "There are no gold labels: how often the grader errs is not known.",
     "drift": "One grader in one version: no drift between graders can be seen.",
 }
-# topic and name of each further frame, in the order of the sentences
-_TOPICS = (
-    *(("reading", "problems"), ("transfer", "gap"), ("dimension", "dimensions")),
-    *(("structure", "effects"), ("structure", "explained"), ("trigger", "controls")),
-    *(("trigger", "triggers"), ("trigger", "goals"), ("grader", "agreement")),
-    *(("grader", "unusable"), ("grader", "addressing"), ("grader", "rounds"), ("drift", "drift")),
-    ("correction", "corrected"),
-)
-# name of a frame -> topic of the sentences on it
-TOPIC_OF = {
-    **{name: topic for topic, name in _TOPICS},
-    **dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill"),
-    **{"price": "price", "needed": "limits"},
+# name of each further frame -> topic of the sentences on it, in their order
+_TOPICS = {
+    "problems": "reading",
+    "gap": "transfer",
+    "dimensions": "dimension",
+    "effects": "structure",
+    "explained": "structure",
+    "controls": "trigger",
+    "triggers": "trigger",
+    "goals": "trigger",
+    "agreement": "grader",
+    "unusable": "grader",
+    "addressing": "grader",
+    "rounds": "grader",
+    "drift": "drift",
+    "corrected": "correction",
 }
+# the same for all frames
+TOPIC_OF = _TOPICS | {"price": "price", "needed": "limits"}
+TOPIC_OF |= dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill")
 # name of a frame -> its name in sentences, if it has another name there
 _ESTIMATES = {
     "overall": "effect of all skills",
@@ -144,7 +150,7 @@ def findings(
             rows_of = frames[name]
             if rows_of is not None:
                 frames[name] = rows_of[rows_of["condition"].isin(conditions)]
-    for topic, name in _TOPICS:
+    for name, topic in _TOPICS.items():
         if (frame := frames.get(name)) is not None:
             parts.append((topic, sentences_about(frame, name)))
         elif decided is not None and name in _LACKING and name not in missing:

@@ -336,21 +336,15 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: Study, out: Path) -> Fields:
-    """Return HTML and a figure on the last probe (a test of the checks).
+    """Return a figure and a table of the last probe (a test of the checks), and which failed it.
 
-    Without a probe, there is no HTML and the list of figures is empty.
+    Without a probe, the list of figures is empty.
     """
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
-        return {"html": "", "figures": []}
+        return {"figures": []}
     at_fault = probed[probed["finding"].ne("")].drop(columns="skill")
-    checks = probed_checks(probed)
-    untested = untested_reasons(probed) or "all were tested"
-    counts = checks["at_fault"].sum(), len(checks)
-    html = Markup("<p>{:,} of {:,} checks are at fault; {}.</p>").format(*counts, untested)
-    if len(at_fault):
-        rows = Markup(table(at_fault).linked(out / "probe.csv").html(most=5))
-        html += Markup('<div class="table">{}</div>').format(rows)
+    rows = table(at_fault).linked(out / "probe.csv").html(most=5) if len(at_fault) else ""
     rates = probe_rates(probed)
     rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
     fig: Any = plots.dimensions(rates, x="answer", y="skill", label="Checks passed (%)").figure
@@ -359,7 +353,9 @@ def _probe_box(study: Study, out: Path) -> Fields:
         "the others few, except checks that forbid something."
     )
     figure = _saved_figure(fig, out / "00-probe", study.fingerprint, lead, rates=rates)
-    return {"html": html, "figures": [figure]}
+    untested = untested_reasons(probed) or "all were tested"
+    at_fault = probed_checks(probed)["at_fault"]
+    return {"figures": [figure], "at_fault": at_fault, "untested": untested, "rows": Markup(rows)}
 
 
 def _margin_of(value: Any, ends: tuple[float, float]) -> float:
@@ -674,13 +670,11 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
     moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
-    tables: dict[str, list[str]] = {}
+    tables = defaultdict[str, list[Any]](list)
     for name, frame in estimates.items():
         if "note" in frame and len(frame):
             topic = TOPIC_OF.get(name, "grader")
-            title = Markup("<p><b>{}</b></p>").format(style.called(name).capitalize())
-            text = title + Markup(table(frame).html(most=5))
-            tables.setdefault(moved.get(topic, topic), []).append(text)
+            tables[moved.get(topic, topic)].append((style.called(name), table(frame)))
     screens = () if result is None else result.screens
     question = screens[0].question if screens and "decided" not in estimates else SKILL_QUESTION
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
