@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import Entry, describe_axes, label_x, numbers, require, scale
 from skillcomp.style import CATEGORIES, INK, Look, called
 
 # A measure has the same look in every panel.
@@ -79,7 +80,7 @@ def overlap(
     with an undefined score has no mark; the row label counts such texts.
     """
     where = "plots.overlap"
-    draw.require(frame, ["share", y], where)
+    require(frame, ["share", y], where)
     for name, problem in _NOT_MIXED.items():
         shown = name not in frame or name == y
         levels = [] if shown else list(frame[name].dropna().unique())
@@ -88,13 +89,13 @@ def overlap(
             raise FrameError(f"{where}: the frame holds scores of several {several}")
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
     taken = draw.strip(ax, frame, "share", y, where)
-    draw.scale(ax.xaxis, percent=True)
+    scale(ax.xaxis, percent=True)
     text = "N-grams shared with the skill"
-    draw.label_x(ax, f"{text} (%)", taken=taken)
+    label_x(ax, f"{text} (%)", taken=taken)
     if limit is not None:
         draw.legend(ax, [draw.limit_line(ax, limit, "limit", upright=True)])
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    draw.describe_axes(ax, f"{text}, one mark a text, {draw.each(y)}", rows)
+    describe_axes(ax, f"{text}, one mark a text, {draw.each(y)}", rows)
     return ax
 
 
@@ -138,13 +139,13 @@ def threshold(
     gap in the line.
     """
     where = "plots.threshold"
-    draw.require(frame, ["n", "measure", "estimate", "ci_low", "ci_high"], where)
+    require(frame, ["n", "measure", "estimate", "ci_low", "ci_high"], where)
     frame = _of_the_chosen_rule(frame)
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
     measures, look_of = draw.hue_looks(frame, "measure", _MEASURES)
-    at = draw.numbers(frame, "n", where)
+    at = numbers(frame, "n", where)
     rules = frame.get("rule", pd.Series(dtype=object)).dropna().unique()
     if len(rules) > 1:
         raise FrameError(
@@ -165,7 +166,7 @@ def threshold(
         # without points, draw nothing: an empty artist that is not clipped has an infinite extent
         if ringed.any():
             ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
-    limit = draw.numbers(frame, "limit", where)
+    limit = numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(draw.limit_line(ax, share, "limit", upright=False))
     places = np.unique(at[chosen])
@@ -175,12 +176,12 @@ def threshold(
     entries += _draw_spread(ax, spread, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
-    draw.scale(ax.yaxis, percent=True)
+    scale(ax.yaxis, percent=True)
     draw.label_y(ax, "Rate (%)" if _MEASURES.keys() >= look_of.keys() else "Copies found (%)")
-    draw.label_x(ax, "Length of n-gram (content tokens)")
+    label_x(ax, "Length of n-gram (content tokens)")
     draw.legend(ax, entries)
     about = "Texts found and texts flagged wrongly at each threshold"
-    draw.describe_axes(ax, f"{about}, length of n-gram (content tokens)")
+    describe_axes(ax, f"{about}, length of n-gram (content tokens)")
     return ax
 
 
@@ -191,9 +192,9 @@ def _rings(x: Any = (), y: Any = ()) -> Line2D:
     return made
 
 
-def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
+def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[Entry]:
     """Draw a bracket at the foot of the axes: the range of thresholds chosen on resamples."""
-    entries: list[draw.Entry] = []
+    entries: list[Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
@@ -256,12 +257,12 @@ def roc(
     scikit-learn, even if texts are tied.
     """
     where = "plots.roc"
-    draw.require(frame, [*_ROC, hue], where)
+    require(frame, [*_ROC, hue], where)
     hues, look_of = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    across, up = (draw.numbers(frame, column, where) for column in _ROC)
+    across, up = (numbers(frame, column, where) for column in _ROC)
     key = "length of n-gram" if hue == "n" else called(hue) if hue else None
-    entries: list[draw.Entry] = []
+    entries: list[Entry] = []
     heights: list[str] = []
     corners: list[tuple[float, float]] = []
     # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
@@ -299,12 +300,12 @@ def roc(
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        draw.scale(axis, percent=True)
-    draw.label_x(ax, "False positive rate (%)")
+        scale(axis, percent=True)
+    label_x(ax, "False positive rate (%)")
     draw.label_y(ax, "True positive rate (%)")
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=key)
     about = "True positives against false positives along the thresholds"
     about += f", a curve {draw.each(key)}" if hue else ""
-    draw.describe_axes(ax, about, "; ".join(heights))
+    describe_axes(ax, about, "; ".join(heights))
     return ax

@@ -17,6 +17,7 @@ from matplotlib.transforms import blended_transform_factory
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import require
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, Look, name_artist
 
@@ -81,9 +82,9 @@ def cases(
     drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
     """
     names = as_list(y)
-    draw.require(frame, [*names, *_COLUMNS], _WHERE)
+    require(frame, [*names, *_COLUMNS], _WHERE)
     if group is not None:
-        draw.require(estimates, [group], _WHERE)
+        require(estimates, [group], _WHERE)
         order = draw.levels(estimates, group)
         estimates = estimates.sort_values(group, key=lambda g: g.map(order.index), kind="stable")
     forest = draw_estimates(
@@ -158,7 +159,7 @@ def case_map(
         If a column is missing, the map has no row or more than 40, or no case has an outcome.
     """
     names = as_list(y)
-    draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
+    require(frame, [*names, *_COLUMNS], "plots.case_map")
     groups = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)

@@ -17,6 +17,16 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import (
+    Entry,
+    Floats,
+    characters,
+    describe_axes,
+    marker,
+    number_text,
+    require,
+    values,
+)
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
 
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
@@ -123,7 +133,7 @@ def estimates(
         frame, names, hue, group=group, ax=ax, null=null, percent=percent, label=label, width=width
     )
     draw.legend(drawn.ax, drawn.entries, legend)
-    draw.describe_axes(drawn.ax, drawn.text)
+    describe_axes(drawn.ax, drawn.text)
     return drawn.ax
 
 
@@ -131,8 +141,8 @@ class Forest(NamedTuple):
     """A drawn forest: axes, position of each row, legend entries and a description."""
 
     ax: Axes
-    at: draw.Floats
-    entries: list[draw.Entry]
+    at: Floats
+    entries: list[Entry]
     text: str
 
 
@@ -158,7 +168,7 @@ def draw_estimates(
     in every figure. Points for which `filled` is False are hollow; if it is None, those without an
     interval.
     """
-    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
+    require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
     # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
@@ -201,13 +211,13 @@ def draw_estimates(
         if len(look_of) > 1 or filled is not None:
             only_outlined = bool(rows.any() and outlined[rows].all())
             line: draw.Stroke = "" if only_outlined and filled is None else "-"
-            entries.append((level, draw.marker(look, line=line, hollow=only_outlined)))
+            entries.append((level, marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
-        entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
+        entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
     elif filled is None and without_interval.any():
-        entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
+        entries.append(("hollow: no interval", marker(Look(INK, "o"), hollow=True)))
     longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
-    space = draw.characters(ax) - longest - 8
+    space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
@@ -223,9 +233,9 @@ def draw_estimates(
     return Forest(ax, at, [*entries, *signs], about)
 
 
-def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
+def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: Floats) -> list[Entry]:
     """Draw a symbol for each row's verdict at the right edge; return the legend entries."""
-    cells = draw.values(frame, "verdict")
+    cells = values(frame, "verdict")
     present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
     for word, look in present.items():
         rows = at[cells == word]
@@ -284,7 +294,7 @@ def ranks(
     skillcomp.reliability.contrast
     """
     names = as_list(y)
-    draw.require(frame, [*names, group, "measure", "rate"], "plots.ranks")
+    require(frame, [*names, group, "measure", "rate"], "plots.ranks")
     rows = frame[frame["measure"].eq("agreement_rank")]
     if rows.empty:
         raise FrameError(
@@ -302,7 +312,7 @@ def ranks(
     last = rows["ci_high"].fillna(1.0).max()
     drawn.ax.set_xlim(0.5, last + 0.5)
     draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, last + 1.0))
-    draw.describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
+    describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
     return drawn.ax
 
 
@@ -354,25 +364,25 @@ def corrected(
         filled=filled,
     )
     draw.legend(drawn.ax, drawn.entries if len(drawn.entries) > 1 else [])
-    draw.describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
+    describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
     return drawn.ax
 
 
 def _lines_of_forest(
     frame: pd.DataFrame, names: list[str], group: str | None
-) -> tuple[list[str], list[int], draw.Floats]:
+) -> tuple[list[str], list[int], Floats]:
     """Return the name of each line, the lines that are headings, and the line of each row.
 
     Rows with equal levels in the columns `names` share a line. With a `group`, each of its levels
     is a heading above its own lines. No two lines of a group have the same name.
     """
-    levels_of_row = list(zip(*(draw.values(frame, name) for name in names), strict=True))
+    levels_of_row = list(zip(*(values(frame, name) for name in names), strict=True))
     order = list(dict.fromkeys(levels_of_row))
     if len(names) == 1:
         order = [(level,) for level in draw.levels(frame, names[0]) if (level,) in order]
     groups = [None] if group is None else draw.levels(frame, group)
     head_of = draw.level_names(groups, width=60)
-    of_row = list(zip(draw.values(frame, group), levels_of_row, strict=True))
+    of_row = list(zip(values(frame, group), levels_of_row, strict=True))
     lines: list[str] = []
     heads = []
     place: dict[Any, int] = {}
@@ -388,7 +398,7 @@ def _lines_of_forest(
     return lines, heads, np.array([place[row] for row in of_row], dtype=np.float64)
 
 
-def _lanes_of_rows(places: draw.Floats, rank: Any, n_levels: int) -> tuple[draw.Floats, int]:
+def _lanes_of_rows(places: Floats, rank: Any, n_levels: int) -> tuple[Floats, int]:
     """Return the offset of each row from its line, and the largest number of lanes.
 
     Each row of a line is drawn in a lane. If some line has rows of all levels of the hue, every
@@ -421,7 +431,7 @@ def _refuse_alike(
 
 
 def _end_at_edge(
-    ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
+    ax: Axes, at: Floats, estimates: draw.Estimates, null: float | None
 ) -> draw.Estimates:
     """Draw arrows for infinite limits; return the estimates with these limits moved to the edge."""
     finite = np.isfinite(estimates[0])
@@ -449,11 +459,11 @@ def _end_at_edge(
 
 
 def _write_notes(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, value: draw.Floats, look: list[Look], space: int
+    ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, look: list[Look], space: int
 ) -> None:
     """Where an estimate is missing, write the reason in place of its point."""
     across = ax.get_yaxis_transform()
-    notes = draw.values(frame, "note")
+    notes = values(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
         mark = look[int(row)]
         (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
@@ -469,7 +479,7 @@ def _name_rows(
     frame: pd.DataFrame,
     names: list[str],
     heads: list[int],
-    places: draw.Floats,
+    places: Floats,
     rank: Any,
     n_levels: int,
 ) -> int:
@@ -484,7 +494,7 @@ def _name_rows(
         count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
-            count = " to ".join(draw.number_text(float(n)) for n in ends)
+            count = " to ".join(number_text(float(n)) for n in ends)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=n_levels > 1)
@@ -498,9 +508,9 @@ def _name_rows(
 
 def _size_text(n: float, clusters: float) -> str:
     """Format n, and the number of clusters if it is less than n / 2."""
-    text = draw.number_text(n)
+    text = number_text(n)
     few = np.isfinite(clusters) and clusters < 0.5 * n
-    return f"{text} in {draw.number_text(clusters)} cases" if few else text
+    return f"{text} in {number_text(clusters)} cases" if few else text
 
 
 def transfer(
@@ -543,11 +553,11 @@ def transfer(
     from differences, which have a horizontal line at 0. The gap is a row of the frame; this
     function does not compute it.
     """
-    draw.require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
+    require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
     of_row = _place_of(frame)
     hues, look_of = draw.hue_looks(frame, "condition")
-    of_scope = draw.values(frame, "scope")
+    of_scope = values(frame, "scope")
     scopes: list[Any] = [s for s in dict.fromkeys(of_scope) if s is not None] or [None]
     if len(scopes) > 2:
         raise FrameError(
@@ -586,16 +596,16 @@ def transfer(
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
-        entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
+        entries += [(scope, marker(ink, hollow=scope != scopes[0])) for scope in scopes]
     draw.legend(ax, [*entries, *unknown])
-    draw.describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
+    describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
     return ax
 
 
 def _place_of(frame: pd.DataFrame) -> Any:
     """Return each row's position on the x axis: ``transfer`` or, if missing, ``measure``."""
-    distance = draw.values(frame, "transfer")
-    of_row = np.where(pd.isna(distance), draw.values(frame, "measure"), distance)
+    distance = values(frame, "transfer")
+    of_row = np.where(pd.isna(distance), values(frame, "measure"), distance)
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
     if wrong:
         examples = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
@@ -611,7 +621,7 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) 
 
     Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
     """
-    wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
+    wide = max(int(characters(ax, 0.66) / max(len(places), 1)), 7)
     sizes = draw.sizes_by_level(frame, of_row, places, _WHERE)
     counts = ["\n" + textwrap.fill(f"n = {size}", wide) if size else "" for size in sizes]
     texts = [_PLACES[place] + count for place, count in zip(places, counts, strict=True)]
@@ -626,14 +636,12 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) 
     draw.scale(ax.yaxis, percent=True, signed=rates == 0)
 
 
-def _mark_unknown(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
-) -> list[draw.Entry]:
+def _mark_unknown(ax: Axes, frame: pd.DataFrame, at: Floats, look: list[Look]) -> list[Entry]:
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
-    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.values(frame, "note")
+    value, notes = draw.numbers(frame, "estimate", _WHERE), values(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     # cut reasons to half the width of the legend, because it may have two columns
-    space = max(draw.characters(ax) // 2 - 6, 22)
+    space = max(characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
         reasons.append(why)

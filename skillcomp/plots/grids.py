@@ -16,6 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import Floats, level_names
 from skillcomp.style import DIFFERENCES, RATES, TICK_SIZE, figure
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
@@ -186,7 +187,7 @@ def facet(
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
             order = [level for level in draw.levels(whole, name) if level is not None]
             whole[name] = pd.Categorical(whole[name], categories=order)
-    names = draw.level_names(panels, width=40)
+    names = level_names(panels, width=40)
     for i, (ax, panel) in enumerate(zip(flat, panels, strict=False)):
         plot(whole[of_row == i], ax=ax, **options)
         ax.set_title(title.replace("{}", names[panel]))
@@ -199,7 +200,7 @@ def facet(
 
 def _heat_map(
     ax: Axes,
-    cells: draw.Floats,
+    cells: Floats,
     texts: list[list[str]],
     norm: Normalize,
     pale: draw.Bools,
@@ -225,7 +226,7 @@ def _heat_map(
         text.set(gid="value", color=_ink_on(shown))
 
 
-def _ink_on(background: draw.Floats) -> str:
+def _ink_on(background: Floats) -> str:
     """Return black or white, whichever has the higher contrast (WCAG 2) with a background."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background
@@ -233,7 +234,7 @@ def _ink_on(background: draw.Floats) -> str:
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
-def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize:
+def _color_scale(cells: Floats, diverges: bool, percent: bool) -> Normalize:
     finite = cells[np.isfinite(cells)]
     if diverges:
         reach = float(np.abs(finite).max(initial=0.0)) or 1.0
@@ -246,7 +247,7 @@ def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize
 def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str]) -> None:
     """Label the columns and rows of a grid; slant the column labels if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
-    heads = list(draw.level_names(columns, width=28).values())
+    heads = list(level_names(columns, width=28).values())
     texts = [textwrap.fill(head, max(wide, 6), break_long_words=False) for head in heads]
     slanted = draw.longest_line(texts) > wide + 2
     ax.set_xticks(np.arange(len(columns)) + 0.5, heads if slanted else texts)
@@ -254,7 +255,7 @@ def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str])
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = zip(draw.level_names(rows).values(), counts, strict=True)
+    names = zip(level_names(rows).values(), counts, strict=True)
     texts = [name + count for name, count in names]
     ax.set_yticks(np.arange(len(rows)) + 0.5, texts)
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))

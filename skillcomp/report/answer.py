@@ -36,11 +36,11 @@ from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
-from skillcomp.report import phrases as say
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
+from skillcomp.report.phrases import rows_of
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.report.study_data import (
     StudyData,
@@ -579,7 +579,7 @@ def _cases_for_verdicts(
             frame = planning.cases_needed(
                 part, by=by, size=size, n_skills=1, margin=beyond, ci_level=ci_level, **how
             )
-            frames.append(say.rows_of(frame, "cases_per_skill").assign(margin=beyond))
+            frames.append(rows_of(frame, "cases_per_skill").assign(margin=beyond))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 

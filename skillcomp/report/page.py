@@ -47,7 +47,7 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF
 from skillcomp.report.notebooks import find_notebooks
-from skillcomp.report.phrases import listing, treatment
+from skillcomp.report.phrases import listing, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
 from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import Study, StudyOrPath, opened
@@ -495,7 +495,7 @@ def _caption_of_changes(rows: pd.DataFrame) -> str:
     """Name the reference, the margin, and the conditions with and without a corrected change."""
     reference = rows["reference"].iloc[0]
     against = "no skill" if reference == "baseline" else treatment(reference)
-    unit = say.unit_of(rows.iloc[0])
+    unit = unit_of(rows.iloc[0])
     what = "mean score" if unit == "score" else "pass rate"
     text = f"Change in the {what}, against {against}, on the same cases."
     if "estimator" in rows.columns and rows["estimator"].ne(NAIVE).any():
@@ -574,7 +574,7 @@ def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> Fields:
     """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
     name = say.skill_and_agent(row)
     name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
-    level = style.quantity if say.unit_of(row) == "score" else say.rate
+    level = style.quantity if unit_of(row) == "score" else say.rate
     cells = {
         "name": name,
         "change": say.change_text(row) or "not known",
@@ -592,7 +592,7 @@ def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
     """Return a table by skill and agent; a cell has the symbol of the verdict and the change."""
     if "agent" not in decided:
         return ""
-    unit = say.unit_of(decided.iloc[0])
+    unit = unit_of(decided.iloc[0])
     changes = decided["estimate"].map(partial(say.signed, unit=unit)).map(say.bare)
     marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
     grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
@@ -659,7 +659,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         grid = _agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
-    is_score = bool(skills) and say.unit_of(decided.iloc[0]) == "score"
+    is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
     limits = topics["limits"]
     # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
