@@ -101,16 +101,6 @@ class Answers:
         panels = self.panels(skill, case, repeat, checks, lit=lit)
         used = {grader for panel in panels for grader, _ in panel["verdicts"]}
         columns = [name for name in self.graders if name in used]
-        rows = []
-        for about in self.checks_of(skill, case, panels, checks):
-            for number, panel in enumerate(panels):
-                # one cell for each grader, and one for the gold labels
-                cells = [panel["verdicts"].get((grader, about["id"]), []) for grader in columns]
-                if self._labels:
-                    cells.append(self.gold_cells(panel["id"], about["id"]))
-                # name the check only in the first of its rows
-                row = {"check": None if number else about, "answer": panel["name"]}
-                rows.append(row | {"cells": cells})
         return html.render(
             "explore-case",
             skill=skill,
@@ -119,7 +109,7 @@ class Answers:
             prompt=self.prompt(skill, case),
             graders=columns,
             with_gold=bool(self._labels),
-            rows=rows,
+            checks=self.checks_of(skill, case, panels, checks),
             answers=panels,
             n=self._ngram,
         )
@@ -127,13 +117,17 @@ class Answers:
     def checks_of(
         self, skill: str, case: str, panels: Sequence[Row], checks: Sequence[str] | None = None
     ) -> list[Row]:
-        """Return id, text and kind of each check with a verdict, or of the given checks."""
+        """Return id, text and kind of each check with a verdict, or of the given checks.
+
+        ``gold`` has the gold labels on the check for each panel.
+        """
         present = (name for panel in panels for _, name in panel["verdicts"])
         about = []
         for name in dict.fromkeys(present) if checks is None else checks:
             key = skill, case, name
             text, kind = (html.text(of.get(key)) for of in (self._descriptions, self._kinds))
-            about.append({"id": name, "text": text or name, "kind": kind})
+            gold = [self._gold_cells(panel["id"], name) for panel in panels]
+            about.append({"id": name, "text": text or name, "kind": kind, "gold": gold})
         return about
 
     def panels(
@@ -217,7 +211,7 @@ class Answers:
             "verdicts": cells,
         }
 
-    def gold_cells(self, attempt: str, name: str) -> list[Row]:
+    def _gold_cells(self, attempt: str, name: str) -> list[Row]:
         """Return the gold labels of an attempt on a check in words, with their labellers."""
         cells = []
         for row in self._labels.at((attempt, name)):

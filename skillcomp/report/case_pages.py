@@ -316,8 +316,6 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}
     graders = [name for name in data.graders if name in used]
     checks = data.answers.checks_of(*key, panels)
-    for check in checks:
-        check["gold"] = [data.answers.gold_cells(panel["id"], check["id"]) for panel in panels]
     answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
