@@ -328,15 +328,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
 
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and saved notebooks."""
-        chosen = "; ".join(
-            f"{control.widget.description}: {control.captions[control.at]}"
-            for control in self.choices.values()
-            if control.value is not None and control.widget.layout.display != "none"
-        )
         view = self._render_view(live=False)
-        return str(
-            render("explore-still", title=self.title, status=self.status, chosen=chosen, view=view)
-        )
+        return str(render("explore-still", explorer=self, view=view))
 
     def __repr__(self) -> str:
         """Return the title and the status line."""

@@ -305,9 +305,7 @@ class ThresholdExplorer(ui.Explorer):
             if curve is not None:
                 where = 1 - estimates["specificity"], estimates["sensitivity"]
                 ring = [round(side, 3) for side in curve.at(*where)]
-        errors, head = self._text_table(self.errors, "Judged wrongly at this point")
         against = f"against {self._point_label(self._saved_point)}"
-        moved, moved_head = self._text_table(self.moved, f"Change sides {against}")
         what, at = self._open_row or ("", None)
         return html.render(
             "explore-threshold",
@@ -316,11 +314,9 @@ class ThresholdExplorer(ui.Explorer):
             curve=curve,
             ring=ring,
             rates=rates,
-            errors=errors,
-            errors_head=head,
+            errors=self._text_table(self.errors, "Judged wrongly at this point"),
             error=at if what == "errors" else None,
-            moved=moved,
-            moved_head=moved_head,
+            moved=self._text_table(self.moved, f"Change sides {against}"),
             move=at if what == "moved" else None,
             text=self._open_text_view() if live else None,
             live=live,

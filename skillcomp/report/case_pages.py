@@ -315,7 +315,6 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     panels = data.answers.panels(*key)
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}
     graders = [name for name in data.graders if name in used]
-    checks = data.answers.checks_of(*key, panels)
     answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
@@ -323,16 +322,12 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     return render(
         "cases-article",
         **row,
-        value=data.value,
-        conditions=data.conditions,
+        data=data,
         prompt=data.answers.prompt(*key),
         graders=graders,
-        first=data.graders[:1],
-        checks=checks,
+        checks=data.answers.checks_of(*key, panels),
         panels=panels,
         answers=answers,
-        with_gold=any(any(check["gold"]) for check in checks),
-        with_texts=any(panel["pieces"] or panel["notes"] for panel in panels),
     )
 
 

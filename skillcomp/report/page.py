@@ -307,7 +307,6 @@ def _write_page(
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
-    gap = [figure for figure in figures if figure.stem == _GAP]
     html: str = render(
         "report",
         **_first_page(result, problem, study.fingerprint),
@@ -316,8 +315,7 @@ def _write_page(
         archive=archive,
         version=skillcomp.__version__,
         probe=probe,
-        figures=[figure for figure in figures if figure not in gap],
-        gap=gap,
+        figures=figures,
         chapters=chapters,
         lacking=lacking,
     )
