@@ -12,7 +12,19 @@ from matplotlib.ticker import MaxNLocator
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
-from skillcomp.plots._shared import Entry, describe_axes, label_x, numbers, require, scale
+from skillcomp.plots._shared import (
+    Entry,
+    describe_axes,
+    each,
+    hue_looks,
+    label_x,
+    label_y,
+    limit_line,
+    number_text,
+    numbers,
+    require,
+    scale,
+)
 from skillcomp.style import CATEGORIES, INK, Look, called
 
 # A measure has the same look in every panel.
@@ -93,9 +105,9 @@ def overlap(
     text = "N-grams shared with the skill"
     label_x(ax, f"{text} (%)", taken=taken)
     if limit is not None:
-        draw.legend(ax, [draw.limit_line(ax, limit, "limit", upright=True)])
+        draw.legend(ax, [limit_line(ax, limit, "limit", upright=True)])
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    describe_axes(ax, f"{text}, one mark a text, {draw.each(y)}", rows)
+    describe_axes(ax, f"{text}, one mark a text, {each(y)}", rows)
     return ax
 
 
@@ -144,7 +156,7 @@ def threshold(
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
-    measures, look_of = draw.hue_looks(frame, "measure", _MEASURES)
+    measures, look_of = hue_looks(frame, "measure", _MEASURES)
     at = numbers(frame, "n", where)
     rules = frame.get("rule", pd.Series(dtype=object)).dropna().unique()
     if len(rules) > 1:
@@ -168,16 +180,16 @@ def threshold(
             ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
     limit = numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
-        entries.append(draw.limit_line(ax, share, "limit", upright=False))
+        entries.append(limit_line(ax, share, "limit", upright=False))
     places = np.unique(at[chosen])
     if len(places):
-        text = ", ".join(draw.number_text(place) for place in places)
+        text = ", ".join(number_text(place) for place in places)
         entries.append((f"chosen (n = {text})", _rings()))
     entries += _draw_spread(ax, spread, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
     scale(ax.yaxis, percent=True)
-    draw.label_y(ax, "Rate (%)" if _MEASURES.keys() >= look_of.keys() else "Copies found (%)")
+    label_y(ax, "Rate (%)" if _MEASURES.keys() >= look_of.keys() else "Copies found (%)")
     label_x(ax, "Length of n-gram (content tokens)")
     draw.legend(ax, entries)
     about = "Texts found and texts flagged wrongly at each threshold"
@@ -258,7 +270,7 @@ def roc(
     """
     where = "plots.roc"
     require(frame, [*_ROC, hue], where)
-    hues, look_of = draw.hue_looks(frame, hue)
+    hues, look_of = hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
     across, up = (numbers(frame, column, where) for column in _ROC)
     key = "length of n-gram" if hue == "n" else called(hue) if hue else None
@@ -293,7 +305,7 @@ def roc(
         entries.insert(0, (name, draw.marker(look, line="-")))
         at_zero = up[rows & (across == 0)]
         if np.isfinite(at_zero).any():
-            most = draw.number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
+            most = number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
             start = f"{key} {level}: " if hue else ""
             heights.insert(0, f"{start}true positive rate {most} % at no false positive")
     ax.set_aspect("equal")
@@ -302,10 +314,10 @@ def roc(
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         scale(axis, percent=True)
     label_x(ax, "False positive rate (%)")
-    draw.label_y(ax, "True positive rate (%)")
+    label_y(ax, "True positive rate (%)")
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=key)
     about = "True positives against false positives along the thresholds"
-    about += f", a curve {draw.each(key)}" if hue else ""
+    about += f", a curve {each(key)}" if hue else ""
     describe_axes(ax, about, "; ".join(heights))
     return ax

@@ -7,6 +7,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import (
+    Floats,
+    describe_axes,
+    each,
+    hue_looks,
+    label_x,
+    label_y,
+    level_marks,
+    number_text,
+    numbers,
+    require,
+    scale,
+    words,
+)
 
 
 def power(
@@ -52,31 +66,31 @@ def power(
     skillcomp.planning.power_curve
     """
     where = "plots.power"
-    draw.require(frame, [x, y, hue], where)
+    require(frame, [x, y, hue], where)
     draw.unit(frame, where)
-    hues, look_of = draw.hue_looks(frame, hue)
-    at, *curves = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    hues, look_of = hue_looks(frame, hue)
+    at, *curves = (numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
     entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         number = isinstance(level, float) and hue == "size"
-        text = f"{draw.number_text(level, percent=True)} points" if number else level
-        name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {text}"
+        text = f"{number_text(level, percent=True)} points" if number else level
+        name = level if isinstance(level, str) else f"{words(hue or '').lower()} {text}"
         name = name if hue else "power"
-        entries.append(draw.level_marks(ax, at, curves, rows, look, name, line="-"))
+        entries.append(level_marks(ax, at, curves, rows, look, name, line="-"))
     if target is not None:
         entries.append(draw.limit_line(ax, target, "target", upright=False))
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.02, 1.02)
-    draw.scale(ax.yaxis, percent=True)
-    draw.label_x(ax, label if label is not None else draw.words(x))
+    scale(ax.yaxis, percent=True)
+    label_x(ax, label if label is not None else words(x))
     shown = _effect_text(frame)
-    draw.label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
+    label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
     draw.legend(ax, entries)
     size = ax.get_xlabel().replace("\n", " ")
     about = f"Power to show {shown or 'the effect'} by {size[:1].lower()}{size[1:]}"
-    draw.describe_axes(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
+    describe_axes(ax, about + (f", a curve {each(hue)}" if hue else ""))
     return ax
 
 
@@ -87,7 +101,7 @@ def _effect_text(frame: pd.DataFrame) -> str:
     effects = frame[["effect", "size"]].drop_duplicates()
     if len(effects) != 1 or not (size := float(effects["size"].iloc[0])):
         return ""
-    points = draw.number_text(abs(size), percent=True, digits=3)
+    points = number_text(abs(size), percent=True, digits=3)
     sign = "gain" if size > 0 else "loss"
     name = sign if effects["effect"].iloc[0] == "delta" else str(effects["effect"].iloc[0])
     return f"a {name} of {'−' if name == 'gap' and size < 0 else ''}{points} points"
@@ -130,10 +144,10 @@ def scores(
     scores; their order has no meaning.
     """
     where = "plots.scores"
-    draw.require(frame, ["score", "estimate", hue], where)
+    require(frame, ["score", "estimate", hue], where)
     unit = draw.unit(frame, where)
-    hues, look_of = draw.hue_looks(frame, hue)
-    at, results = draw.numbers(frame, "score", where), draw.estimates(frame, where)
+    hues, look_of = hue_looks(frame, hue)
+    at, results = numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
     at = _side_by_side(at)
     if unit == "points":
@@ -142,21 +156,21 @@ def scores(
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         name = "document" if hue is None else level
-        entries.append(draw.level_marks(ax, at, results, rows, look, name, width=0.6))
+        entries.append(level_marks(ax, at, results, rows, look, name, width=0.6))
     percent = unit in ("rate", "points")
-    draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
-    draw.label_x(ax, "Structure score of the document (0 to 100)")
+    scale(ax.yaxis, percent=percent, signed=unit == "points")
+    label_x(ax, "Structure score of the document (0 to 100)")
     text = draw.axis_label("Difference", unit, percent=percent)
     text = "Pass rate (%)" if unit == "rate" else text
-    draw.label_y(ax, text)
+    label_y(ax, text)
     draw.legend(ax, entries if hue else [])
     what = f"{text.partition(' (')[0]} of each document against its structure score"
     what += " of the document (0 to 100)"
-    draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
+    describe_axes(ax, what + (f", {each(hue)}" if hue else ""))
     return ax
 
 
-def _side_by_side(at: draw.Floats) -> draw.Floats:
+def _side_by_side(at: Floats) -> Floats:
     """Shift equal positions slightly, so that marks at the same position do not overlap."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")

@@ -19,13 +19,25 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     Entry,
+    Estimates,
     Floats,
+    axis_label,
     characters,
     describe_axes,
+    hollow_points,
+    hue_looks,
+    level_names,
+    level_text,
     marker,
     number_text,
+    numbers,
+    offsets,
+    rate_of,
     require,
+    scale,
+    text_on_box,
     values,
+    why_unknown,
 )
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
 
@@ -174,7 +186,7 @@ def draw_estimates(
     # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, where, together=together)
-    hues, look_of = draw.hue_looks(frame, hue, fixed)
+    hues, look_of = hue_looks(frame, hue, fixed)
     percent = unit in ("rate", "points") if percent is None else percent
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
     if null == "auto":
@@ -207,7 +219,7 @@ def draw_estimates(
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
         if rows.any():
             draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
-        draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
+        hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
         if len(look_of) > 1 or filled is not None:
             only_outlined = bool(rows.any() and outlined[rows].all())
             line: draw.Stroke = "" if only_outlined and filled is None else "-"
@@ -220,10 +232,10 @@ def draw_estimates(
     space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
-    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
+    scale(ax.xaxis, percent=percent, signed=null == 0)
+    what = "Price of a pass" if price else rate_of(frame, "Estimate")
     what = draw.difference_of(frame) if null == 0 else what
-    text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
+    text = axis_label(what, unit, percent=percent) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -304,7 +316,7 @@ def ranks(
     shares = zip(rows[names[-1]], rows["rate"], strict=True)
     texts = [f"{name}: {quantity(rate, 'rate', digits=0)}" for name, rate in shares]
     named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
-    level = draw.level_text(rows).replace(" CI", " sets, all graders together")
+    level = level_text(rows).replace(" CI", " sets, all graders together")
     text = f"Rank by agreement with gold{level}"
     drawn = draw_estimates(
         named, names, None, group=group, ax=ax, null=None, percent=False, label=text
@@ -381,7 +393,7 @@ def _lines_of_forest(
     if len(names) == 1:
         order = [(level,) for level in draw.levels(frame, names[0]) if (level,) in order]
     groups = [None] if group is None else draw.levels(frame, group)
-    head_of = draw.level_names(groups, width=60)
+    head_of = level_names(groups, width=60)
     of_row = list(zip(values(frame, group), levels_of_row, strict=True))
     lines: list[str] = []
     heads = []
@@ -392,7 +404,7 @@ def _lines_of_forest(
             lines.append(head_of[own])
         rows = [row for row in order if (own, row) in of_row]
         place |= {(own, row): len(lines) + i for i, row in enumerate(rows)}
-        name_of = [draw.level_names(levels) for levels in zip(*rows, strict=True)]
+        name_of = [level_names(levels) for levels in zip(*rows, strict=True)]
         parts = [[name[level] for name, level in zip(name_of, row, strict=True)] for row in rows]
         lines += draw.numbered([" · ".join(own_parts) for own_parts in parts])
     return lines, heads, np.array([place[row] for row in of_row], dtype=np.float64)
@@ -408,9 +420,9 @@ def _lanes_of_rows(places: Floats, rank: Any, n_levels: int) -> tuple[Floats, in
     counts = of_line.transform("size")
     most = int(counts.max()) if len(rank) else 1
     if most >= n_levels:
-        return draw.offsets(n_levels)[rank], n_levels
+        return offsets(n_levels)[rank], n_levels
     lanes = zip(counts, of_line.rank().astype(int) - 1, strict=True)
-    return np.array([draw.offsets(count)[lane] for count, lane in lanes]), most
+    return np.array([offsets(count)[lane] for count, lane in lanes]), most
 
 
 def _refuse_alike(
@@ -430,9 +442,7 @@ def _refuse_alike(
     raise FrameError(f"{where}: {len(rows)} rows {collision}; {hint}")
 
 
-def _end_at_edge(
-    ax: Axes, at: Floats, estimates: draw.Estimates, null: float | None
-) -> draw.Estimates:
+def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None) -> Estimates:
     """Draw arrows for infinite limits; return the estimates with these limits moved to the edge."""
     finite = np.isfinite(estimates[0])
     value, low, high = (np.where(finite, column, np.nan) for column in estimates)
@@ -468,8 +478,8 @@ def _write_notes(
         mark = look[int(row)]
         (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
         drawn.set(markerfacecolor="white", clip_on=False, gid="unknown")
-        text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
-        written = draw.text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
+        text = plain(why_unknown(notes[row]), width=max(space, len("undefined")))
+        written = text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
         # A long note must not make the axes narrower, so leave it out of the layout.
         written.set(va="center_baseline", in_layout=False, zorder=1.5)
 
@@ -484,7 +494,7 @@ def _name_rows(
     n_levels: int,
 ) -> int:
     """Label the lines with their names and n; return the length of the longest text line."""
-    counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
+    counts, clusters = (numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if n_levels > 1 and room > 2 else " "
     texts = []
@@ -501,7 +511,7 @@ def _name_rows(
     for i in heads:
         # a heading may be longer than the row labels, so write it inside the axes
         across = ax.get_yaxis_transform()
-        head = draw.text_on_box(ax, 0.005, i + 0.1, texts[i], transform=across, gid="group")
+        head = text_on_box(ax, 0.005, i + 0.1, texts[i], transform=across, gid="group")
         head.set(fontweight="bold", va="center")
     return longest
 
@@ -556,7 +566,7 @@ def transfer(
     require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
     of_row = _place_of(frame)
-    hues, look_of = draw.hue_looks(frame, "condition")
+    hues, look_of = hue_looks(frame, "condition")
     of_scope = values(frame, "scope")
     scopes: list[Any] = [s for s in dict.fromkeys(of_scope) if s is not None] or [None]
     if len(scopes) > 2:
@@ -572,7 +582,7 @@ def transfer(
     levels = list(look_of.items())
     lanes = [lane for lane in product(range(len(levels)), scopes) if lane in beside]
     ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
-    step = dict(zip(lanes, draw.offsets(len(lanes), spread=0.5), strict=True))
+    step = dict(zip(lanes, offsets(len(lanes), spread=0.5), strict=True))
     at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
     value, low, high = draw.estimates(frame, _WHERE)
     for i, scope in lanes:
@@ -580,7 +590,7 @@ def transfer(
         rows = (hues == i) & (of_scope == scope)
         hollow = rows & (np.isnan(low) | np.isnan(high) | (scope != scopes[0]))
         draw.level_marks(ax, at, (value, low, high), rows, look, level)
-        draw.hollow_points(ax, at[hollow], value[hollow], look)
+        hollow_points(ax, at[hollow], value[hollow], look)
         for pair in (("near", "far"), ("near_delta", "far_delta")):
             ends = [i for place in pair for i in np.flatnonzero(rows) if of_row[i] == place]
             if len(ends) == 2:
@@ -590,9 +600,9 @@ def transfer(
     _name_places(ax, frame, places, of_row)
     rates, text = [place in _RATES for place in places], "Rate (%) or difference (points)"
     if all(rates) or not any(rates):
-        name = draw.rate_of(frame) if all(rates) else "Difference"
-        text = draw.axis_label(name, None, percent=True)
-    draw.label_y(ax, text + draw.level_text(frame))
+        name = rate_of(frame) if all(rates) else "Difference"
+        text = axis_label(name, None, percent=True)
+    draw.label_y(ax, text + level_text(frame))
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
@@ -633,17 +643,17 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) 
         zero.set_gid("reference")
     for edge in {rates, len(places) - ("gap" in places)} - {0, len(places)}:
         ax.axvline(edge - 0.5, color=grey, marker="", linewidth=0.6, zorder=0, gid="separator")
-    draw.scale(ax.yaxis, percent=True, signed=rates == 0)
+    scale(ax.yaxis, percent=True, signed=rates == 0)
 
 
 def _mark_unknown(ax: Axes, frame: pd.DataFrame, at: Floats, look: list[Look]) -> list[Entry]:
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
-    value, notes = draw.numbers(frame, "estimate", _WHERE), values(frame, "note")
+    value, notes = numbers(frame, "estimate", _WHERE), values(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     # cut reasons to half the width of the legend, because it may have two columns
     space = max(characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
-        why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
+        why = textwrap.shorten(why_unknown(notes[row]), space, placeholder="…")
         reasons.append(why)
         (cross,) = ax.plot([at[row]], [0.03], "x", color=look[row].color, transform=foot)
         cross.set(zorder=3, gid="unknown")

@@ -16,10 +16,10 @@ from matplotlib.patches import Patch, Rectangle
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
-from skillcomp.plots._shared import Floats, level_names
+from skillcomp.plots._shared import LINE_GREY, Floats, level_names, number_text, positions, require
 from skillcomp.style import DIFFERENCES, RATES, TICK_SIZE, figure
 
-_HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
+_HATCH: Any = {"facecolor": "white", "edgecolor": LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
@@ -70,10 +70,10 @@ def dimensions(
     skillcomp.deltas.rates, skillcomp.deltas.paired
     """
     where = "plots.dimensions"
-    draw.require(frame, ["estimate", x, y], where)
+    require(frame, ["estimate", x, y], where)
     unit = draw.unit(frame, where)
     percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
-    (columns, across), (rows, down) = draw.positions(frame, x), draw.positions(frame, y)
+    (columns, across), (rows, down) = positions(frame, x), positions(frame, y)
     double = frame.duplicated([x, y])
     if double.any():
         raise FrameError(
@@ -90,7 +90,7 @@ def dimensions(
     undefined = [(i, j) for i, j in sorted(zip(down, across, strict=True)) if np.isnan(cells[i, j])]
     for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
-    form = partial(draw.number_text, percent=percent, signed=diverges, digits=3)
+    form = partial(number_text, percent=percent, signed=diverges, digits=3)
     texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
     for i, j in np.argwhere(with_interval):
         low, high = (form(round(side[i, j], 2)) for side in limits)
@@ -104,7 +104,7 @@ def dimensions(
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
+            texts[i][j] += f"\n(n = {number_text(sizes[i, j])})"
     _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
@@ -114,7 +114,7 @@ def dimensions(
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
-        mark = Patch(facecolor=draw.LINE_GREY, alpha=_PALE)
+        mark = Patch(facecolor=LINE_GREY, alpha=_PALE)
         entries.append((f"pale: fewer than {_FEW} cases", mark))
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
@@ -165,8 +165,8 @@ def facet(
     Text columns are first made categorical with the levels of the whole frame, so that a level has
     the same colour and position in every panel.
     """
-    draw.require(frame, [by], "plots.facet")
-    panels, of_row = draw.positions(frame, by)
+    require(frame, [by], "plots.facet")
+    panels, of_row = positions(frame, by)
     if not 1 <= len(panels) <= _MOST_PANELS:
         raise FrameError(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
