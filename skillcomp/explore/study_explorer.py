@@ -22,7 +22,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
 from skillcomp.report.case_answers import Answers
-from skillcomp.report.default_grader import default_grader
+from skillcomp.report.default_grader import default_grader, frame_of
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
@@ -96,8 +96,7 @@ class StudyExplorer(ui.Explorer):
     def __init__(self, own: RunStore | Frames) -> None:
         self._study = own
         self._cases, self._attempts, self._gold, verdicts = (
-            getattr(own, name) if isinstance(own, Frames) else getattr(frames, name)(own)
-            for name in _FRAMES
+            frame_of(own, name) for name in _FRAMES
         )
         rounds = verdicts["round"].fillna(1)
         self._verdicts = verdicts[rounds.eq(rounds.min())]
@@ -255,7 +254,7 @@ class StudyExplorer(ui.Explorer):
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
         verdicts = self.selected_rows(self._verdicts, "skill", "agent")
-        how = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
+        how: Fields = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)

@@ -44,6 +44,7 @@ from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
+from skillcomp.report.default_grader import frame_of
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF
 from skillcomp.report.notebooks import find_notebooks
@@ -352,8 +353,8 @@ def _probe_box(study: Study, out: Path) -> Fields:
     )
     figure = _saved_figure(fig, out / "00-probe", study.fingerprint, lead, rates=rates)
     untested = untested_reasons(probed) or "all were tested"
-    at_fault = probed_checks(probed)["at_fault"]
-    return {"figures": [figure], "at_fault": at_fault, "untested": untested, "rows": Markup(rows)}
+    failed = probed_checks(probed)["at_fault"]
+    return {"figures": [figure], "at_fault": failed, "untested": untested, "rows": Markup(rows)}
 
 
 def _margin_of(value: Any, ends: tuple[float, float]) -> float:
@@ -368,10 +369,7 @@ def _round_of(value: object, study: Study) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
     if value == 1:
         return 1
-    if isinstance(study, Frames):
-        rounds = sorted(study.verdicts["round"].dropna().unique().tolist())
-    else:
-        rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
+    rounds = sorted(frame_of(study, "verdicts", round="all")["round"].dropna().unique().tolist())
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
@@ -520,19 +518,6 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
         for file in files:
             archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
     return ARCHIVE
-
-
-_ADAPTIVE = (
-    "The adaptive intervals assume no cases unlike those observed, as far as attempts at a case "
-    "have mixed outcomes. They show a gain a little less often than a t interval does (55 % "
-    "against 61 % of studies, for 30 points with 10 cases of 3 attempts). A t interval misses the "
-    "truth in 23 % of studies where agents always give the same answer and few cases change."
-)
-_OF_SCORES = (
-    "The adaptive intervals assume no cases unlike those observed, as far as the scores of a case "
-    "vary. For scores that hardly vary they are several times as wide as t intervals, which assume "
-    "that no case is unlike the others."
-)
 
 
 def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
@@ -691,6 +676,6 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         "titles": TITLES,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "intervals": (_OF_SCORES if is_score else _ADAPTIVE) if adaptive else "",
+        "adaptive": adaptive,
         "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
     }

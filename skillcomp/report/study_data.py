@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp import frames
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames import Frames
 from skillcomp.frames.reference_labels import Drawn, check_draw
@@ -19,7 +18,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.consistency import round_flips
-from skillcomp.report.default_grader import best_grader, grader_named, grader_versions
+from skillcomp.report.default_grader import best_grader, frame_of, grader_named, grader_versions
 
 Study = RunStore | Frames
 StudyOrPath = Study | str | PathLike[str]  # A study, or the folder of a recorded one.
@@ -149,21 +148,17 @@ def study_data(study: Study, round: int) -> StudyData:
 
     Frames with a single round are read whole.
     """
-    if isinstance(study, Frames):
-        names = ("cases", "attempts", "gold", "pairwise", "passages")
-        read = {name: getattr(study, name) for name in names}
-        own, facts, skills = study.verdicts, vars(study), getattr(study, "skills", {})
-    else:
-        readers = (frames.cases, frames.attempts, frames.gold, frames.pairwise, frames.passages)
-        read = {reader.__name__: reader(study) for reader in readers}
-        own, facts = frames.verdicts(study, round="all"), saved_facts(study)
-        skills = study.skills
+    names = ("cases", "attempts", "gold", "pairwise", "passages")
+    read = {name: frame_of(study, name) for name in names}
+    own = frame_of(study, "verdicts", round="all")
+    facts = vars(study) if isinstance(study, Frames) else saved_facts(study)
     every = grader_versions(own)
     base_names = dict(zip(every["grader"], own["grader"], strict=True))
     rounds = every["round"].fillna(1)
     verdicts = every
     if not (isinstance(study, Frames) and rounds.nunique() == 1):
         verdicts = every[rounds.eq(round)].reset_index(drop=True)
+    skills = getattr(study, "skills", {})
     return StudyData(
         **read, verdicts=verdicts, every=every, skills=skills, facts=facts, base_names=base_names
     )
