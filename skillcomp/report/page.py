@@ -46,7 +46,7 @@ from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.default_grader import frame_of
 from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import TOPIC_OF
+from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.phrases import listing, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
@@ -192,16 +192,15 @@ def build(
     todo: SimpleQueue[Any] = SimpleQueue()
     own = notebooks is None
     with _executed_chapters(todo, list(defaults), share_kernel=own, progress=progress) as books:
-        result: Answer | None = None
         problem = ""
         try:
             result = answer(study, grader=grader, **how)
         except SkillcompError as error:
-            problem = str(error)
-        if result and result.screens and "decided" not in result.frames and own:
+            result, problem = Answer(findings(None), {}, {}, "", {}), str(error)
+        if result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
             defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
-        if result and values["GRADER"] is None:
+        if values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
         # a notebook runs in its own folder, where a relative path would lead elsewhere
         values["OUT"] = str(out.resolve())
@@ -212,7 +211,7 @@ def build(
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
-    sentences = [] if result is None else list(result.findings["sentence"])
+    sentences = list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
     page = _write_page(
         study,
@@ -261,19 +260,18 @@ def write_answer(
 def _cases_and_figures(
     study: Study,
     out: Path,
-    result: Answer | None,
+    result: Answer,
     reference: str | None,
     round: int,
     checks: Checks,
 ) -> Fields:
     """Write the case pages and the headline figures; return what the page needs of both."""
-    grader = (result.grader or None) if result is not None else None
-    decided = pd.DataFrame() if result is None else result.frames.get("decided", pd.DataFrame())
+    decided = result.frames.get("decided", pd.DataFrame())
     try:
         pages = write_case_pages(
             study,
             out / CASES,
-            grader=grader,
+            grader=result.grader or None,
             report="../index.html",
             reference=reference,
             round=round,
@@ -294,7 +292,7 @@ def _write_page(
     study: Study,
     name: str,
     out: Path,
-    result: Answer | None,
+    result: Answer,
     *,
     case_pages: Sequence[Mapping[Any, Any]],
     figures: Sequence[Figure],
@@ -439,10 +437,8 @@ def _executed_chapters(
             todo.put(None)
 
 
-def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
+def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
     """Save and return the headline figures: one per `ON_FIRST_PAGE` skills, or one per screen."""
-    if result is None:
-        return []
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     lead = _caption_of_changes(rows) if skills else ""
@@ -545,30 +541,16 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
     both = both[both["skill"].eq(name)]
     if len(both) == len(rows):
         others = result.frames.get("placebo")
-        rows = [
-            row | _cells_of_skill(of, others)
-            for row, (_, of) in zip(rows, both.iterrows(), strict=True)
-        ]
+        for row, (_, of) in zip(rows, both.iterrows(), strict=True):
+            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": _has_caveat(of)}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
 
 
-def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> Fields:
-    """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
-    name = say.skill_and_agent(row)
-    name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
-    level = style.quantity if unit_of(row) == "score" else say.rate
-    cells = {
-        "name": name,
-        "change": say.change_text(row) or "not known",
-        "rate": level(row["rate"]),
-        "reference": level(row["reference_rate"]),
-        "placebo": say.change_text(say.matching_row(placebo, row)),
-        "lost": say.lost(row).strip(" ()"),
-    }
+def _has_caveat(row: pd.Series) -> bool:
+    """Return whether the sentence on a skill has a caveat that its cells do not show."""
     doubtful = is_unconfirmed(row) or bool(row.get("overturned", False))
-    doubtful = doubtful or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
-    return {"cells": cells, "caveat": doubtful}
+    return doubtful or row["verdict"] in ("helps", "hurts") or bool(pd.isna(row["estimate"]))
 
 
 def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
@@ -613,10 +595,10 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
-def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields:
+def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
-    rows: list[Any] = [] if result is None else result.findings.to_dict("records")
-    estimates = {} if result is None else result.frames
+    rows: list[Any] = result.findings.to_dict("records")
+    estimates = result.frames
     with_method = [frame for frame in estimates.values() if "method" in frame]
     methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
     adaptive = any(name.startswith("adaptive") for name in methods)
@@ -635,7 +617,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
             row for row in own if row["about"] != row["about"] and row["sentence"] not in below
         ]
         folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
-    if result is not None and "decided" in estimates:
+    if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
         decided = estimates["decided"]
@@ -658,7 +640,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         if "note" in frame and len(frame):
             topic = TOPIC_OF.get(name, "grader")
             tables[moved.get(topic, topic)].append((style.called(name), table(frame)))
-    screens = () if result is None else result.screens
+    screens = result.screens
     question = screens[0].question if screens and "decided" not in estimates else SKILL_QUESTION
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
@@ -669,11 +651,14 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         "graders": graders,
         "grid": grid,
         "price": price,
-        "answered": result,
+        "answered": not problem and result,
         "question": question,
         "is_score": is_score,
         "screens": screens,
         "titles": TITLES,
+        "say": say,
+        "called": style.called,
+        "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,
         "adaptive": adaptive,
