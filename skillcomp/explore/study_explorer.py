@@ -44,6 +44,7 @@ _MEASURES = ["grader", "agent", "condition", "measure", "estimate", "ci_low", "c
 _MEASURES += ["ci_level", "unit", "n", "method", "note"]
 _FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
 _FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
+_RATES = {"rate": "condition", "reference_rate": "reference"}
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 
 
@@ -358,15 +359,12 @@ class StudyExplorer(ui.Explorer):
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
-        name, shown, page = "", None, Markup("")
+        row, shown, page = None, None, ""
         if self._row is not None:
             row, cases = rows.iloc[self._row], self._open_cases(rows)
-            condition, reference = row["condition"], row["reference"]
-            labels = [str(row[name]) for name in ("skill", "agent", "condition") if name in rows]
-            name = f"{', '.join(labels)} against {reference}"
-            rates = {"rate": f"{condition}_rate", "reference_rate": f"{reference}_rate"}
+            heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
-            shown = table(cases[columns].rename(columns=rates))
+            shown = table(cases[columns].rename(columns=heads))
             repeat = self._chosen_value("repeat")
             if self._case is not None and repeat is not None:
                 case = cases.iloc[self._case]
@@ -375,9 +373,9 @@ class StudyExplorer(ui.Explorer):
             "explore-cases",
             table=_table_of(rows, _FOREST),
             current=self._row,
+            row=row,
             cases=shown,
             case=self._case,
-            name=name,
             page=page,
             live=live,
         )

@@ -119,7 +119,8 @@ class _CaseData:
     graders: list[str]
     conditions: list[str]
     order: str
-    notes: list[str]
+    problem: str
+    absent_texts: list[str]
     value: CaseValue
 
 
@@ -156,8 +157,6 @@ def _read_study(
     }
     lacking = {"prompts": cases["prompt"], "answers": attempts["answer"]}
     absent_texts = [name for name, texts in lacking.items() if texts.isna().all()]
-    lack = f"The data have no {' and no '.join(absent_texts)}." if absent_texts else ""
-    notes = list(filter(None, [problem, lack]))
     order = "in the order of the study"
     if len(main):
         others = listing(main["condition"].unique())
@@ -166,7 +165,9 @@ def _read_study(
         order = f"those with the {'most failures' if value == 'passed' else 'lowest scores'} first"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
-    return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes, value)
+    return _CaseData(
+        answers, keys, facts, lines, hits, graders, conditions, order, problem, absent_texts, value
+    )
 
 
 def _changes(
