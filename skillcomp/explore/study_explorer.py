@@ -21,7 +21,7 @@ from skillcomp.frames.estimates import columns_of, ordered, rows_of_group
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
-from skillcomp.report.case_answers import Answers
+from skillcomp.report.case_pages import Answers
 from skillcomp.report.default_grader import default_grader, frame_of
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer

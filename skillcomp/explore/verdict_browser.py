@@ -21,7 +21,7 @@ from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel, Skill
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.report import escaped_text as html
-from skillcomp.report.case_answers import Answers, grader_names
+from skillcomp.report.case_pages import Answers, grader_names
 from skillcomp.stats.results import Fields, Indices
 from skillcomp.table import table
 

@@ -45,7 +45,6 @@ from skillcomp.records import Skill, Suite
 from skillcomp.stats.results import Fields
 
 Readable = TypeVar("Readable", Skill, Suite)
-_Value = TypeVar("_Value")
 # A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
 _FaultyRows = Iterator[tuple[str, str, pd.DataFrame, list[str]]]
 _ITEM = ["attempt_id", "check_id"]
@@ -438,12 +437,12 @@ def _findings_of_several(
         yield _file_finding(file, "prompt_twice", message, case.case_id)
 
 
-def _repeated(texts: Iterable[tuple[str, _Value]]) -> Iterator[tuple[_Value, _Value]]:
+def _repeated(texts: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:
     """Yield what has the same text as something earlier, with the earlier one.
 
     Texts that differ only in blanks and capitals are the same; empty texts are left out.
     """
-    first: dict[str, _Value] = {}
+    first: dict[str, Any] = {}
     for text, value in texts:
         words = " ".join(text.casefold().split())
         if words in first:

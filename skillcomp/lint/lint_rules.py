@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-Severity = Literal["error", "warning"]
 COLUMNS = ["place", "rule", "severity", "message", "reason", "case_id", "file"]
 RuleMessages = Iterator[tuple[str, str]]  # (rule, message) of each finding
 
@@ -38,7 +37,7 @@ class Finding(NamedTuple):
     place: str = ""
     case_id: str | None = None
     file: str | None = None
-    severity: Severity | None = None
+    severity: str | None = None
 
     def in_file(self, file: Path) -> Finding:
         """Return the finding with the file that it is about, which `place` then names first."""
@@ -155,10 +154,8 @@ _WARNINGS = {
     "unbounded": "a workflow without an end runs into every limit",
     "download": "a heavy download that a test cannot skip makes it slow and flaky",
 }
-RULES: Mapping[str, tuple[Severity, str]] = {
-    **{rule: ("error", reason) for rule, reason in _ERRORS.items()},
-    **{rule: ("warning", reason) for rule, reason in _WARNINGS.items()},
-}
+RULES = {rule: ("error", reason) for rule, reason in _ERRORS.items()}
+RULES |= {rule: ("warning", reason) for rule, reason in _WARNINGS.items()}
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
