@@ -49,7 +49,7 @@ from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.phrases import listing, treatment, unit_of
-from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
+from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import Study, StudyOrPath, opened
 from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
@@ -553,19 +553,6 @@ def _has_caveat(row: pd.Series) -> bool:
     return doubtful or row["verdict"] in ("helps", "hurts") or bool(pd.isna(row["estimate"]))
 
 
-def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
-    """Return a table by skill and agent; a cell has the symbol of the verdict and the change."""
-    if "agent" not in decided:
-        return ""
-    unit = unit_of(decided.iloc[0])
-    changes = decided["estimate"].map(partial(say.signed, unit=unit)).map(say.bare)
-    marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
-    grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
-    wide = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")
-    cells: Any = wide["cell"]
-    return table_of_texts(cells.fillna("").rename_axis("").reset_index()).html()
-
-
 def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
     """Return a table of the graders: agreement, errors, and the change as it is and corrected."""
     rows = frames.get("agreement", pd.DataFrame())
@@ -608,7 +595,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         why = row["why"] if isinstance(row["why"], str) else ""
         topics[row["topic"]].append(row | {"mark": signs.get(str(row["verdict"]), "?"), "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
-    grid, skills = "", []
+    grid, skills = dict[Any, pd.Series](), []
     folded: dict[str, list[str]] = {}
     if graders:  # fold the sentences with numbers of the table of graders
         own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
@@ -621,7 +608,8 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
         decided = estimates["decided"]
-        grid = _agent_grid(main_rows(decided), signs)
+        for _, row in main_rows(decided).iterrows() if "agent" in decided else ():
+            grid.setdefault((style.called(row["skill"]), style.called(row["agent"])), row)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
@@ -658,6 +646,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         "titles": TITLES,
         "say": say,
         "called": style.called,
+        "signs": signs,
         "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,
