@@ -301,10 +301,10 @@ class ThresholdExplorer(ui.Explorer):
             share = self._texts_by_n[n]["share"]
             least = share[share > 0].min() / 2 if cut is None and share.gt(0).any() else cut
             across = strip.at(float(least or 0.0), 0)[0]
-            line = [round(side, 3) for side in (across, strip.top, strip.height)]
+            line = across, strip.top, strip.height
             if curve is not None:
                 where = 1 - estimates["specificity"], estimates["sensitivity"]
-                ring = [round(side, 3) for side in curve.at(*where)]
+                ring = curve.at(*where)
         against = f"against {self._point_label(self._saved_point)}"
         what, at = self._open_row or ("", None)
         return html.render(

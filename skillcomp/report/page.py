@@ -305,7 +305,6 @@ def _write_page(
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
-    chapters = [chapter for chapter in chapters if not chapter.lacking]
     html: str = render(
         "report",
         **_first_page(result, problem, study.fingerprint),
