@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from os.path import exists, isdir, realpath
@@ -143,8 +142,7 @@ class _Read(NamedTuple):
     shared: Mapping[str, Finding]
 
 
-@dataclass(frozen=True)
-class LintedPlace:
+class LintedPlace(NamedTuple):
     """The findings of one skill, suite, study or folder of skills.
 
     Attributes

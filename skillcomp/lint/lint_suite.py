@@ -224,8 +224,8 @@ class SuiteLint:
         The suite.
     skill : Skill or None
         The suite's skill, if known.
-    sources : Sources
-        Looks up the truth sources.
+    root : Path or None
+        The folder below which truth sources are looked up.
     covered, family : collection of str
         The dimensions of the cases (None for a case without one), and those of a full suite.
     names : tuple of str
@@ -238,7 +238,8 @@ class SuiteLint:
     """
 
     def __init__(self, suite: Suite, skill: Skill | None, root: Path | None) -> None:
-        self.suite, self.skill, self.sources = suite, skill, Sources(root, skill)
+        self.suite, self.skill, self.root = suite, skill, root
+        self._source_text = cache(self._read_source)
         self.covered = {case.comprehension_dimension for case in suite.cases}
         self.family = dimension_family(self.covered)
         concept = skill.concept if skill else {}
@@ -321,7 +322,7 @@ class SuiteLint:
             message = "the mental model names no primitives: whether behaviours ask for one "
             yield "not_checked", f"{message}was not checked."
         sources = [source for case in self.suite.cases for source in case.truth_sources]
-        if n := [self.sources.fault(source)[0] for source in sources].count("not_checked"):
+        if n := [self.source_fault(source)[0] for source in sources].count("not_checked"):
             message = f"{n} of {len(sources)} truth sources were not looked up: they are addresses,"
             yield "not_checked", f"{message} or no folder is known (root=)."
 
@@ -399,7 +400,7 @@ class SuiteLint:
     def _check_truth_sources(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
-        for rule, message in map(self.sources.fault, case.truth_sources):
+        for rule, message in map(self.source_fault, case.truth_sources):
             if rule not in ("", "not_checked"):  # `_check_knowledge` counts those not checked
                 yield rule, message
 
@@ -418,33 +419,7 @@ class SuiteLint:
         elif case.checks and _descriptions_of(case) == _descriptions_of(cases[name]):
             yield "contrast_behaviours", f"expected_behaviors: the same as those of {name}."
 
-
-def _descriptions_of(case: Case) -> set[str]:
-    return {check.description for check in case.checks}
-
-
-def _quoted_or(word: str | None, otherwise: str) -> str:
-    return f"'{word}'" if word else otherwise
-
-
-def _longest_shared_run(prompt: str, text: str) -> str:
-    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
-    return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
-
-
-class Sources:
-    """Look up truth sources below the folder `root`, and never outside it.
-
-    The text of `skill` replaces ``skills/<slug>/SKILL.md`` if there is no such file. If `root` is
-    None, this text is the only source that is looked up.
-    """
-
-    def __init__(self, root: Path | None, skill: Skill | None = None) -> None:
-        self.root = root
-        self._skill_text = {} if skill is None else {f"skills/{skill.slug}/SKILL.md": skill.text}
-        self._text = cache(self._read_source)
-
-    def fault(self, source: str) -> tuple[str, str]:
+    def source_fault(self, source: str) -> tuple[str, str]:
         """Return a rule and a message about a faulty source; both are empty if it resolves.
 
         A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``. The rule is
@@ -464,7 +439,7 @@ class Sources:
             message = f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
             return "truth_outside", message + "without '..'."
         try:
-            text = self._text(path)
+            text = self._source_text(path)
         except SuiteError as cause:
             message = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
             rule = "truth_outside" if "leads out of" in message else "truth_source"
@@ -478,15 +453,33 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else ("", "")
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a source; None without a `root`, unless the source is the skill."""
-        skill_text = self._skill_text.get(path)
-        if self.root is None or (skill_text is not None and not exists(self.root / path)):
-            return skill_text
-        file = self.root / path
+        """Return the text of a truth source below the folder `root`, and never outside it.
+
+        The text of the skill replaces ``skills/<slug>/SKILL.md`` if there is no such file. Without
+        a `root`, this text is the only source; the result is None for all others.
+        """
+        skill = self.skill
+        is_skill = skill is not None and path == f"skills/{skill.slug}/SKILL.md"
+        file = (self.root or Path()) / path
+        if self.root is None or (is_skill and not exists(file)):
+            return skill.text if skill and is_skill else None
         data = read_bytes(
             file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
         )
         return decode(data, file, SuiteError)
+
+
+def _descriptions_of(case: Case) -> set[str]:
+    return {check.description for check in case.checks}
+
+
+def _quoted_or(word: str | None, otherwise: str) -> str:
+    return f"'{word}'" if word else otherwise
+
+
+def _longest_shared_run(prompt: str, text: str) -> str:
+    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
+    return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
 
 
 def _place_fault(
