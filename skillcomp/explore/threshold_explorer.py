@@ -109,16 +109,16 @@ def threshold(
     )
     every = pd.concat([shared, scored], ignore_index=True)
     passages = check(passages, "passages")
-    texts = dict(zip(passages["passage_id"], passages["text"], strict=True))
-    questions = passages.get("question", [None] * len(passages))
-    prompts = dict(zip(passages["passage_id"], questions, strict=True))
+    by_id = passages.set_index("passage_id")
+    texts = by_id["text"].to_dict()
+    prompts = by_id["question"].to_dict() if "question" in by_id else {}
     if attempts is not None:
         attempts = check(attempts, "attempts")
-        texts |= dict(zip(attempts["attempt_id"], attempts["answer"], strict=True))
+        texts |= attempts.set_index("attempt_id")["answer"].to_dict()
         if cases is not None:
             cases = check(cases, "cases")[[*CASE, "prompt"]]
             rows = attempts.merge(cases, on=CASE, how="left")
-            prompts |= dict(zip(rows["attempt_id"], rows["prompt"], strict=True))
+            prompts |= rows.set_index("attempt_id")["prompt"].to_dict()
     start: _Point = (_FIRST if _FIRST in lengths else lengths[0], None)
     if cut is not None:
         chosen = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
@@ -272,7 +272,7 @@ class ThresholdExplorer(ui.Explorer):
         at = int(np.flatnonzero(candidates["n"].eq(n) & rule)[0])
         rows = pd.DataFrame(performance(self._sample, self._settings, at))
         table_rows = rows[~rows["measure"].str.endswith("_at_answer_length")]
-        return table(table_rows[_RATES]), dict(zip(rows["measure"], rows["estimate"], strict=True))
+        return table(table_rows[_RATES]), rows.set_index("measure")["estimate"].to_dict()
 
     def _pictures_of(self, n: int) -> tuple[ui.Picture, ui.Picture | None]:
         """Draw the share of every text and, if there are copies and clean passages, their ROC."""

@@ -423,9 +423,13 @@ class LabelEditor(ui.Explorer):
         return self._at, len(self._selected)
 
     def _render_view(self, *, live: bool) -> Markup:
-        about: Fields = {"answer": None, "agreement": self._agreement, "live": live}
-        about["borderline"] = self.borderline
-        about["labels"] = f"the first {plural(self._n_agreement_labels, 'label')}"
+        about: Fields = {
+            "answer": None,
+            "agreement": self._agreement,
+            "live": live,
+            "borderline": self.borderline,
+            "labels": f"the first {plural(self._n_agreement_labels, 'label')}",
+        }
         if self._item_name is not None:
             item = self._items.iloc[self._selected[self._at]]
             about |= {name: html.text(item[name]) for name in ("skill", "prompt", "behaviour")}

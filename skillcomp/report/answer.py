@@ -291,9 +291,7 @@ def answer(
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
-    rates = corrected_rates(
-        mine, corrected, gold, attempts, by=by, reference=reference, correct=shared
-    )
+    rates = corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
 
     def decide(results: StudyEstimates, other: float) -> None:
         try:
@@ -587,7 +585,7 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
     """Count the attempts that ended without an answer, by condition and status."""
     ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
     ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
-    counts = ended.groupby(["condition", "status"], sort=False).size().rename("n").reset_index()
+    counts = ended.groupby(["condition", "status"], sort=False).size().reset_index(name="n")
     return counts.assign(of_n=counts["condition"].map(mine.groupby("condition").size()))
 
 

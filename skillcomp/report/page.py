@@ -517,13 +517,12 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
 
 def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
     """Return pairs of name and value: versions, hash of the study, seeds and methods."""
-    rows = [("Study, sha256", fingerprint), ("Python", python_version())]
-    rows += [("skillcomp", skillcomp.__version__)]
-    rows += [(name, version(name)) for name in _PACKAGES]
+    rows = {"Study, sha256": fingerprint, "Python": python_version()}
+    rows |= {"skillcomp": skillcomp.__version__, **{name: version(name) for name in _PACKAGES}}
     if methods:
         seeds = {seed for name in methods for seed in re.findall(r"seed (\d+)", name)}
-        rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
-    return rows + [("Method", name) for name in methods]
+        rows["Seeds"] = ", ".join(sorted(seeds)) or "no resampling behind these numbers"
+    return [*rows.items(), *(("Method", name) for name in methods)]
 
 
 def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) -> Fields:

@@ -281,8 +281,8 @@ def _gold_sentences(
             name, half, what = _AIMS[row["measure"]]
             needed = units_needed(interval_of(row), half) / per_item
             width = f"{half:g}" if name == "kappa" else f"{100 * half:.0f} points"
-            aims.append(f"{needed:,.0f} {what} for {name} within {width}")
-            aims[-1] += f" ({row['n'] / per_item:,.0f} now)"
+            now = row["n"] / per_item
+            aims.append(f"{needed:,.0f} {what} for {name} within {width} ({now:,.0f} now)")
     if aims:
         yield f"{grader} needs {'; '.join(aims)}."
 

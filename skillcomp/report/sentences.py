@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pandas as pd
 
@@ -407,22 +408,17 @@ def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
         yield f"With {labeller}, the graders agree by AC1: {listing(values)}."
 
 
-def _shares_in_words(start: str, names: str) -> Callable[[pd.DataFrame], Sentences]:
-    """Return a function that lists the largest shares of each subject, named by a column."""
-
-    def list_shares(rates: pd.DataFrame) -> Sentences:
-        # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
-        left_out = ["undecided_fail", "none_of_these"]
-        rows = with_estimate(rates[~rates[names].isin(left_out)])
-        for keys, part in parts_by(rows, "grader", "condition", "grader_version", "agent"):
-            order = part.sort_values("estimate", ascending=False, kind="stable")
-            if names != "goal":
-                order = order[order["estimate"].gt(0)].head(_MOST)
-            shares = [f"{called(row[names])} {share(row)}" for _, row in order.iterrows()]
-            who = ", ".join(map(called, keys))
-            yield Sentence(f"{start} ({who}): {listing(shares or ['none'])}.", keys[0])
-
-    return list_shares
+def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
+    """List the largest shares of each subject, named by a column."""
+    # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
+    rows = with_estimate(rates[~rates[names].isin(["undecided_fail", "none_of_these"])])
+    for keys, part in parts_by(rows, "grader", "condition", "grader_version", "agent"):
+        order = part.sort_values("estimate", ascending=False, kind="stable")
+        if names != "goal":
+            order = order[order["estimate"].gt(0)].head(_MOST)
+        shares = [f"{called(row[names])} {share(row)}" for _, row in order.iterrows()]
+        who = ", ".join(map(called, keys))
+        yield Sentence(f"{start} ({who}): {listing(shares or ['none'])}.", keys[0])
 
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
@@ -685,9 +681,9 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "gold_drawn": _draw_of_gold,
     "labeller": _agreement_of_labellers,
     "agreement_difference": _pairs_of_graders,
-    "counted": _shares_in_words("Rules broken most often", "measure"),
-    "none_of_these": _shares_in_words("Failure modes of checks", "measure"),
-    "goal": _shares_in_words("Goals met", "goal"),
+    "counted": partial(_shares_in_words, "Rules broken most often", "measure"),
+    "none_of_these": partial(_shares_in_words, "Failure modes of checks", "measure"),
+    "goal": partial(_shares_in_words, "Goals met", "goal"),
     "bias": _biases_in_words,
     "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,

@@ -188,7 +188,7 @@ def _labellers(data: StudyData) -> pd.DataFrame:
     """Count gold labels by kind and model family; mark families that also answered or graded."""
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
-    counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
+    counts = labels.groupby(keys, dropna=False, sort=False).size().reset_index(name="n")
     family = counts["labeller_family"]
     return counts.assign(
         answered=family.isin(data.attempts["agent_family"].dropna()),
@@ -203,4 +203,4 @@ def _unusable_verdicts(data: StudyData) -> pd.DataFrame:
     lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
     reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
     counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
-    return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
+    return counts.reset_index(name="n").assign(of_n=lambda rows: rows["grader"].map(of_n))

@@ -395,10 +395,12 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
         firsts = pd.DataFrame([rows.iloc[0] for rows in parts if len(rows)])
         counts, n = firsts["estimate"].dropna(), len(undecided)
         n_settled = len(counts) or len(firsts)
-        text = f"{n} {unit_of_rows(undecided)} are undetermined, with "
-        text += f"{count_range(undecided['n'])} cases each. If the changes are as estimated, it "
-        text += f"takes {count_range(counts) if len(counts) else 'more than 2,000'} cases to "
-        text += f"settle {'all' if n_settled == n else n_settled} of them"
+        text = (
+            f"{n} {unit_of_rows(undecided)} are undetermined, with {count_range(undecided['n'])} "
+            "cases each. If the changes are as estimated, it takes "
+            f"{count_range(counts) if len(counts) else 'more than 2,000'} cases to settle "
+            f"{'all' if n_settled == n else n_settled} of them"
+        )
         text += " by the grader alone" if any(corrected) else ""
         yield Sentence(f"{text}, {_plan_in_words(firsts.iloc[0])}.")
     if len(undecided) <= _FEW or not any_known:
