@@ -23,7 +23,7 @@ from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_pages import Answers, grader_names
 from skillcomp.stats.results import Fields, Indices
-from skillcomp.table import table
+from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
@@ -288,7 +288,7 @@ class LabelEditor(ui.Explorer):
         self.borderline = False
         self._note = widgets.Text(description="Note", continuous_update=False, tooltip="key c")
         self._note.add_class("scx-note")
-        self._agreement: Markup | None = None
+        self._agreement: Table | str | None = None
         self._n_agreement_labels = 0
         self._selected = list(range(len(self._items)))
         self._at = 0
@@ -397,11 +397,11 @@ class LabelEditor(ui.Explorer):
         try:
             rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
         except FrameError as cause:  # raised, for example, if a grader has two rounds
-            self._agreement = Markup("<p>{}</p>").format(str(cause))
+            self._agreement = str(cause)
         else:
             rows = rows.drop(columns=["method", "note"])
             columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
-            self._agreement = Markup(table(rows, columns=columns).html())
+            self._agreement = table(rows, columns=columns)
         self._n_agreement_labels = len(labels)
 
     def _widget_state(self) -> Fields:

@@ -12,7 +12,7 @@ from functools import partial
 from os import PathLike
 from os.path import exists, isdir, realpath
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pandas as pd
@@ -30,8 +30,10 @@ from skillcomp.io.suites import holds_suite, read_suite
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import CONTROL, KINDS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
-from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame
-from skillcomp.lint.lint_skill import (
+from skillcomp.lint.lint_rules import (
+    Finding,
+    RuleMessages,
+    findings_frame,
     first_distinct,
     line_with,
     shared_concepts,
@@ -43,7 +45,6 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.results import Fields
 
-Readable = TypeVar("Readable", Skill, Suite)
 # A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
 _FaultyRows = Iterator[tuple[str, str, pd.DataFrame, list[str]]]
 _ITEM = ["attempt_id", "check_id"]
@@ -369,8 +370,8 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 
 
 def _read_files(
-    files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
-) -> Iterator[tuple[Path, Readable]]:
+    files: Iterable[Path], read: Callable[[Path], Any], findings: list[Finding]
+) -> Iterator[tuple[Path, Any]]:
     """Yield each file with its skill or suite; append a finding to `findings` if reading fails."""
     for file in files:
         try:

@@ -20,8 +20,7 @@ from skillcomp.errors import SuiteError, plural, require_type, suggest
 from skillcomp.grading_rules import forbids_copying
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
-from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame
-from skillcomp.lint.lint_skill import primitives
+from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame, primitives
 from skillcomp.ngrams import match, shared_ngrams
 from skillcomp.records import (
     CONCEPT_FIELDS,

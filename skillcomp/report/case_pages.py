@@ -274,8 +274,7 @@ def _lines_by_case(
         line: Row = {"agent": agent if several else None, "passes": list(passes)}
         delta = deltas.get((skill, case, agent), None)
         change = "" if delta is None else bare(signed(delta, unit=unit))
-        look = {-1: "fail", 1: "pass"}.get(np.sign(delta or 0), "none") if change else ""
-        by_case.setdefault((skill, case), []).append(line | {"change": change, "look": look})
+        by_case.setdefault((skill, case), []).append(line | {"change": change})
     return by_case
 
 
@@ -442,7 +441,7 @@ class Answers:
             "explore-case",
             skill=skill,
             case=case,
-            repeat=repeat or None,
+            repeat=repeat,
             prompt=self.prompt(skill, case),
             graders=columns,
             with_gold=bool(self._labels),

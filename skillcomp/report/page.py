@@ -540,15 +540,12 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
     if len(both) == len(rows):
         others = result.frames.get("placebo")
         for row, (_, of) in zip(rows, both.iterrows(), strict=True):
-            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": _has_caveat(of)}
+            # a caveat is in the sentence and not in the cells
+            doubtful = is_unconfirmed(of) or of.get("overturned", False) or pd.isna(of["estimate"])
+            caveat = doubtful or of["verdict"] in ("helps", "hurts")
+            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
-
-
-def _has_caveat(row: pd.Series) -> bool:
-    """Return whether the sentence on a skill has a caveat that its cells do not show."""
-    doubtful = is_unconfirmed(row) or bool(row.get("overturned", False))
-    return doubtful or row["verdict"] in ("helps", "hurts") or bool(pd.isna(row["estimate"]))
 
 
 def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
