@@ -36,8 +36,12 @@ with extra_imports("lab", "an explorer"):
 EVERY = "all"
 _DPI = 160  # resolution at which pictures are sharp on screens with 2 device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
-STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
-STEPS |= {"j": ("step", 1), "k": ("step", -1)}
+STEPS: Keys = {
+    "ArrowRight": ("step", 1),
+    "ArrowLeft": ("step", -1),
+    "j": ("step", 1),
+    "k": ("step", -1),
+}
 _STEP_BUTTONS = (("Previous", "←"), ("Next", "→"))
 
 

@@ -37,13 +37,46 @@ _FRAMES = ("cases", "attempts", "gold", "verdicts")
 _MOST_BUTTONS = 4  # up to this number of graders have buttons; more are in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # the default of `ngram` in the other explorers
-_CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
-_CASES += ["verdict"]
+_CASES = [
+    "case_id",
+    "comprehension_dimension",
+    "transfer",
+    "reference_rate",
+    "rate",
+    "delta",
+    "verdict",
+]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
-_MEASURES = ["grader", "agent", "condition", "measure", "estimate", "ci_low", "ci_high"]
-_MEASURES += ["ci_level", "unit", "n", "method", "note"]
-_FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
-_FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
+_MEASURES = [
+    "grader",
+    "agent",
+    "condition",
+    "measure",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "ci_level",
+    "unit",
+    "n",
+    "method",
+    "note",
+]
+_FOREST = [
+    "skill",
+    "agent",
+    "condition",
+    "reference_rate",
+    "rate",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "ci_level",
+    "unit",
+    "n",
+    "verdict",
+    "method",
+    "note",
+]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 

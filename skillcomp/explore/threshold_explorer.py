@@ -266,7 +266,7 @@ class ThresholdExplorer(ui.Explorer):
         status = f"{point}: {len(self.errors)} of these texts judged wrongly"
         return {"shortcuts": shortcuts, "status": status, "place": ""}
 
-    def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
+    def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[Any, float]]:
         candidates = self._sample.candidates
         rule = candidates["rule"].eq("any") if cut is None else candidates["cut"].eq(cut)
         at = int(np.flatnonzero(candidates["n"].eq(n) & rule)[0])

@@ -28,8 +28,15 @@ from skillcomp.table import Table, table
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
 
-_FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
-_FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
+_FILTERS = {
+    "skill": "Skill",
+    "case_id": "Case",
+    "condition": "Condition",
+    "grader": "Grader",
+    "check_id": "Check",
+    "passed": "Verdict",
+    "gold": "Gold",
+}
 # these filters offer only the values of verdicts that pass all earlier filters
 _NARROWED = ("case_id", "check_id")
 # these filters refer to single verdicts, so the verdicts that pass them are highlighted
@@ -47,8 +54,14 @@ _HINTS = {
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 # A click on a button sends one of these words.
 _BY_BUTTON = {"pass": True, "fail": False, "undecided": None}
-_KEYS: ui.Keys = {"p": ("label", True), "f": ("label", False), "u": ("label", None)}
-_KEYS |= {"b": ("borderline", None), "c": ("focus", "note"), "/": ("focus", "skill")}
+_KEYS: ui.Keys = {
+    "p": ("label", True),
+    "f": ("label", False),
+    "u": ("label", None),
+    "b": ("borderline", None),
+    "c": ("focus", "note"),
+    "/": ("focus", "skill"),
+}
 _SHOWN = ["raw_agreement", "false_passes", "false_fails"]
 # number of labels between updates of the agreement; updating it after each label would reveal the
 # grader's verdict

@@ -45,8 +45,6 @@ from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.results import Fields
 
-# A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
-_FaultyRows = Iterator[tuple[str, str, pd.DataFrame, list[str]]]
 _ITEM = ["attempt_id", "check_id"]
 _CHECK = ["skill", "case_id", "check_id"]
 # What a problem of a reader says, as a pattern, and its rule. The rule is empty for problems that
@@ -478,8 +476,14 @@ def store_problems(store: RunStore) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def _faulty_rows(tables: Mapping[str, pd.DataFrame]) -> _FaultyRows:
-    """Compare the frames that could be read; frames that could not are problems themselves."""
+def _faulty_rows(
+    tables: Mapping[str, pd.DataFrame],
+) -> Iterator[tuple[str, str, pd.DataFrame, list[str]]]:
+    """Compare the frames that could be read; frames that could not are problems themselves.
+
+    Yield a table, what is wrong with rows of it, these rows, and the columns that identify the
+    first one.
+    """
     if "attempts" not in tables:
         return  # then the verdicts cannot be read either
     compared = "attempts", "verdicts", "gold", "pairwise"

@@ -24,7 +24,6 @@ from skillcomp.io.files import as_object
 from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Skill, Suite
 
-COLUMNS = ["place", "rule", "severity", "message", "reason", "case_id", "file"]
 RuleMessages = Iterator[tuple[str, str]]  # (rule, message) of each finding
 
 
@@ -179,6 +178,7 @@ def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
     A warning needs the judgement of a person, because the rule is a heuristic or because the
     comprehension report (the source of the rules) allows what the rule flags.
     """
+    columns = ["place", "rule", "severity", "message", "reason", "case_id", "file"]
     rows = []
     for finding in findings:
         severity, reason = RULES[finding.rule]
@@ -186,7 +186,7 @@ def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
         rows.append(row)
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=text)
+    return pd.DataFrame(rows, columns=columns, dtype=text)
 
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file

@@ -271,10 +271,10 @@ def _lines_by_case(
     by_case: dict[Key, list[Row]] = {}
     rows: Any = wide.reindex(columns=conditions).fillna("–").iterrows()
     for (skill, case, agent), passes in rows:
-        line: Row = {"agent": agent if several else None, "passes": list(passes)}
         delta = deltas.get((skill, case, agent), None)
         change = "" if delta is None else bare(signed(delta, unit=unit))
-        by_case.setdefault((skill, case), []).append(line | {"change": change})
+        line = {"agent": agent if several else None, "passes": list(passes), "change": change}
+        by_case.setdefault((skill, case), []).append(line)
     return by_case
 
 

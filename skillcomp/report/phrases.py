@@ -15,6 +15,7 @@ from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
+_LIMITS = ["estimate", "ci_low", "ci_high"]
 _TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the previous version"}
 
 
@@ -148,12 +149,12 @@ def change(row: Row, unit: bool = True) -> str:
 
 def points(row: Row, unit: bool = True) -> str:
     """Format an estimate in percentage points with its interval, such as "+3 points [−2, 8]"."""
-    return change(row[["estimate", "ci_low", "ci_high"]] / 100, unit)
+    return change(row[_LIMITS] / 100, unit)
 
 
 def percent(row: Row) -> str:
     """Format a ratio as a change in percent, such as "+104 % [80, 131]"."""
-    text = change(row[["estimate", "ci_low", "ci_high"]] - 1.0)
+    text = change(row[_LIMITS] - 1.0)
     return text.replace(" points", " %").replace(" point", " %")
 
 
