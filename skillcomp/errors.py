@@ -251,9 +251,9 @@ def without_control(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``1 label`` or ``3 labels``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def plural(count: float, noun: str) -> str:
+    """Return a count with its regular noun, such as ``1 label`` or ``3,000 labels``."""
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
 def shortened(names: Iterable[object], most: int, separator: str = ", ") -> str:

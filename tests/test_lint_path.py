@@ -17,7 +17,7 @@ from skillcomp.cli.terminal import github, sarif
 from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
 from skillcomp.lint.lint_path import lint_places, store_problems
-from skillcomp.lint.lint_rules import RULES, finding, findings_frame
+from skillcomp.lint.lint_rules import RULES, Finding, findings_frame
 from skillcomp.live.trigger_runs import TriggerSettings, control_lines, prepare_run
 
 DATA = Path(__file__).parent.parent / "data"
@@ -392,7 +392,7 @@ def test_sarif_has_what_its_schema_asks_for_wherever_the_files_are(repository, m
 
 
 def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
-    entry = finding("reading", "x", "a\n::error::b 100%\r", file="a,b:c.md")
+    entry = Finding("reading", "a\n::error::b 100%\r", "x", file="a,b:c.md")
     hostile = findings_frame([entry])
     (line,) = github(hostile)
     assert "\n" not in line and "\r" not in line

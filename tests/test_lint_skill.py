@@ -9,8 +9,7 @@ from test_lint_suite import BODY, CONCEPT, skill_of
 
 from skillcomp.io.skills import sections_of
 from skillcomp.lint import lint_skill, lint_suite
-from skillcomp.lint.lint_rules import RULES
-from skillcomp.lint.lint_skill import primitives, untestable_messages
+from skillcomp.lint.lint_rules import RULES, primitives, untestable_messages
 from skillcomp.records import Case, Check, Skill, Suite
 
 

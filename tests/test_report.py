@@ -21,6 +21,7 @@ from skillcomp import RunStore, from_frame, report
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
 from skillcomp.report.chapters import chapter_of
+from skillcomp.report.escaped_text import render
 from skillcomp.report.notebooks import find_notebooks
 from tools.write_notebooks import write_notebooks
 
@@ -374,7 +375,7 @@ def test_widgets_method_and_long_tables_are_not_shown_at_once(tmp_path: Path) ->
     _, lead, results, method = made.sections
     assert "Lead." in lead.shown[0] and "Details." in lead.folded[0]
     assert "First." in results.shown[0] and "a constant" in results.folded[0]
-    assert "<details><summary>Table of 8 rows" in results.shown[2]
+    assert "<details><summary>Table of 8 rows" in render("section-text", section=results)
     assert "JupyterLab" not in str(made) and "widget" not in str(made)
     assert "<b>" not in str(results.shown)
     assert (method.heading, method.shown, method.fold) == ("", [], "Method and constants")

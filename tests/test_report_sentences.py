@@ -9,7 +9,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.report import sentences
-from skillcomp.report.phrases import Field, counted, direction, fields_of, filled
+from skillcomp.report.phrases import Field, direction, fields_of, filled, plural
 from skillcomp.report.sentences import PHRASES
 
 NAN = float("nan")
@@ -214,7 +214,7 @@ def test_a_phrase_leaves_out_unknown_numbers_and_counts_nouns() -> None:
     assert filled(phrase, fields_of(row) | {"kappa": Field(0.5)}).endswith(", kappa .50")
     with pytest.raises(LookupError):
         filled(["{row:share}"], fields_of(row.replace(0.25, NAN)))
-    assert (counted(1, "case"), counted(2000, "gold label")) == ("1 case", "2,000 gold labels")
+    assert (plural(1, "case"), plural(2000, "gold label")) == ("1 case", "2,000 gold labels")
 
 
 def test_shown_is_read_from_its_column_and_without_it_from_the_interval() -> None:

@@ -36,8 +36,12 @@ with extra_imports("lab", "an explorer"):
 EVERY = "all"
 _DPI = 160  # resolution at which pictures are sharp on screens with 2 device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
-STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
-STEPS |= {"j": ("step", 1), "k": ("step", -1)}
+STEPS: Keys = {
+    "ArrowRight": ("step", 1),
+    "ArrowLeft": ("step", -1),
+    "j": ("step", 1),
+    "k": ("step", -1),
+}
 _STEP_BUTTONS = (("Previous", "←"), ("Next", "→"))
 
 
@@ -328,15 +332,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
 
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and saved notebooks."""
-        chosen = "; ".join(
-            f"{control.widget.description}: {control.captions[control.at]}"
-            for control in self.choices.values()
-            if control.value is not None and control.widget.layout.display != "none"
-        )
         view = self._render_view(live=False)
-        return str(
-            render("explore-still", title=self.title, status=self.status, chosen=chosen, view=view)
-        )
+        return str(render("explore-still", explorer=self, view=view))
 
     def __repr__(self) -> str:
         """Return the title and the status line."""

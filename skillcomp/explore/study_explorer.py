@@ -21,8 +21,8 @@ from skillcomp.frames.estimates import columns_of, ordered, rows_of_group
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
-from skillcomp.report.case_answers import Answers
-from skillcomp.report.default_grader import default_grader
+from skillcomp.report.case_pages import Answers
+from skillcomp.report.default_grader import default_grader, frame_of
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
@@ -37,13 +37,47 @@ _FRAMES = ("cases", "attempts", "gold", "verdicts")
 _MOST_BUTTONS = 4  # up to this number of graders have buttons; more are in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # the default of `ngram` in the other explorers
-_CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
-_CASES += ["verdict"]
+_CASES = [
+    "case_id",
+    "comprehension_dimension",
+    "transfer",
+    "reference_rate",
+    "rate",
+    "delta",
+    "verdict",
+]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
-_MEASURES = ["grader", "agent", "condition", "measure", "estimate", "ci_low", "ci_high"]
-_MEASURES += ["ci_level", "unit", "n", "method", "note"]
-_FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
-_FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
+_MEASURES = [
+    "grader",
+    "agent",
+    "condition",
+    "measure",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "ci_level",
+    "unit",
+    "n",
+    "method",
+    "note",
+]
+_FOREST = [
+    "skill",
+    "agent",
+    "condition",
+    "reference_rate",
+    "rate",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "ci_level",
+    "unit",
+    "n",
+    "verdict",
+    "method",
+    "note",
+]
+_RATES = {"rate": "condition", "reference_rate": "reference"}
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 
 
@@ -96,15 +130,14 @@ class StudyExplorer(ui.Explorer):
     def __init__(self, own: RunStore | Frames) -> None:
         self._study = own
         self._cases, self._attempts, self._gold, verdicts = (
-            getattr(own, name) if isinstance(own, Frames) else getattr(frames, name)(own)
-            for name in _FRAMES
+            frame_of(own, name) for name in _FRAMES
         )
         rounds = verdicts["round"].fillna(1)
         self._verdicts = verdicts[rounds.eq(rounds.min())]
         self.choices = self._make_controls()
         self._result = cache(lambda grader: answer(own, grader=grader))
         self._outcomes_of = cache(self._graded_attempts)
-        self._shown = cache(lambda tab, *_: Markup(getattr(self, f"_{tab}_html")()))
+        self._shown = cache(lambda tab, *_: self._tab_html(tab))
         self._row: int | None = None
         self._case: int | None = None
         self._exported = _EXPORTS
@@ -152,21 +185,11 @@ class StudyExplorer(ui.Explorer):
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
-        page = write_answer(self._current_answer(), self._study, folder, None, "all")
-        tables = {
-            "answer": self._sentence_rows,
-            "cases": self._case_rows,
-            "graders": self._agreement_rows,
-            "cost": self._cost_rows,
-        }
-        written = [page]
-        for name, compute in tables.items():
-            try:
-                rows = compute()
-            except SkillcompError:  # the tab with these rows shows the error
-                continue
-            written.append(folder / f"{name}.csv")
-            rows.to_csv(written[-1], index=False)
+        written = [write_answer(self._current_answer(), self._study, folder, None, "all")]
+        for name in ("answer", "cases", "graders", "cost"):
+            with suppress(SkillcompError):  # the tab with these rows shows the error
+                self._rows_of_tab(name).to_csv(folder / f"{name}.csv", index=False)
+                written.append(folder / f"{name}.csv")
         rows = self._headline_rows()
         data, fingerprint = {"delta": rows}, self._study.fingerprint
         figure = draw_headline(rows)
@@ -265,7 +288,7 @@ class StudyExplorer(ui.Explorer):
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
         verdicts = self.selected_rows(self._verdicts, "skill", "agent")
-        how = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
+        how: Fields = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
@@ -285,6 +308,15 @@ class StudyExplorer(ui.Explorer):
         rows = pd.concat([changes, prices.dropna(subset="estimate")], ignore_index=True)
         return self.selected_rows(rows, "condition")
 
+    def _rows_of_tab(self, tab: str) -> pd.DataFrame:
+        rows_of = {
+            "answer": self._sentence_rows,
+            "cases": self._case_rows,
+            "graders": self._agreement_rows,
+            "cost": self._cost_rows,
+        }
+        return rows_of[tab]()
+
     # Drawing
 
     def _render_view(self, *, live: bool) -> Markup:
@@ -298,24 +330,21 @@ class StudyExplorer(ui.Explorer):
         except SkillcompError as error:
             return _html_paragraph(NOT_SHOWN + str(error))
 
-    def _answer_html(self) -> Markup:
-        return Markup("").join(_html_paragraph(text) for text in self._sentence_rows()["sentence"])
+    def _tab_html(self, tab: str) -> Markup:
+        """Return the HTML of a tab that has no state of its own."""
+        if tab == "forest":
+            return self._forest_html()
+        rows = self._rows_of_tab(tab)
+        if tab == "answer":
+            return Markup("").join(map(_html_paragraph, rows["sentence"]))
+        return Markup(_table_of(rows, _MEASURES).html(most=_MOST_ROWS))
 
     def _forest_html(self) -> Markup:
         rows = self._headline_rows()
         drawn = ui.picture(draw_headline(rows).axes[0])
         caption = style.describe({"delta": rows}, lead="Change on the same cases.")
-        figure = Markup(
-            "<div class='scx-figure' style='max-width:{}px'><img alt='{}' src='{}'></div>"
-        )
-        parts = figure.format(drawn.width, caption, drawn.src), _html_paragraph(caption)
-        return Markup("").join((*parts, Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))))
-
-    def _graders_html(self) -> str:
-        return _table_of(self._agreement_rows(), _MEASURES).html(most=_MOST_ROWS)
-
-    def _cost_html(self) -> str:
-        return _table_of(self._cost_rows(), _MEASURES).html(most=_MOST_ROWS)
+        rows_html = Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))
+        return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
 
     # The tab `cases`
 
@@ -338,10 +367,9 @@ class StudyExplorer(ui.Explorer):
         if self._row is None:
             return pd.DataFrame()
         row = rows.iloc[self._row]
-        by = columns_of(rows, "skill", "agent")
-        outcomes = rows_of_group(self._outcomes(), {name: row[name] for name in by})
-        cases = skillverdicts.cases(outcomes, reference=self._reference_condition())
-        return cases[cases["condition"].eq(row["condition"])].reset_index(drop=True)
+        by = columns_of(rows, "skill", "agent", "condition")
+        cases = rows_of_group(self._case_rows(), {name: row[name] for name in by})
+        return cases.reset_index(drop=True)
 
     def _open_row(self, value: Any) -> None:
         at = ui.valid_position(value, len(self._delta_rows()))
@@ -364,31 +392,23 @@ class StudyExplorer(ui.Explorer):
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
-        name, shown, page = "", None, Markup("")
+        row, shown, page = None, None, ""
         if self._row is not None:
             row, cases = rows.iloc[self._row], self._open_cases(rows)
-            labels = [
-                str(row[column]) for column in ("skill", "agent", "condition") if column in rows
-            ]
-            name = f"{', '.join(labels)} against {row['reference']}"
-            rates = {
-                "rate": f"{row['condition']}_rate",
-                "reference_rate": f"{row['reference']}_rate",
-            }
+            heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
-            shown = table(cases[columns].rename(columns=rates))
-            if self._case is not None and self._chosen_value("repeat") is not None:
+            shown = table(cases[columns].rename(columns=heads))
+            repeat = self._chosen_value("repeat")
+            if self._case is not None and repeat is not None:
                 case = cases.iloc[self._case]
-                page = self._answers.page(
-                    case["skill"], case["case_id"], self._chosen_value("repeat")
-                )
+                page = self._answers.page(case["skill"], case["case_id"], repeat)
         return html.render(
             "explore-cases",
             table=_table_of(rows, _FOREST),
             current=self._row,
+            row=row,
             cases=shown,
             case=self._case,
-            name=name,
             page=page,
             live=live,
         )

@@ -109,16 +109,16 @@ def threshold(
     )
     every = pd.concat([shared, scored], ignore_index=True)
     passages = check(passages, "passages")
-    texts = dict(zip(passages["passage_id"], passages["text"], strict=True))
-    questions = passages.get("question", [None] * len(passages))
-    prompts = dict(zip(passages["passage_id"], questions, strict=True))
+    by_id = passages.set_index("passage_id")
+    texts = by_id["text"].to_dict()
+    prompts = by_id["question"].to_dict() if "question" in by_id else {}
     if attempts is not None:
         attempts = check(attempts, "attempts")
-        texts |= dict(zip(attempts["attempt_id"], attempts["answer"], strict=True))
+        texts |= attempts.set_index("attempt_id")["answer"].to_dict()
         if cases is not None:
             cases = check(cases, "cases")[[*CASE, "prompt"]]
             rows = attempts.merge(cases, on=CASE, how="left")
-            prompts |= dict(zip(rows["attempt_id"], rows["prompt"], strict=True))
+            prompts |= rows.set_index("attempt_id")["prompt"].to_dict()
     start: _Point = (_FIRST if _FIRST in lengths else lengths[0], None)
     if cut is not None:
         chosen = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
@@ -215,8 +215,8 @@ class ThresholdExplorer(ui.Explorer):
     def _command_handlers(self) -> Fields:
         return {
             "keep": self._save_point,
-            "error": lambda value: self._open_text("error", value, self.errors),
-            "move": lambda value: self._open_text("move", value, self.moved),
+            "error": lambda value: self._open_text("errors", value),
+            "move": lambda value: self._open_text("moved", value),
             "cut": lambda by: self._step_slider("cut", by),
             "n": lambda by: self._step_slider("n", by),
         }
@@ -230,9 +230,10 @@ class ThresholdExplorer(ui.Explorer):
         self._saved_point = self._chosen_point
         self._update_lists()
 
-    def _open_text(self, what: str, value: Any, rows: pd.DataFrame) -> None:
-        at = ui.valid_position(value, len(rows))
-        self._open_row = self._open_row if at is None else (what, at)
+    def _open_text(self, what: str, value: Any) -> None:
+        at = ui.valid_position(value, len(getattr(self, what)))
+        if at is not None:
+            self._open_row = what, at
 
     def _flags_at(self, point: _Point) -> pd.Series:
         texts = self._texts_by_n[point[0]]
@@ -259,19 +260,19 @@ class ThresholdExplorer(ui.Explorer):
         return f"n = {point[0]}, {how}"
 
     def _widget_state(self) -> Fields:
-        errors = f"{len(self.errors)} of these texts judged wrongly"
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
-        status = f"{self._point_label(self._chosen_point)}: {errors}"
+        point = self._point_label(self._chosen_point)
+        status = f"{point}: {len(self.errors)} of these texts judged wrongly"
         return {"shortcuts": shortcuts, "status": status, "place": ""}
 
-    def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
+    def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[Any, float]]:
         candidates = self._sample.candidates
         rule = candidates["rule"].eq("any") if cut is None else candidates["cut"].eq(cut)
         at = int(np.flatnonzero(candidates["n"].eq(n) & rule)[0])
         rows = pd.DataFrame(performance(self._sample, self._settings, at))
         table_rows = rows[~rows["measure"].str.endswith("_at_answer_length")]
-        return table(table_rows[_RATES]), dict(zip(rows["measure"], rows["estimate"], strict=True))
+        return table(table_rows[_RATES]), rows.set_index("measure")["estimate"].to_dict()
 
     def _pictures_of(self, n: int) -> tuple[ui.Picture, ui.Picture | None]:
         """Draw the share of every text and, if there are copies and clean passages, their ROC."""
@@ -300,13 +301,11 @@ class ThresholdExplorer(ui.Explorer):
             share = self._texts_by_n[n]["share"]
             least = share[share > 0].min() / 2 if cut is None and share.gt(0).any() else cut
             across = strip.at(float(least or 0.0), 0)[0]
-            line = [round(side, 3) for side in (across, strip.top, strip.height)]
+            line = across, strip.top, strip.height
             if curve is not None:
                 where = 1 - estimates["specificity"], estimates["sensitivity"]
-                ring = [round(side, 3) for side in curve.at(*where)]
-        errors, head = self._text_table(self.errors, "Judged wrongly at this point")
+                ring = curve.at(*where)
         against = f"against {self._point_label(self._saved_point)}"
-        moved, moved_head = self._text_table(self.moved, f"Change sides {against}")
         what, at = self._open_row or ("", None)
         return html.render(
             "explore-threshold",
@@ -315,12 +314,10 @@ class ThresholdExplorer(ui.Explorer):
             curve=curve,
             ring=ring,
             rates=rates,
-            errors=errors,
-            errors_head=head,
-            error=at if what == "error" else None,
-            moved=moved,
-            moved_head=moved_head,
-            move=at if what == "move" else None,
+            errors=self._text_table(self.errors, "Judged wrongly at this point"),
+            error=at if what == "errors" else None,
+            moved=self._text_table(self.moved, f"Change sides {against}"),
+            move=at if what == "moved" else None,
             text=self._open_text_view() if live else None,
             live=live,
         )
@@ -338,8 +335,7 @@ class ThresholdExplorer(ui.Explorer):
         if self._open_row is None:
             return None
         what, at = self._open_row
-        row = (self.errors if what == "error" else self.moved).iloc[at]
-        n = self._chosen_point[0]
+        row, n = getattr(self, what).iloc[at], self._chosen_point[0]
         whole, prompt = html.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}

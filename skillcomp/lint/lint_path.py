@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from os.path import exists, isdir, realpath
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pandas as pd
 
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
+from skillcomp.frames.check import empty
 from skillcomp.io.files import as_path, checked_slug, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import (
@@ -36,8 +36,10 @@ from skillcomp.io.suites import holds_suite, read_suite
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import CONTROL, KINDS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
-from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
-from skillcomp.lint.lint_skill import (
+from skillcomp.lint.lint_rules import (
+    Finding,
+    RuleMessages,
+    findings_frame,
     first_distinct,
     line_with,
     shared_concepts,
@@ -47,28 +49,24 @@ from skillcomp.lint.lint_skill import (
 from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
+from skillcomp.stats.results import Fields
 
-Readable = TypeVar("Readable", Skill, Suite)
-# A table, what is wrong with rows of it, these rows, and the columns that identify the first one.
-_FaultyRows = Iterator[tuple[str, str, pd.DataFrame, tuple[str, ...]]]
-_ITEM = ("attempt_id", "check_id")
+_ITEM = ["attempt_id", "check_id"]
 _CHECK = ["skill", "case_id", "check_id"]
-# Match problems that both the reader of a file and the lint report. Only the finding of the lint is
-# listed.
-_REPORTED_BY_LINT = re.compile(
+# What a problem of a reader says, as a pattern, and its rule. The rule is empty for problems that
+# the lint finds too; only the finding of the lint is listed.
+_RULES = {
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
     r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
-    r"|^front matter: '\w+' is missing|^concept: missing |^concept\."
-)
-# The rule of a problem that has these words.
-_RULES = {
+    r"|^front matter: '\w+' is missing|^concept: missing |^concept\.": "",
     "A word of other published files": "other_word",
     NOT_MAPPED: "not_mapped",
     KEPT: "kept",
+    r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$": "fields_missing",
+    "": "reading",
 }
 _LOOKED = ", ".join(PLACES)
-_FIELDS = re.compile(r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$")
 _SKIPPED = frozenset(["node_modules", "artifacts", "site-packages", "__pycache__", "dist", "build"])
 _LINK = re.compile(r"\]\(<?([^)\s>]{1,500})>?(?:\s{1,9}\"[^\"]{0,300}\")?\)")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#|/", re.IGNORECASE)
@@ -143,8 +141,15 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     return pd.concat(linted, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class LintedPlace:
+class _Read(NamedTuple):
+    """The skills and suites read, and the findings on shared concepts by skill."""
+
+    skills: Sequence[Skill]
+    suites: Sequence[Suite]
+    shared: Mapping[str, Finding]
+
+
+class LintedPlace(NamedTuple):
     """The findings of one skill, suite, study or folder of skills.
 
     Attributes
@@ -167,10 +172,10 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
     places, skill_files = ([path], []) if evals else _places_and_skills(path)
     skills = [skill for _, skill in _read_files(skill_files, read_skill, [])]
     suites = [] if evals else _readable_suites(places)
-    shared = shared_concepts(skills)
+    read = _Read(skills, suites, shared_concepts(skills))
     for place in places:
         try:
-            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites, shared)
+            linted = _lint_folder(place) if evals else _lint_place(place, read)
         except SkillcompError as error:
             if len(places) == 1 or is_study_file(path):
                 raise
@@ -229,18 +234,13 @@ def _is_suite(path: Path) -> bool:
     return is_file or (isdir(path) and holds_suite(path))
 
 
-def _lint_place(
-    path: Path,
-    skills: Sequence[Skill],
-    suites: Sequence[Suite],
-    shared: Mapping[str, Finding],
-) -> tuple[str, list[Finding]]:
+def _lint_place(path: Path, read: _Read) -> tuple[str, list[Finding]]:
     """Return a one-line description of the skill, suite or study at a path, and the findings.
 
-    A suite is linted together with its skill, which is one of `skills`,
+    A suite is linted together with its skill, which is one of those read,
     ``../skills/<skill>/SKILL.md`` or ``../SKILL.md``. If the skill is not found, a finding lists
-    what was not checked. The advice about a skill depends on the dimensions that the cases of
-    `suites` test.
+    what was not checked. The advice about a skill depends on the dimensions that the cases of the
+    suites read test.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
@@ -251,8 +251,9 @@ def _lint_place(
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
-        storing = _file_findings(path, _storing_messages(skill.slug, partial(tree_of, folder)))
-        return description, storing + _findings_of_skill(skill, path, suites, shared)
+        storing = _storing_messages(skill.slug, partial(tree_of, folder))
+        findings = [_file_finding(path, *message) for message in storing]
+        return description, findings + _findings_in(skill, path, read)
     if _is_suite(path):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
@@ -262,7 +263,8 @@ def _lint_place(
         real = path.resolve()
         above = real.parent if real.is_dir() else real.parent.parent
         near = _read_files([above / "skills" / suite.skill, above], read_skill, [])
-        return description, _findings_of_suite(suite, [*skills, *(s for _, s in near)], path)
+        read = read._replace(skills=[*read.skills, *(skill for _, skill in near)])
+        return description, _findings_in(suite, path, read)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
         "with tasks, a folder with evals.json), a folder of skills, "
@@ -283,13 +285,11 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [_file_finding(path, "reading", problem) for problem in own_problems]
-    shared = shared_concepts(skills)
-    for skill in skills:
-        file = path / "skills" / skill.slug / FILE_NAME
-        findings += _findings_of_skill(skill, file, suites, shared)
-    for suite in suites:
-        findings += _findings_of_suite(suite, skills, path / suite.path, path)
-    findings += [_file_finding(path, "store", problem) for problem in store_problems(store)]
+    read = _Read(skills, suites, shared_concepts(skills))
+    for record in records:
+        name = record.path if isinstance(record, Suite) else f"skills/{record.slug}/{FILE_NAME}"
+        findings += _findings_in(record, path / name, read, path)
+    findings += (_file_finding(path, "store", problem) for problem in store_problems(store))
     return description, findings
 
 
@@ -302,54 +302,32 @@ def _storing_messages(slug: str, read: Callable[[], object]) -> RuleMessages:
         yield "reading", str(error)
 
 
-def _findings_of_skill(
-    skill: Skill, file: Path, suites: Iterable[Suite], shared: Mapping[str, Finding]
+def _findings_in(
+    record: Skill | Suite, file: Path, read: _Read, root: Path | None = None
 ) -> list[Finding]:
-    findings = skill_findings(skill, suites)
-    if skill.slug in shared:
-        findings.append(shared[skill.slug])
-    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
+    """Return the findings about a skill or a suite, first those of its reader."""
+    findings = [Finding(*message) for message in _reader_messages(record.problems)]
+    if isinstance(record, Skill):
+        findings += skill_findings(record, read.suites)
+        findings += filter(None, [read.shared.get(record.slug)])
+    elif not record.path.endswith(".csv"):  # lint_suite has no rules for trigger suites
+        skill = next((skill for skill in read.skills if skill.slug == record.skill), None)
+        findings += suite_findings(record, skill, root=root)
+        if record.kind == "tasks":
+            folder = file if file.is_dir() else file.parent
+            findings += (Finding(*message) for message in in_process_messages(record, folder))
+    return [entry.in_file(file) for entry in findings]
 
 
-def _findings_of_suite(
-    suite: Suite, skills: Iterable[Skill], file: Path, root: Path | None = None
-) -> list[Finding]:
-    from_reader = _reader_findings(suite.problems, file)
-    if suite.path.endswith(".csv"):
-        return from_reader  # lint_suite has no rules for trigger suites
-    skill = next((skill for skill in skills if skill.slug == suite.skill), None)
-    findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
-    if suite.kind == "tasks":
-        folder = file if file.is_dir() else file.parent
-        findings += _file_findings(file, in_process_messages(suite, folder))
-    return findings
-
-
-def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn the problems that a reader reports into findings, unless the lint reports them too."""
-    findings = []
+def _reader_messages(problems: Sequence[str]) -> RuleMessages:
+    """Yield the problems that a reader reports, unless the lint reports them too."""
     for problem in problems:
-        rule = "fields_missing" if _FIELDS.match(problem) else "reading"
-        rule = next((_RULES[words] for words in _RULES if words in problem), rule)
-        if not _REPORTED_BY_LINT.search(problem):
-            findings.append(_file_finding(file, rule, problem))
-    return findings
-
-
-def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return copies of findings that name the file in ``file`` and at the start of ``place``."""
-    return [
-        entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
-        for entry in findings
-    ]
+        if rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)):
+            yield rule, problem
 
 
 def _file_finding(file: Path, rule: str, message: str, case_id: str | None = None) -> Finding:
-    return finding(rule, str(file), message, case_id=case_id, file=str(file))
-
-
-def _file_findings(file: Path, messages: Iterable[tuple[str, str]]) -> list[Finding]:
-    return [_file_finding(file, rule, message) for rule, message in messages]
+    return Finding(rule, message, case_id=case_id).in_file(file)
 
 
 def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
@@ -374,11 +352,11 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             *untestable_messages(skill),
             *_link_messages(skill, file, root),
         ]
-        findings += _file_findings(file, messages)
+        findings += (_file_finding(file, *message) for message in messages)
     for file, suite in suites:
         messages = [("reading", problem) for problem in suite.problems]
         messages += _storing_messages(suite.slug, partial(suite_files, suite, file))
-        findings += _file_findings(file, messages)
+        findings += (_file_finding(file, *message) for message in messages)
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     looked = f" in {_LOOKED}" * (not n_cases)
@@ -405,8 +383,8 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 
 
 def _read_files(
-    files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
-) -> Iterator[tuple[Path, Readable]]:
+    files: Iterable[Path], read: Callable[[Path], Any], findings: list[Finding]
+) -> Iterator[tuple[Path, Any]]:
     """Yield each file with its skill or suite; append a finding to `findings` if reading fails."""
     for file in files:
         try:
@@ -438,21 +416,15 @@ def _findings_of_several(
     A skill has the slug, name or description of an earlier one, or lacks a kind of prompt; a suite
     has no skill; a prompt is that of an earlier case.
     """
-    for rule, what, key_of in (
-        ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
-        ("slug_twice", "name", lambda skill: skill.name.casefold()),
-        ("description_twice", "description", lambda skill: _normalised_words(skill.description)),
-    ):
-        seen: dict[str, tuple[Path, Skill]] = {}
-        for file, skill in skills:
-            key = key_of(skill)
-            if key and key in seen:
-                other, twin = seen[key]
-                if what != "name" or twin.slug.casefold() != skill.slug.casefold():
-                    value = f" '{getattr(skill, what)}'" if what != "description" else ""
-                    message = f"the {what}{value} is that of {other} as well."
-                    yield _file_finding(file, rule, message)
-            seen.setdefault(key, (file, skill))
+    for what in ("slug", "name", "description"):
+        named = ((getattr(skill, what), (file, skill)) for file, skill in skills)
+        for (file, skill), (other, twin) in _repeated(named):
+            if what == "description":
+                message = f"the description is that of {other} as well."
+                yield _file_finding(file, "description_twice", message)
+            elif what == "slug" or twin.slug.casefold() != skill.slug.casefold():
+                message = f"the {what} '{getattr(skill, what)}' is that of {other} as well."
+                yield _file_finding(file, "slug_twice", message)
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
@@ -470,17 +442,25 @@ def _findings_of_several(
             folder = f"no folder of this name with {FILE_NAME}"
             message = f"there is no skill '{suite.skill}' ({folder})."
             yield _file_finding(file, "skill_none", message)
-    prompts: dict[str, str] = {}
-    for file, case in ((file, case) for file, suite in suites for case in suite.cases):
-        text = _normalised_words(case.prompt)
-        if text and text in prompts:
-            message = f"{case.case_id}: the prompt is that of {prompts[text]} as well."
-            yield _file_finding(file, "prompt_twice", message, case.case_id)
-        prompts.setdefault(text, case.case_id)
+    cases = ((file, case) for file, suite in suites for case in suite.cases)
+    prompts = ((case.prompt, (file, case)) for file, case in cases)
+    for (file, case), (_, earlier) in _repeated(prompts):
+        message = f"{case.case_id}: the prompt is that of {earlier.case_id} as well."
+        yield _file_finding(file, "prompt_twice", message, case.case_id)
 
 
-def _normalised_words(text: str) -> str:
-    return " ".join(text.lower().split())
+def _repeated(texts: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Yield what has the same text as something earlier, with the earlier one.
+
+    Texts that differ only in blanks and capitals are the same; empty texts are left out.
+    """
+    first: dict[str, Any] = {}
+    for text, value in texts:
+        words = " ".join(text.casefold().split())
+        if words in first:
+            yield value, first[words]
+        elif words:
+            first[words] = value
 
 
 def store_problems(store: RunStore) -> list[str]:
@@ -494,72 +474,73 @@ def store_problems(store: RunStore) -> list[str]:
     problems = []
     tables = {}
     every = {"perturbation": "all"}
-    rows_of = {"attempts": every, "invocations": every}
+    rows_of: Fields = {"cases": {}, "checks": {}, "attempts": every}
     rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
-    for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
+    for kind, rows in (rows_of | {"pairwise": {}, "invocations": every}).items():
         try:
-            tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
+            tables[kind] = getattr(frames, kind)(store, **rows)
         except SkillcompError as error:
-            message = str(error)
-            # If the attempts are invalid, reading the verdicts raises the same error; list it once.
-            problems += [message] if message not in problems else []
+            problems.append(str(error))
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:
         problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
     for kind, what, rows, names in _faulty_rows(tables):
         if len(rows):
             first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
             problems.append(f"{kind}: rows {what}: {len(rows)}; the first: {first}.")
-    return problems
+    # if the attempts are invalid, reading the verdicts raises the same error; list it once
+    return list(dict.fromkeys(problems))
 
 
-def _faulty_rows(tables: Mapping[str, pd.DataFrame]) -> _FaultyRows:
-    """Compare the frames that could be read; frames that could not are problems themselves."""
+def _faulty_rows(
+    tables: Mapping[str, pd.DataFrame],
+) -> Iterator[tuple[str, str, pd.DataFrame, list[str]]]:
+    """Compare the frames that could be read; frames that could not are problems themselves.
+
+    Yield a table, what is wrong with rows of it, these rows, and the columns that identify the
+    first one.
+    """
     if "attempts" not in tables:
         return  # then the verdicts cannot be read either
-    attempts = tables["attempts"]
-    ids = attempts["attempt_id"]
-    checks = tables.get("checks")
+    compared = "attempts", "verdicts", "gold", "pairwise"
+    attempts, verdicts, gold, pairwise = (tables.get(kind, empty(kind)) for kind in compared)
     if (cases := tables.get("cases")) is not None:
-        has_case = attempts["case_id"].isin(cases["case_id"])
-        what = "that answer a case that no suite has"
-        yield "attempts", what, attempts[~has_case], ("attempt_id", "case_id")
-        other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
+        lost = _rows_without(attempts, ["case_id"], cases)
+        yield "attempts", "that answer a case that no suite has", lost, ["attempt_id", "case_id"]
+        other = _rows_without(attempts.drop(lost.index), ["skill", "case_id"], cases)
         what = "that name another skill than their case"
-        yield "attempts", what, other, ("attempt_id", "skill", "case_id")
-        source = attempts["source_attempt_id"]
-        orphans = attempts[source.notna() & ~source.isin(ids)]
-        what = "that are copies of an attempt that is not there"
-        yield "attempts", what, orphans, ("attempt_id", "source_attempt_id")
-    if (verdicts := tables.get("verdicts")) is not None:
-        status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
-        judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
-        yield "verdicts", "that judge an attempt whose status is not ok", judged, _ITEM
-        keys = [verdicts["grader"], verdicts["round"].fillna(1)]
-        unversioned = verdicts["grader_version"].isna()
-        mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
-        what = "without the grader_version that other rows of the grader have"
-        yield "verdicts", what, mixed, (*_ITEM, "grader")
-        if checks is not None:
-            unknown = verdicts[~_has_key_in(verdicts, checks, _CHECK)]
-            yield "verdicts", "that judge a check that their case does not have", unknown, _ITEM
-    if (gold := tables.get("gold")) is not None:
-        lost = gold[~gold["attempt_id"].isin(ids)]
-        yield "gold", "that label an attempt that is not there", lost, _ITEM
-        if checks is not None:
-            labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-            unknown = labels[~_has_key_in(labels, checks, _CHECK)]
-            yield "gold", "that label a check that their case does not have", unknown, _ITEM
-    if (pairwise := tables.get("pairwise")) is not None:
-        for name in ("first", "second"):
-            lost = pairwise[~pairwise[name].isin(ids)]
-            what = "that compare an attempt that is not there"
-            yield "pairwise", what, lost, ("case_id", name)
-        winner = pairwise["winner"]
-        neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
-        what = "that name a winner that is neither of the two compared"
-        yield "pairwise", what, pairwise[neither], ("case_id", "winner")
+        yield "attempts", what, other, ["attempt_id", "skill", "case_id"]
+    copies = attempts.dropna(subset="source_attempt_id")
+    orphans = _rows_without(copies, ["source_attempt_id"], attempts, ["attempt_id"])
+    what = "that are copies of an attempt that is not there"
+    yield "attempts", what, orphans, ["attempt_id", "source_attempt_id"]
+    status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
+    judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
+    yield "verdicts", "that judge an attempt whose status is not ok", judged, _ITEM
+    keys = [verdicts["grader"], verdicts["round"].fillna(1)]
+    unversioned = verdicts["grader_version"].isna()
+    mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
+    what = "without the grader_version that other rows of the grader have"
+    yield "verdicts", what, mixed, [*_ITEM, "grader"]
+    lost = _rows_without(gold, ["attempt_id"], attempts)
+    yield "gold", "that label an attempt that is not there", lost, _ITEM
+    if (checks := tables.get("checks")) is not None:
+        unknown = _rows_without(verdicts, _CHECK, checks)
+        yield "verdicts", "that judge a check that their case does not have", unknown, _ITEM
+        labels = gold.merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+        unknown = _rows_without(labels, _CHECK, checks)
+        yield "gold", "that label a check that their case does not have", unknown, _ITEM
+    for name in ("first", "second"):
+        lost = _rows_without(pairwise, [name], attempts, ["attempt_id"])
+        yield "pairwise", "that compare an attempt that is not there", lost, ["case_id", name]
+    winner = pairwise["winner"]
+    neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+    what = "that name a winner that is neither of the two compared"
+    yield "pairwise", what, pairwise[neither], ["case_id", "winner"]
 
 
-def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
-    keys = pd.MultiIndex.from_frame(frame[on])
-    return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
+def _rows_without(
+    rows: pd.DataFrame, names: list[str], other: pd.DataFrame, others: list[str] | None = None
+) -> pd.DataFrame:
+    """Return the rows whose values in `names` no row of `other` has (there, in `others`)."""
+    present = pd.MultiIndex.from_frame(other[others or names])
+    return rows[~pd.MultiIndex.from_frame(rows[names]).isin(present)]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from os import PathLike
 from os.path import exists, isfile
@@ -21,8 +20,7 @@ from skillcomp.errors import SuiteError, plural, require_type, suggest
 from skillcomp.grading_rules import forbids_copying
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
-from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
-from skillcomp.lint.lint_skill import primitives
+from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame, primitives
 from skillcomp.ngrams import match, shared_ngrams
 from skillcomp.records import (
     CONCEPT_FIELDS,
@@ -165,29 +163,20 @@ def suite_findings(
         )
     place = f"suite {suite.slug}"
     if suite.kind == "tasks":
-        return [finding(rule, place, message) for rule, message in _task_messages(suite)]
+        return [Finding(*message, place) for message in _task_messages(suite)]
     if suite.kind != "comprehension":
         return []  # all other rules are about comprehension suites
-    folder = _sources_root(suite) if root is None else Path(root)
-    by_id = {case.case_id: case for case in suite.cases}
-    skills = (suite.skill, *suite.adjacent_concepts)
-    case_lint = CaseLint(by_id, skill, Sources(folder, skill), skills)
-    messages = [
-        *_coverage_messages(suite),
-        *_behaviour_messages(suite, case_lint),
-        *_unchecked_messages(suite, case_lint),
-    ]
-    findings = [finding(rule, place, message) for rule, message in messages]
+    lint = SuiteLint(suite, skill, _sources_root(suite) if root is None else Path(root))
+    findings = [Finding(*message, place) for message in lint.messages()]
     for case in suite.cases:
-        findings += case_lint.findings(case)
+        messages = lint.case_messages(case)
+        findings += (Finding(*message, case.case_id, case.case_id) for message in messages)
     fields = ("comprehension_dimension", "concept_field", "transfer", "checks")
     if not suite.cases or any(getattr(case, name) for case in suite.cases for name in fields):
         return findings
     # advice only: no case has a field of this package
     return [
-        entry
-        if entry.rule.startswith("truth_")
-        else entry.model_copy(update={"severity": "warning"})
+        entry if entry.rule.startswith("truth_") else entry._replace(severity="warning")
         for entry in findings
     ]
 
@@ -213,66 +202,6 @@ def _sources_root(suite: Suite) -> Path | None:
     return above if (above / "skills").is_dir() else file.resolve().parent
 
 
-def _coverage_messages(suite: Suite) -> RuleMessages:
-    cases = suite.cases
-    if len(cases) < FEWEST:
-        yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
-    covered = {case.comprehension_dimension for case in cases}
-    missing = [name for name in dimension_family(covered) if name not in covered]
-    expected = "expected one or more for each of C1 to C9."
-    if cases and covered == {None}:
-        message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"
-        yield "dimensions_missing", message
-    elif missing:
-        titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
-        yield "dimensions_missing", f"no case for {titles}; {expected}"
-    near = covered - {case.comprehension_dimension for case in cases if case.transfer == "far"}
-    if lacking := [name for name in DIMENSIONS[:7] if name in near]:
-        message = f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
-        yield "far_missing", message
-    n_c2 = sum(case.comprehension_dimension == "C2" for case in cases)
-    of_c1 = [case.prompt for case in cases if case.comprehension_dimension == "C1"]
-    if 0 < n_c2 < FEWEST_C2:
-        yield "c2_few", f"{plural(n_c2, 'case')} of C2; expected at least {FEWEST_C2}."
-    roles = [role[1].lower() if (role := _ROLE.search(text)) else "nobody" for text in of_c1]
-    if len(set(roles)) < len(roles):
-        distinct = ", ".join(dict.fromkeys(roles))
-        message = (
-            f"the {len(roles)} prompts of C1 explain to {distinct}; expected a role for each, "
-        )
-        yield "c1_roles", f"{message}such as 'to a product manager'."
-
-
-def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
-    checks = [check for case in suite.cases for check in case.checks]
-    if not checks:
-        return
-    none = f"none of the {len(checks)} behaviours"
-    if not any(check.check_kind == "negative" for check in checks):
-        yield "negative_none", f"{none} is negative."
-    if not any(map(forbids_copying, checks)):
-        message = f"{none} forbids quoting the skill; expected one such as no_verbatim_span."
-        yield "anti_quote_none", message
-    if case_lint.names and not any(asks_for(check, case_lint.distinctive) for check in checks):
-        message = f"{none} names a primitive of the mental model ({', '.join(case_lint.names)})."
-        yield "primitive_none", message
-
-
-def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
-    if case_lint.skill is None:
-        message = f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields and "
-        yield "not_checked", message + "primitives were not checked."
-    elif not case_lint.names:
-        message = "the mental model names no primitives: whether behaviours ask for one "
-        yield "not_checked", message + "was not checked."
-    sources = [source for case in suite.cases for source in case.truth_sources]
-    problems = [case_lint.sources.problem(source) for source in sources]
-    n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)
-    if n:
-        message = f"{n} of {len(sources)} truth sources were not looked up: they are addresses, or "
-        yield "not_checked", message + "no folder is known (root=)."
-
-
 def _word_stems(text: str) -> set[str]:
     words = set(re.findall(r"[a-z]{3,}", text.lower())) - _SMALL
     return {_ENDING.sub("", word) for word in words}
@@ -285,20 +214,19 @@ def asks_for(check: Check, names: Sequence[str]) -> bool:
     return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)
 
 
-@dataclass
-class CaseLint:
-    """The rules for a single case.
+class SuiteLint:
+    """The rules for a comprehension suite and for its cases.
 
     Attributes
     ----------
-    cases : dict of str to Case
-        All cases of the suite, by case_id.
+    suite : Suite
+        The suite.
     skill : Skill or None
         The suite's skill, if known.
-    sources : Sources
-        Looks up the truth sources.
-    skills : tuple of str
-        The suite's skill and its ``adjacent_concepts``.
+    root : Path or None
+        The folder below which truth sources are looked up.
+    covered, family : collection of str
+        The dimensions of the cases (None for a case without one), and those of a full suite.
     names : tuple of str
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
@@ -308,30 +236,30 @@ class CaseLint:
         The skill's text, with which prompts are compared.
     """
 
-    cases: dict[str, Case]
-    skill: Skill | None
-    sources: Sources
-    skills: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    distinctive: tuple[str, ...] = ()
-    text: str = ""
-
-    def __post_init__(self) -> None:
-        """Read the primitives and text of the skill once for all cases."""
-        if self.skill is None:
-            return
-        concept = self.skill.concept
+    def __init__(self, suite: Suite, skill: Skill | None, root: Path | None) -> None:
+        self.suite, self.skill, self.root = suite, skill, root
+        self._source_text = cache(self._read_source)
+        self.covered = {case.comprehension_dimension for case in suite.cases}
+        self.family = dimension_family(self.covered)
+        concept = skill.concept if skill else {}
         self.names = primitives(concept.get("mental_model", ""))
         # Many behaviours contain the name of the skill. If a primitive is a word of this name, its
         # occurrence does not show that a behaviour asks for the primitive.
-        own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
+        own = _word_stems(f"{skill.name} {skill.slug}".replace("-", " ")) if skill else set()
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names
-        self.text = self.skill.text or "\n\n".join([self.skill.body, *concept.values()])
+        self.text = ""
+        if skill:
+            self.text = skill.text or "\n\n".join([skill.body, *concept.values()])
 
-    def findings(self, case: Case) -> Iterator[Finding]:
-        """Yield the findings about a case."""
-        rules = (
+    def messages(self) -> RuleMessages:
+        """Yield rule and message of each finding about the whole suite."""
+        for rules in (self._check_coverage, self._check_all_behaviours, self._check_knowledge):
+            yield from rules()
+
+    def case_messages(self, case: Case) -> RuleMessages:
+        """Yield rule and message of each finding about a case."""
+        for rules in (
             self._check_dimension,
             self._check_far_prompt,
             self._check_number_of_skills,
@@ -339,17 +267,68 @@ class CaseLint:
             self._check_leaks,
             self._check_truth_sources,
             self._check_contrast,
-        )
-        for check_rule in rules:
-            for rule, message in check_rule(case):
-                yield finding(rule, case.case_id, message, case_id=case.case_id)
+        ):
+            yield from rules(case)
+
+    def _check_coverage(self) -> RuleMessages:
+        cases, covered = self.suite.cases, self.covered
+        if len(cases) < FEWEST:
+            yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
+        missing = [name for name in self.family if name not in covered]
+        expected = "expected one or more for each of C1 to C9."
+        if covered == {None}:
+            message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"
+            yield "dimensions_missing", message
+        elif missing:
+            titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
+            yield "dimensions_missing", f"no case for {titles}; {expected}"
+        near = covered - {case.comprehension_dimension for case in cases if case.transfer == "far"}
+        if lacking := [name for name in DIMENSIONS[:7] if name in near]:
+            message = f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
+            yield "far_missing", message
+        n_c2 = sum(case.comprehension_dimension == "C2" for case in cases)
+        if 0 < n_c2 < FEWEST_C2:
+            yield "c2_few", f"{plural(n_c2, 'case')} of C2; expected at least {FEWEST_C2}."
+        of_c1 = (case.prompt for case in cases if case.comprehension_dimension == "C1")
+        roles = [role[1].lower() if (role := _ROLE.search(text)) else "nobody" for text in of_c1]
+        if len(set(roles)) < len(roles):
+            distinct = ", ".join(dict.fromkeys(roles))
+            message = f"the {len(roles)} prompts of C1 explain to {distinct}; expected a role for "
+            yield "c1_roles", f"{message}each, such as 'to a product manager'."
+
+    def _check_all_behaviours(self) -> RuleMessages:
+        checks = [check for case in self.suite.cases for check in case.checks]
+        none = f"none of the {len(checks)} behaviours"
+        if not checks:
+            return
+        if "negative" not in [check.check_kind for check in checks]:
+            yield "negative_none", f"{none} is negative."
+        if not any(map(forbids_copying, checks)):
+            message = f"{none} forbids quoting the skill; expected one such as no_verbatim_span."
+            yield "anti_quote_none", message
+        if self._lacks_primitives(checks):
+            message = f"{none} names a primitive of the mental model ({', '.join(self.names)})."
+            yield "primitive_none", message
+
+    def _lacks_primitives(self, checks: Sequence[Check]) -> bool:
+        return bool(self.names) and not any(asks_for(check, self.distinctive) for check in checks)
+
+    def _check_knowledge(self) -> RuleMessages:
+        if self.skill is None:
+            message = f"skill '{self.suite.skill}' is not at hand: far prompts, leaks of concept "
+            yield "not_checked", f"{message}fields and primitives were not checked."
+        elif not self.names:
+            message = "the mental model names no primitives: whether behaviours ask for one "
+            yield "not_checked", f"{message}was not checked."
+        sources = [source for case in self.suite.cases for source in case.truth_sources]
+        if n := [self.source_fault(source)[0] for source in sources].count("not_checked"):
+            message = f"{n} of {len(sources)} truth sources were not looked up: they are addresses,"
+            yield "not_checked", f"{message} or no folder is known (root=)."
 
     def _check_dimension(self, case: Case) -> RuleMessages:
-        dimension = case.comprehension_dimension
-        covered = {c.comprehension_dimension for c in self.cases.values()}
-        if covered == {None}:
-            return  # `_coverage_messages` already reports that no case has a dimension
-        family = dimension_family(covered)
+        dimension, family = case.comprehension_dimension, self.family
+        if self.covered == {None}:
+            return  # `_check_coverage` already reports that no case has a dimension
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
             message = f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: "
@@ -373,7 +352,7 @@ class CaseLint:
         # remove code, in which $ begins a variable and not the name of a skill
         text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
-        for name in map(str.lower, self.skills):
+        for name in map(str.lower, (self.suite.skill, *self.suite.adjacent_concepts)):
             if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text.lower()):
                 named.add(name)
         if len(named) >= SKILLS:
@@ -391,13 +370,12 @@ class CaseLint:
             if n > 1:
                 message = f"{what}: the id '{check_id}' stands {n} times; allowed: once."
                 yield "behaviour_id", message
-        if not any(check.check_kind == "negative" for check in case.checks):
+        if "negative" not in [check.check_kind for check in case.checks]:
             yield "negative_missing", f"{what}: none of the {len(case.checks)} is negative."
         if dimension == "C1" and not any(map(forbids_copying, case.checks)):
             message = f"{what}: none forbids copying the skill, as no_verbatim_span does."
             yield "anti_quote_missing", message
-        has_primitive = any(asks_for(check, self.distinctive) for check in case.checks)
-        if self.names and dimension in WITH_PRIMITIVES and not has_primitive:
+        if dimension in WITH_PRIMITIVES and self._lacks_primitives(case.checks):
             message = f"{what}: no positive one names a primitive of the mental model "
             yield "primitive_missing", f"{message}({', '.join(self.names)})."
 
@@ -421,58 +399,34 @@ class CaseLint:
     def _check_truth_sources(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
-        problems = map(self.sources.problem, case.truth_sources)
-        # skip sources that were not looked up: `_unchecked_messages` counts them
-        yield from (p for p in problems if p is not None and p[0] != "not_checked")
+        for rule, message in map(self.source_fault, case.truth_sources):
+            if rule not in ("", "not_checked"):  # `_check_knowledge` counts those not checked
+                yield rule, message
 
     def _check_contrast(self, case: Case) -> RuleMessages:
-        if case.contrast_of is None:
+        name = case.contrast_of
+        cases = {case.case_id: case for case in self.suite.cases}
+        if name is None:
             return
-        partner = self.cases.get(case.contrast_of)
-        if partner is None or case.contrast_of == case.case_id:
-            what = "the case itself."
-            if partner is None:
-                what = f"no case of this suite.{suggest(case.contrast_of, self.cases)}"
-            yield "contrast_missing", f"contrast_of: '{case.contrast_of}' is {what}"
-            return
-        if case.prompt.split() == partner.prompt.split():
-            yield "contrast_same", f"prompt: the same as that of {partner.case_id}."
-            return
-        own, other = ({check.description for check in twin.checks} for twin in (case, partner))
-        if case.checks and own == other:
-            message = f"expected_behaviors: the same as those of {partner.case_id}."
-            yield "contrast_behaviours", message
+        if name not in cases:
+            hint = suggest(name, cases)
+            yield "contrast_missing", f"contrast_of: '{name}' is no case of this suite.{hint}"
+        elif name == case.case_id:
+            yield "contrast_missing", f"contrast_of: '{name}' is the case itself."
+        elif case.prompt.split() == cases[name].prompt.split():
+            yield "contrast_same", f"prompt: the same as that of {name}."
+        elif case.checks and _descriptions_of(case) == _descriptions_of(cases[name]):
+            yield "contrast_behaviours", f"expected_behaviors: the same as those of {name}."
 
-
-def _quoted_or(word: str | None, otherwise: str) -> str:
-    return f"'{word}'" if word else otherwise
-
-
-def _longest_shared_run(prompt: str, text: str) -> str:
-    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
-    return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
-
-
-class Sources:
-    """Look up truth sources below the folder `root`, and never outside it.
-
-    The text of `skill` replaces ``skills/<slug>/SKILL.md`` if there is no such file. If `root` is
-    None, this text is the only source that is looked up.
-    """
-
-    def __init__(self, root: Path | None, skill: Skill | None = None) -> None:
-        self.root = root
-        self._skill_text = {} if skill is None else {f"skills/{skill.slug}/SKILL.md": skill.text}
-        self._text = cache(self._read_source)
-
-    def problem(self, source: str) -> tuple[str, str] | None:
-        """Return a rule and a message about a faulty source, or None if the source resolves.
+    def source_fault(self, source: str) -> tuple[str, str]:
+        """Return a rule and a message about a faulty source; both are empty if it resolves.
 
         A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``. The rule is
-        ``truth_source``, ``truth_outside`` or ``not_checked``.
+        ``truth_source``, ``truth_outside`` or ``not_checked``. The latter has no message: the
+        source is an address, or no folder is known.
         """
         if _ELSEWHERE.match(source):
-            return "not_checked", f"truth_sources: '{source}' is an address; it was not looked up."
+            return "not_checked", ""
         parts = _PARTS.fullmatch(source.strip())
         path = parts["path"].replace("\\", "/") if parts else ""
         away = path.startswith(("/", "~")) or _DRIVE.match(path)
@@ -484,32 +438,47 @@ class Sources:
             message = f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
             return "truth_outside", message + "without '..'."
         try:
-            text = self._text(path)
+            text = self._source_text(path)
         except SuiteError as cause:
             message = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
             rule = "truth_outside" if "leads out of" in message else "truth_source"
             return rule, f"truth_sources: '{source}': {message}"
         if text is None:
-            message = (
-                f"truth_sources: '{source}' was not looked up: no folder is known; give root=."
-            )
-            return "not_checked", message
+            return "not_checked", ""
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
         fault = _place_fault(text, path, first, last, anchor)
-        return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
+        return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else ("", "")
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a source; None without a `root`, unless the source is the skill."""
-        skill_text = self._skill_text.get(path)
-        if self.root is None or (skill_text is not None and not exists(self.root / path)):
-            return skill_text
-        file = self.root / path
+        """Return the text of a truth source below the folder `root`, and never outside it.
+
+        The text of the skill replaces ``skills/<slug>/SKILL.md`` if there is no such file. Without
+        a `root`, this text is the only source; the result is None for all others.
+        """
+        skill = self.skill
+        is_skill = skill is not None and path == f"skills/{skill.slug}/SKILL.md"
+        file = (self.root or Path()) / path
+        if self.root is None or (is_skill and not exists(file)):
+            return skill.text if skill and is_skill else None
         data = read_bytes(
             file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
         )
         return decode(data, file, SuiteError)
+
+
+def _descriptions_of(case: Case) -> set[str]:
+    return {check.description for check in case.checks}
+
+
+def _quoted_or(word: str | None, otherwise: str) -> str:
+    return f"'{word}'" if word else otherwise
+
+
+def _longest_shared_run(prompt: str, text: str) -> str:
+    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
+    return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
 
 
 def _place_fault(

@@ -42,7 +42,8 @@ _NAMES = {
     "multiprocessing": "Process Pool get_context",
     "concurrent.futures": "ProcessPoolExecutor",
 }
-_FUNCTIONS = {module: frozenset(names.split()) for module, names in _NAMES.items()}
+_CALLS = {f"{module}.{name}" for module, names in _NAMES.items() for name in names.split()}
+_CALLS |= {*_NAMES["builtins"].split()}  # these names need no module
 
 
 def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
@@ -109,25 +110,26 @@ def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, s
         written = {posixpath.basename(text) for text in texts if isinstance(text, str)}
         for line, call in _calls_in_process(tree):
             yield name, line, f"{call}(...)"
-        for line, module in _imports(tree):
-            place = module.replace(".", "/")
-            inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
-            helpers = [file for file in inside if file in files]
-            names += helpers
-            package = module.partition(".")[0]
-            if not helpers and f"{package}.py" in written:  # the test writes the module
-                yield name, line, f"import {package}"
+        for line, _, whole in _imports(tree):
+            # the name can be a module or something in a module
+            for module in filter(None, (whole.rpartition(".")[0], whole)):
+                place = module.replace(".", "/")
+                inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
+                helpers = [file for file in inside if file in files]
+                names += helpers
+                package = module.partition(".")[0]
+                if not helpers and f"{package}.py" in written:  # the test writes the module
+                    yield name, line, f"import {package}"
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and full name of everything that a file imports."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if node.module:
-                yield node.lineno, node.module
-            for alias in node.names:  # a name can be a module of a package
-                yield node.lineno, f"{node.module or ''}.{alias.name}".lstrip(".")
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None)
+            for alias in node.names:
+                whole = f"{module}.{alias.name}" if module else alias.name
+                yield node.lineno, alias.asname or alias.name, whole
 
 
 def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -135,19 +137,8 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
     A function is found where it is called and where it is only named, as in ``run = exec``.
     """
-    modules = {name: name for name in _FUNCTIONS}
-    functions = {name: name for name in _FUNCTIONS["builtins"]}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules |= {a.asname: a.name for a in node.names if a.asname and a.name in _FUNCTIONS}
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                if whole in _FUNCTIONS:
-                    modules[alias.asname or alias.name] = whole
-                elif alias.name in _FUNCTIONS.get(node.module or "", ()):
-                    functions[alias.asname or alias.name] = whole
-    places = []
+    full_names = {name: whole for _, name, whole in _imports(tree) if whole in {*_CALLS, *_NAMES}}
+    places = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             name = _dotted_name(node)
@@ -157,14 +148,13 @@ def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
         else:
             continue
         module, _, function = name.rpartition(".")
-        if name in functions:
-            places.append((node.lineno, functions[name]))
-        elif module in modules and function in _FUNCTIONS[modules[module]]:
-            places.append((node.lineno, f"{modules[module]}.{function}"))
-        elif function == "exec_module":
-            # every module loader has a method `exec_module`, so its name is enough
-            places.append((node.lineno, name))
-    yield from sorted(set(places))
+        call = full_names.get(name, name)
+        if module in full_names:
+            call = f"{full_names[module]}.{function}"
+        # every module loader has a method `exec_module`, so its name is enough
+        if call in _CALLS or function == "exec_module":
+            places.add((node.lineno, call))
+    yield from sorted(places)
 
 
 def _dotted_name(node: ast.expr) -> str:

@@ -17,12 +17,10 @@ Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
     facet : any of these plots, one panel per level of a column
 
-Copied text and thresholds (calibration)
+Charts of numbers (charts)
     overlap : overlap of each text with its skill
     threshold : detection and false flags at each threshold
     roc : true against false positives, as a curve over all thresholds
-
-Charts of numbers (charts)
     power : power against the size of a study
     scores : structure score of each document against the results of agents
 """

@@ -1,10 +1,10 @@
-from .calibration import overlap as overlap
-from .calibration import roc as roc
-from .calibration import threshold as threshold
 from .case_plots import case_map as case_map
 from .case_plots import cases as cases
+from .charts import overlap as overlap
 from .charts import power as power
+from .charts import roc as roc
 from .charts import scores as scores
+from .charts import threshold as threshold
 from .forest import corrected as corrected
 from .forest import estimates as estimates
 from .forest import ranks as ranks

@@ -17,6 +17,7 @@ from matplotlib.transforms import blended_transform_factory
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import describe_axes, level_names, panel_size, require
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, Look, name_artist
 
@@ -81,9 +82,9 @@ def cases(
     drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
     """
     names = as_list(y)
-    draw.require(frame, [*names, *_COLUMNS], _WHERE)
+    require(frame, [*names, *_COLUMNS], _WHERE)
     if group is not None:
-        draw.require(estimates, [group], _WHERE)
+        require(estimates, [group], _WHERE)
         order = draw.levels(estimates, group)
         estimates = estimates.sort_values(group, key=lambda g: g.map(order.index), kind="stable")
     forest = draw_estimates(
@@ -100,7 +101,7 @@ def cases(
     ax = forest.ax
     if group is not None:
         # write the name of each group above its first row, at the left edge of figure or axes
-        group_names = draw.level_names(estimates[group].unique(), width=60)
+        group_names = level_names(estimates[group].unique(), width=60)
         alone = ax.figure.axes == [ax]
         left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
         across = left if alone else ax.get_yaxis_transform()
@@ -113,7 +114,7 @@ def cases(
     table = _with_changes(frame.dropna(subset="delta"))
     named = len(table) <= _MOST_NAMED
     rows = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
-    inch = abs(float(np.ptp(ax.get_ylim()))) / max(draw.panel_size(ax)[1] - 0.85, 0.5)
+    inch = abs(float(np.ptp(ax.get_ylim()))) / max(panel_size(ax)[1] - 0.85, 0.5)
     low, high = ax.get_xlim()
     reach = max(float(table["delta"].abs().max() or 0) if len(table) else 0, abs(low), abs(high))
     ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
@@ -123,7 +124,7 @@ def cases(
     changes = [change for change in _CHANGES if change in set(table["change"])]
     marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
     draw.legend(ax, [*forest.entries, *marks])
-    draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
+    describe_axes(ax, f"{forest.text}, above the deltas of its cases")
     return ax
 
 
@@ -158,7 +159,7 @@ def case_map(
         If a column is missing, the map has no row or more than 40, or no case has an outcome.
     """
     names = as_list(y)
-    draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
+    require(frame, [*names, *_COLUMNS], "plots.case_map")
     groups = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)
@@ -194,14 +195,14 @@ def case_map(
     draw.scale(bar.ax.yaxis, percent=True)
     n_cases = len(table[[*names, "case_id"]].drop_duplicates())
     about = f"Pass rate of each of {n_cases:,} cases"
-    draw.describe_axes(ax, f"{about} {draw.each(names, 'condition')}")
+    describe_axes(ax, f"{about} {draw.each(names, 'condition')}")
     return ax
 
 
 def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float, str]]]]:
     """Return, for each row of the map, its label and a list with the rate and text of each case."""
     labels, rows = [], []
-    heads = draw.level_names(frame["_group"].unique())
+    heads = level_names(frame["_group"].unique())
     of_first = frame["condition"].isin(draw.levels(frame, "condition")[:1])
     changes = frame["delta"].where(of_first).groupby(frame["_group"], sort=False).mean()
     for group in changes.sort_values(ascending=False, kind="stable").index:
@@ -232,7 +233,7 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
     ranked = part.assign(_rank=part["change"].map(order)).sort_values(["delta", "_rank"])
     left, right = ax.get_xlim()
     # a typographic point (1/72 inch) in units of the x axis
-    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)
+    point = (right - left) / (max(panel_size(ax)[0] - 1.6, 1.0) * 72)
     counts = ranked.groupby("delta")["delta"].transform("size").to_numpy()
     number = ranked.groupby("delta").cumcount().to_numpy()
     values = np.unique(ranked["delta"])

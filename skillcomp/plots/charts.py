@@ -1,12 +1,329 @@
-"""Plots of power and of structure scores."""
+"""Plots of the copy check and its calibration, of the power of a study and of structure scores."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
+from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import (
+    Entry,
+    Floats,
+    describe_axes,
+    each,
+    hue_looks,
+    label_x,
+    label_y,
+    level_marks,
+    limit_line,
+    number_text,
+    numbers,
+    require,
+    scale,
+    words,
+)
+from skillcomp.style import CATEGORIES, INK, Look, called
+
+# A measure has the same look in every panel.
+_MEASURES: dict[Any, Look] = {
+    "sensitivity": CATEGORIES[0],
+    "specificity": CATEGORIES[3],
+    "false_flags_baseline": CATEGORIES[4],
+    "false_flags_fresh": CATEGORIES[1],
+    "auc": CATEGORIES[5],
+}
+_NAMES = {
+    "auc": "AUC",
+    "false_flags_baseline": "false flags (baseline)",
+    "false_flags_fresh": "false flags (fresh)",
+    "sensitivity": "copies found",
+}
+_ROC = ("false_positive_rate", "true_positive_rate")
+# scores for several values of these columns are not drawn together
+_NOT_MIXED = {
+    "n": "n ({}), one text would be drawn more than once. Select one n, name y='n', or facet by it "
+    "(skillcomp.plots.facet).",
+    "tokenizer": "tokenizers ({}), which cannot be compared. Select one, or name y='tokenizer'.",
+}
+
+
+def overlap(
+    frame: pd.DataFrame,
+    *,
+    y: str = "condition",
+    limit: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the overlap of each text with its skill, as one mark per text.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns ``share`` and `y`, with one row per text. All scores must be for the same length n
+        of n-grams, unless ``n`` is `y`.
+    y : str, default "condition"
+        Column with the levels that are the rows of the plot, such as ``condition``, ``level`` (of
+        copying) or ``skill``. Conditions also have colours and markers.
+    limit : float, optional
+        Share to mark with a dashed line.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, if scores for several n would be mixed, or if there are more than
+        six conditions.
+
+    See Also
+    --------
+    skillcomp.overlap.score
+
+    Notes
+    -----
+    Marks are jittered vertically; the jitter has no meaning and is the same in every run. A text
+    with an undefined score has no mark; the row label counts such texts.
+    """
+    where = "plots.overlap"
+    require(frame, ["share", y], where)
+    for name, problem in _NOT_MIXED.items():
+        shown = name not in frame or name == y
+        levels = [] if shown else list(frame[name].dropna().unique())
+        if len(levels) > 1:
+            several = problem.format(", ".join(map(str, levels[:12])))
+            raise FrameError(f"{where}: the frame holds scores of several {several}")
+    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
+    taken = draw.strip(ax, frame, "share", y, where)
+    scale(ax.xaxis, percent=True)
+    text = "N-grams shared with the skill"
+    label_x(ax, f"{text} (%)", taken=taken)
+    if limit is not None:
+        draw.legend(ax, [limit_line(ax, limit, "limit", upright=True)])
+    rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
+    describe_axes(ax, f"{text}, one mark a text, {each(y)}", rows)
+    return ax
+
+
+def threshold(
+    frame: pd.DataFrame,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the rates of detection and of false flags at each threshold; mark the chosen one.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Calibration in long form: ``n``, ``measure`` (``sensitivity``, ``specificity``,
+        ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
+        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (with one value),
+        ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
+        false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too.
+        Their limits give the range of the n chosen in resamples, which is drawn as a bracket at
+        the bottom.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, or there are more than six measures or several rules.
+
+    See Also
+    --------
+    skillcomp.overlap.calibrate
+
+    Notes
+    -----
+    A line joins the points of a measure in the order of the frame. Points are shifted
+    slightly from their threshold, so that intervals do not overlap. An undefined estimate leaves a
+    gap in the line.
+    """
+    where = "plots.threshold"
+    require(frame, ["n", "measure", "estimate", "ci_low", "ci_high"], where)
+    frame = _of_the_chosen_rule(frame)
+    spread = frame[frame["measure"].eq("chosen_n")]
+    frame = frame[frame["measure"].ne("chosen_n")]
+    draw.unit(frame, where)
+    measures, look_of = hue_looks(frame, "measure", _MEASURES)
+    at = numbers(frame, "n", where)
+    rules = frame.get("rule", pd.Series(dtype=object)).dropna().unique()
+    if len(rules) > 1:
+        raise FrameError(
+            f"{where}: the rows have several rules ({', '.join(map(str, rules[:12]))}), which one "
+            "axes cannot show. Select one, or facet by rule (skillcomp.plots.facet)."
+        )
+    ax = draw.axes(ax)
+    entries = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
+    curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
+    steps = np.diff(np.unique(at[np.isfinite(at)]))
+    spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
+    shifts = draw.offsets(len(look_of), spread=spread_of_marks)
+    for i, (measure, look) in enumerate(look_of.items()):
+        rows = measures == i
+        shifted = at + shifts[i]
+        level_marks(ax, shifted, curves, rows, look, measure, line="-")
+        ringed = rows & chosen
+        # without points, draw nothing: an empty artist that is not clipped has an infinite extent
+        if ringed.any():
+            ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
+    limit = numbers(frame, "limit", where)
+    for share in np.unique(limit[np.isfinite(limit)]):
+        entries.append(limit_line(ax, share, "limit", upright=False))
+    places = np.unique(at[chosen])
+    if len(places):
+        text = ", ".join(number_text(place) for place in places)
+        entries.append((f"chosen (n = {text})", _rings()))
+    entries += _draw_spread(ax, spread, where)
+    draw.whole_steps(ax.xaxis, at)
+    ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
+    scale(ax.yaxis, percent=True)
+    label_y(ax, "Rate (%)" if _MEASURES.keys() >= look_of.keys() else "Copies found (%)")
+    label_x(ax, "Length of n-gram (content tokens)")
+    draw.legend(ax, entries)
+    about = "Texts found and texts flagged wrongly at each threshold"
+    describe_axes(ax, f"{about}, length of n-gram (content tokens)")
+    return ax
+
+
+def _rings(x: Any = (), y: Any = ()) -> Line2D:
+    """Return rings around the given points or, without points, a ring for a legend."""
+    made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
+    made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
+    return made
+
+
+def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[Entry]:
+    """Draw a bracket at the foot of the axes: the range of thresholds chosen on resamples."""
+    entries: list[Entry] = []
+    foot = ax.get_xaxis_transform()
+    how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
+    for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
+        if np.isfinite([low, high]).all():
+            # ci_low and ci_high are 0.5 beyond the smallest and the largest chosen n
+            ax.plot([low + 0.5, high - 0.5], [0.03, 0.03], transform=foot, gid="spread", **how)
+            entries = [("n chosen over resamples", Line2D([], [], **how))]
+    return entries
+
+
+def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the curves of the chosen rule.
+
+    Return the frame unchanged if it has no measure ``chosen_n_...``, or lacks the column ``rule``
+    or ``n``.
+    """
+    measure = frame["measure"].astype("str")
+    nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
+    if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
+        return frame
+    curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
+    answers = frame[measure.eq("chosen_n")]
+    rules = list(answers["rule"].dropna()) or ["any"]  # without a chosen rule, draw "any"
+    rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
+    # Turn columns that `facet` made categorical back into text, so that levels without rows vanish.
+    words = {name: rows[name].astype("str") for name in ("measure", "rule")}
+    return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
+
+
+def roc(
+    frame: pd.DataFrame,
+    *,
+    hue: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the true against the false positive rate over all thresholds, with the chance line.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns ``false_positive_rate`` and ``true_positive_rate``, with one row per threshold, in
+        the order of thresholds.
+    hue : str, optional
+        Column with one level per curve, at most six.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        If a column is missing or the hue has more than six levels.
+
+    Notes
+    -----
+    Points are joined by straight lines, so the area under the curve equals ``roc_auc_score`` of
+    scikit-learn, even if texts are tied.
+    """
+    where = "plots.roc"
+    require(frame, [*_ROC, hue], where)
+    hues, look_of = hue_looks(frame, hue)
+    ax = draw.axes(ax, width="column", height=3.4)
+    across, up = (numbers(frame, column, where) for column in _ROC)
+    key = "length of n-gram" if hue == "n" else called(hue) if hue else None
+    entries: list[Entry] = []
+    heights: list[str] = []
+    corners: list[tuple[float, float]] = []
+    # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
+    for i, (level, look) in reversed(list(enumerate(look_of.items()))):
+        rows = hues == i
+        name, width = level if hue else "thresholds", 1.0 + 0.7 * len(corners)
+        drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
+        drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
+        # Each curve has a mark where its true positive rate exceeds the false positive rate most.
+        # If several curves have this mark in the same place, each further mark is larger, so that
+        # all of them are visible.
+        far = (up - across)[rows]
+        best = int(np.nanargmax(far)) if np.isfinite(far).any() else None
+        here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
+        above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
+        ax.plot(
+            *here,
+            color=look.color,
+            marker=look.marker,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            markersize=4.5 * 2**above,
+            linestyle="",
+            zorder=3.5 - 0.01 * len(corners),
+            gid="corner",
+        )
+        corners.append(here)
+        entries.insert(0, (name, draw.marker(look, line="-")))
+        at_zero = up[rows & (across == 0)]
+        if np.isfinite(at_zero).any():
+            most = number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
+            start = f"{key} {level}: " if hue else ""
+            heights.insert(0, f"{start}true positive rate {most} % at no false positive")
+    ax.set_aspect("equal")
+    ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        scale(axis, percent=True)
+    label_x(ax, "False positive rate (%)")
+    label_y(ax, "True positive rate (%)")
+    ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
+    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=key)
+    about = "True positives against false positives along the thresholds"
+    about += f", a curve {each(key)}" if hue else ""
+    describe_axes(ax, about, "; ".join(heights))
+    return ax
 
 
 def power(
@@ -52,31 +369,31 @@ def power(
     skillcomp.planning.power_curve
     """
     where = "plots.power"
-    draw.require(frame, [x, y, hue], where)
+    require(frame, [x, y, hue], where)
     draw.unit(frame, where)
-    hues, look_of = draw.hue_looks(frame, hue)
-    at, *curves = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    hues, look_of = hue_looks(frame, hue)
+    at, *curves = (numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
     entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         number = isinstance(level, float) and hue == "size"
-        text = f"{draw.number_text(level, percent=True)} points" if number else level
-        name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {text}"
+        text = f"{number_text(level, percent=True)} points" if number else level
+        name = level if isinstance(level, str) else f"{words(hue or '').lower()} {text}"
         name = name if hue else "power"
-        entries.append(draw.level_marks(ax, at, curves, rows, look, name, line="-"))
+        entries.append(level_marks(ax, at, curves, rows, look, name, line="-"))
     if target is not None:
-        entries.append(draw.limit_line(ax, target, "target", upright=False))
+        entries.append(limit_line(ax, target, "target", upright=False))
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.02, 1.02)
-    draw.scale(ax.yaxis, percent=True)
-    draw.label_x(ax, label if label is not None else draw.words(x))
+    scale(ax.yaxis, percent=True)
+    label_x(ax, label if label is not None else words(x))
     shown = _effect_text(frame)
-    draw.label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
+    label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
     draw.legend(ax, entries)
     size = ax.get_xlabel().replace("\n", " ")
     about = f"Power to show {shown or 'the effect'} by {size[:1].lower()}{size[1:]}"
-    draw.describe_axes(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
+    describe_axes(ax, about + (f", a curve {each(hue)}" if hue else ""))
     return ax
 
 
@@ -87,7 +404,7 @@ def _effect_text(frame: pd.DataFrame) -> str:
     effects = frame[["effect", "size"]].drop_duplicates()
     if len(effects) != 1 or not (size := float(effects["size"].iloc[0])):
         return ""
-    points = draw.number_text(abs(size), percent=True, digits=3)
+    points = number_text(abs(size), percent=True, digits=3)
     sign = "gain" if size > 0 else "loss"
     name = sign if effects["effect"].iloc[0] == "delta" else str(effects["effect"].iloc[0])
     return f"a {name} of {'−' if name == 'gap' and size < 0 else ''}{points} points"
@@ -130,10 +447,10 @@ def scores(
     scores; their order has no meaning.
     """
     where = "plots.scores"
-    draw.require(frame, ["score", "estimate", hue], where)
+    require(frame, ["score", "estimate", hue], where)
     unit = draw.unit(frame, where)
-    hues, look_of = draw.hue_looks(frame, hue)
-    at, results = draw.numbers(frame, "score", where), draw.estimates(frame, where)
+    hues, look_of = hue_looks(frame, hue)
+    at, results = numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
     at = _side_by_side(at)
     if unit == "points":
@@ -142,21 +459,21 @@ def scores(
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
         name = "document" if hue is None else level
-        entries.append(draw.level_marks(ax, at, results, rows, look, name, width=0.6))
+        entries.append(level_marks(ax, at, results, rows, look, name, width=0.6))
     percent = unit in ("rate", "points")
-    draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
-    draw.label_x(ax, "Structure score of the document (0 to 100)")
+    scale(ax.yaxis, percent=percent, signed=unit == "points")
+    label_x(ax, "Structure score of the document (0 to 100)")
     text = draw.axis_label("Difference", unit, percent=percent)
     text = "Pass rate (%)" if unit == "rate" else text
-    draw.label_y(ax, text)
+    label_y(ax, text)
     draw.legend(ax, entries if hue else [])
     what = f"{text.partition(' (')[0]} of each document against its structure score"
     what += " of the document (0 to 100)"
-    draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
+    describe_axes(ax, what + (f", {each(hue)}" if hue else ""))
     return ax
 
 
-def _side_by_side(at: draw.Floats) -> draw.Floats:
+def _side_by_side(at: Floats) -> Floats:
     """Shift equal positions slightly, so that marks at the same position do not overlap."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")

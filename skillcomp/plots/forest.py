@@ -17,6 +17,28 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import (
+    Entry,
+    Estimates,
+    Floats,
+    axis_label,
+    characters,
+    describe_axes,
+    hollow_points,
+    hue_looks,
+    level_names,
+    level_text,
+    marker,
+    number_text,
+    numbers,
+    offsets,
+    rate_of,
+    require,
+    scale,
+    text_on_box,
+    values,
+    why_unknown,
+)
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
 
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
@@ -123,7 +145,7 @@ def estimates(
         frame, names, hue, group=group, ax=ax, null=null, percent=percent, label=label, width=width
     )
     draw.legend(drawn.ax, drawn.entries, legend)
-    draw.describe_axes(drawn.ax, drawn.text)
+    describe_axes(drawn.ax, drawn.text)
     return drawn.ax
 
 
@@ -131,8 +153,8 @@ class Forest(NamedTuple):
     """A drawn forest: axes, position of each row, legend entries and a description."""
 
     ax: Axes
-    at: draw.Floats
-    entries: list[draw.Entry]
+    at: Floats
+    entries: list[Entry]
     text: str
 
 
@@ -158,13 +180,13 @@ def draw_estimates(
     in every figure. Points for which `filled` is False are hollow; if it is None, those without an
     interval.
     """
-    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
+    require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
     # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, where, together=together)
-    hues, look_of = draw.hue_looks(frame, hue, fixed)
+    hues, look_of = hue_looks(frame, hue, fixed)
     percent = unit in ("rate", "points") if percent is None else percent
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
     if null == "auto":
@@ -197,23 +219,23 @@ def draw_estimates(
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
         if rows.any():
             draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
-        draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
+        hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
         if len(look_of) > 1 or filled is not None:
             only_outlined = bool(rows.any() and outlined[rows].all())
             line: draw.Stroke = "" if only_outlined and filled is None else "-"
-            entries.append((level, draw.marker(look, line=line, hollow=only_outlined)))
+            entries.append((level, marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
-        entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
+        entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
     elif filled is None and without_interval.any():
-        entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
+        entries.append(("hollow: no interval", marker(Look(INK, "o"), hollow=True)))
     longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
-    space = draw.characters(ax) - longest - 8
+    space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
-    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
+    scale(ax.xaxis, percent=percent, signed=null == 0)
+    what = "Price of a pass" if price else rate_of(frame, "Estimate")
     what = draw.difference_of(frame) if null == 0 else what
-    text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
+    text = axis_label(what, unit, percent=percent) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -223,9 +245,9 @@ def draw_estimates(
     return Forest(ax, at, [*entries, *signs], about)
 
 
-def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
+def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: Floats) -> list[Entry]:
     """Draw a symbol for each row's verdict at the right edge; return the legend entries."""
-    cells = draw.values(frame, "verdict")
+    cells = values(frame, "verdict")
     present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
     for word, look in present.items():
         rows = at[cells == word]
@@ -284,7 +306,7 @@ def ranks(
     skillcomp.reliability.contrast
     """
     names = as_list(y)
-    draw.require(frame, [*names, group, "measure", "rate"], "plots.ranks")
+    require(frame, [*names, group, "measure", "rate"], "plots.ranks")
     rows = frame[frame["measure"].eq("agreement_rank")]
     if rows.empty:
         raise FrameError(
@@ -294,7 +316,7 @@ def ranks(
     shares = zip(rows[names[-1]], rows["rate"], strict=True)
     texts = [f"{name}: {quantity(rate, 'rate', digits=0)}" for name, rate in shares]
     named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
-    level = draw.level_text(rows).replace(" CI", " sets, all graders together")
+    level = level_text(rows).replace(" CI", " sets, all graders together")
     text = f"Rank by agreement with gold{level}"
     drawn = draw_estimates(
         named, names, None, group=group, ax=ax, null=None, percent=False, label=text
@@ -302,7 +324,7 @@ def ranks(
     last = rows["ci_high"].fillna(1.0).max()
     drawn.ax.set_xlim(0.5, last + 0.5)
     draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, last + 1.0))
-    draw.describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
+    describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
     return drawn.ax
 
 
@@ -354,25 +376,25 @@ def corrected(
         filled=filled,
     )
     draw.legend(drawn.ax, drawn.entries if len(drawn.entries) > 1 else [])
-    draw.describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
+    describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
     return drawn.ax
 
 
 def _lines_of_forest(
     frame: pd.DataFrame, names: list[str], group: str | None
-) -> tuple[list[str], list[int], draw.Floats]:
+) -> tuple[list[str], list[int], Floats]:
     """Return the name of each line, the lines that are headings, and the line of each row.
 
     Rows with equal levels in the columns `names` share a line. With a `group`, each of its levels
     is a heading above its own lines. No two lines of a group have the same name.
     """
-    levels_of_row = list(zip(*(draw.values(frame, name) for name in names), strict=True))
+    levels_of_row = list(zip(*(values(frame, name) for name in names), strict=True))
     order = list(dict.fromkeys(levels_of_row))
     if len(names) == 1:
         order = [(level,) for level in draw.levels(frame, names[0]) if (level,) in order]
     groups = [None] if group is None else draw.levels(frame, group)
-    head_of = draw.level_names(groups, width=60)
-    of_row = list(zip(draw.values(frame, group), levels_of_row, strict=True))
+    head_of = level_names(groups, width=60)
+    of_row = list(zip(values(frame, group), levels_of_row, strict=True))
     lines: list[str] = []
     heads = []
     place: dict[Any, int] = {}
@@ -382,13 +404,13 @@ def _lines_of_forest(
             lines.append(head_of[own])
         rows = [row for row in order if (own, row) in of_row]
         place |= {(own, row): len(lines) + i for i, row in enumerate(rows)}
-        name_of = [draw.level_names(levels) for levels in zip(*rows, strict=True)]
+        name_of = [level_names(levels) for levels in zip(*rows, strict=True)]
         parts = [[name[level] for name, level in zip(name_of, row, strict=True)] for row in rows]
         lines += draw.numbered([" · ".join(own_parts) for own_parts in parts])
     return lines, heads, np.array([place[row] for row in of_row], dtype=np.float64)
 
 
-def _lanes_of_rows(places: draw.Floats, rank: Any, n_levels: int) -> tuple[draw.Floats, int]:
+def _lanes_of_rows(places: Floats, rank: Any, n_levels: int) -> tuple[Floats, int]:
     """Return the offset of each row from its line, and the largest number of lanes.
 
     Each row of a line is drawn in a lane. If some line has rows of all levels of the hue, every
@@ -398,9 +420,9 @@ def _lanes_of_rows(places: draw.Floats, rank: Any, n_levels: int) -> tuple[draw.
     counts = of_line.transform("size")
     most = int(counts.max()) if len(rank) else 1
     if most >= n_levels:
-        return draw.offsets(n_levels)[rank], n_levels
+        return offsets(n_levels)[rank], n_levels
     lanes = zip(counts, of_line.rank().astype(int) - 1, strict=True)
-    return np.array([draw.offsets(count)[lane] for count, lane in lanes]), most
+    return np.array([offsets(count)[lane] for count, lane in lanes]), most
 
 
 def _refuse_alike(
@@ -420,9 +442,7 @@ def _refuse_alike(
     raise FrameError(f"{where}: {len(rows)} rows {collision}; {hint}")
 
 
-def _end_at_edge(
-    ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
-) -> draw.Estimates:
+def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None) -> Estimates:
     """Draw arrows for infinite limits; return the estimates with these limits moved to the edge."""
     finite = np.isfinite(estimates[0])
     value, low, high = (np.where(finite, column, np.nan) for column in estimates)
@@ -449,17 +469,17 @@ def _end_at_edge(
 
 
 def _write_notes(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, value: draw.Floats, look: list[Look], space: int
+    ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, look: list[Look], space: int
 ) -> None:
     """Where an estimate is missing, write the reason in place of its point."""
     across = ax.get_yaxis_transform()
-    notes = draw.values(frame, "note")
+    notes = values(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
         mark = look[int(row)]
         (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
         drawn.set(markerfacecolor="white", clip_on=False, gid="unknown")
-        text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
-        written = draw.text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
+        text = plain(why_unknown(notes[row]), width=max(space, len("undefined")))
+        written = text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
         # A long note must not make the axes narrower, so leave it out of the layout.
         written.set(va="center_baseline", in_layout=False, zorder=1.5)
 
@@ -469,12 +489,12 @@ def _name_rows(
     frame: pd.DataFrame,
     names: list[str],
     heads: list[int],
-    places: draw.Floats,
+    places: Floats,
     rank: Any,
     n_levels: int,
 ) -> int:
     """Label the lines with their names and n; return the length of the longest text line."""
-    counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
+    counts, clusters = (numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if n_levels > 1 and room > 2 else " "
     texts = []
@@ -484,23 +504,23 @@ def _name_rows(
         count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
-            count = " to ".join(draw.number_text(float(n)) for n in ends)
+            count = " to ".join(number_text(float(n)) for n in ends)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=n_levels > 1)
     for i in heads:
         # a heading may be longer than the row labels, so write it inside the axes
         across = ax.get_yaxis_transform()
-        head = draw.text_on_box(ax, 0.005, i + 0.1, texts[i], transform=across, gid="group")
+        head = text_on_box(ax, 0.005, i + 0.1, texts[i], transform=across, gid="group")
         head.set(fontweight="bold", va="center")
     return longest
 
 
 def _size_text(n: float, clusters: float) -> str:
     """Format n, and the number of clusters if it is less than n / 2."""
-    text = draw.number_text(n)
+    text = number_text(n)
     few = np.isfinite(clusters) and clusters < 0.5 * n
-    return f"{text} in {draw.number_text(clusters)} cases" if few else text
+    return f"{text} in {number_text(clusters)} cases" if few else text
 
 
 def transfer(
@@ -543,11 +563,11 @@ def transfer(
     from differences, which have a horizontal line at 0. The gap is a row of the frame; this
     function does not compute it.
     """
-    draw.require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
+    require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
     of_row = _place_of(frame)
-    hues, look_of = draw.hue_looks(frame, "condition")
-    of_scope = draw.values(frame, "scope")
+    hues, look_of = hue_looks(frame, "condition")
+    of_scope = values(frame, "scope")
     scopes: list[Any] = [s for s in dict.fromkeys(of_scope) if s is not None] or [None]
     if len(scopes) > 2:
         raise FrameError(
@@ -562,7 +582,7 @@ def transfer(
     levels = list(look_of.items())
     lanes = [lane for lane in product(range(len(levels)), scopes) if lane in beside]
     ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
-    step = dict(zip(lanes, draw.offsets(len(lanes), spread=0.5), strict=True))
+    step = dict(zip(lanes, offsets(len(lanes), spread=0.5), strict=True))
     at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
     value, low, high = draw.estimates(frame, _WHERE)
     for i, scope in lanes:
@@ -570,7 +590,7 @@ def transfer(
         rows = (hues == i) & (of_scope == scope)
         hollow = rows & (np.isnan(low) | np.isnan(high) | (scope != scopes[0]))
         draw.level_marks(ax, at, (value, low, high), rows, look, level)
-        draw.hollow_points(ax, at[hollow], value[hollow], look)
+        hollow_points(ax, at[hollow], value[hollow], look)
         for pair in (("near", "far"), ("near_delta", "far_delta")):
             ends = [i for place in pair for i in np.flatnonzero(rows) if of_row[i] == place]
             if len(ends) == 2:
@@ -580,22 +600,22 @@ def transfer(
     _name_places(ax, frame, places, of_row)
     rates, text = [place in _RATES for place in places], "Rate (%) or difference (points)"
     if all(rates) or not any(rates):
-        name = draw.rate_of(frame) if all(rates) else "Difference"
-        text = draw.axis_label(name, None, percent=True)
-    draw.label_y(ax, text + draw.level_text(frame))
+        name = rate_of(frame) if all(rates) else "Difference"
+        text = axis_label(name, None, percent=True)
+    draw.label_y(ax, text + level_text(frame))
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
-        entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
+        entries += [(scope, marker(ink, hollow=scope != scopes[0])) for scope in scopes]
     draw.legend(ax, [*entries, *unknown])
-    draw.describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
+    describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
     return ax
 
 
 def _place_of(frame: pd.DataFrame) -> Any:
     """Return each row's position on the x axis: ``transfer`` or, if missing, ``measure``."""
-    distance = draw.values(frame, "transfer")
-    of_row = np.where(pd.isna(distance), draw.values(frame, "measure"), distance)
+    distance = values(frame, "transfer")
+    of_row = np.where(pd.isna(distance), values(frame, "measure"), distance)
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
     if wrong:
         examples = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
@@ -611,7 +631,7 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) 
 
     Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
     """
-    wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
+    wide = max(int(characters(ax, 0.66) / max(len(places), 1)), 7)
     sizes = draw.sizes_by_level(frame, of_row, places, _WHERE)
     counts = ["\n" + textwrap.fill(f"n = {size}", wide) if size else "" for size in sizes]
     texts = [_PLACES[place] + count for place, count in zip(places, counts, strict=True)]
@@ -623,19 +643,17 @@ def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) 
         zero.set_gid("reference")
     for edge in {rates, len(places) - ("gap" in places)} - {0, len(places)}:
         ax.axvline(edge - 0.5, color=grey, marker="", linewidth=0.6, zorder=0, gid="separator")
-    draw.scale(ax.yaxis, percent=True, signed=rates == 0)
+    scale(ax.yaxis, percent=True, signed=rates == 0)
 
 
-def _mark_unknown(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
-) -> list[draw.Entry]:
+def _mark_unknown(ax: Axes, frame: pd.DataFrame, at: Floats, look: list[Look]) -> list[Entry]:
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
-    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.values(frame, "note")
+    value, notes = numbers(frame, "estimate", _WHERE), values(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     # cut reasons to half the width of the legend, because it may have two columns
-    space = max(draw.characters(ax) // 2 - 6, 22)
+    space = max(characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
-        why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
+        why = textwrap.shorten(why_unknown(notes[row]), space, placeholder="…")
         reasons.append(why)
         (cross,) = ax.plot([at[row]], [0.03], "x", color=look[row].color, transform=foot)
         cross.set(zorder=3, gid="unknown")

@@ -16,9 +16,10 @@ from matplotlib.patches import Patch, Rectangle
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
+from skillcomp.plots._shared import LINE_GREY, Floats, level_names, number_text, positions, require
 from skillcomp.style import DIFFERENCES, RATES, TICK_SIZE, figure
 
-_HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
+_HATCH: Any = {"facecolor": "white", "edgecolor": LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
@@ -69,10 +70,10 @@ def dimensions(
     skillcomp.deltas.rates, skillcomp.deltas.paired
     """
     where = "plots.dimensions"
-    draw.require(frame, ["estimate", x, y], where)
+    require(frame, ["estimate", x, y], where)
     unit = draw.unit(frame, where)
     percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
-    (columns, across), (rows, down) = draw.positions(frame, x), draw.positions(frame, y)
+    (columns, across), (rows, down) = positions(frame, x), positions(frame, y)
     double = frame.duplicated([x, y])
     if double.any():
         raise FrameError(
@@ -89,7 +90,7 @@ def dimensions(
     undefined = [(i, j) for i, j in sorted(zip(down, across, strict=True)) if np.isnan(cells[i, j])]
     for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
-    form = partial(draw.number_text, percent=percent, signed=diverges, digits=3)
+    form = partial(number_text, percent=percent, signed=diverges, digits=3)
     texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
     for i, j in np.argwhere(with_interval):
         low, high = (form(round(side[i, j], 2)) for side in limits)
@@ -103,7 +104,7 @@ def dimensions(
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
         if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j])})"
+            texts[i][j] += f"\n(n = {number_text(sizes[i, j])})"
     _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
@@ -113,7 +114,7 @@ def dimensions(
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
-        mark = Patch(facecolor=draw.LINE_GREY, alpha=_PALE)
+        mark = Patch(facecolor=LINE_GREY, alpha=_PALE)
         entries.append((f"pale: fewer than {_FEW} cases", mark))
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
@@ -164,8 +165,8 @@ def facet(
     Text columns are first made categorical with the levels of the whole frame, so that a level has
     the same colour and position in every panel.
     """
-    draw.require(frame, [by], "plots.facet")
-    panels, of_row = draw.positions(frame, by)
+    require(frame, [by], "plots.facet")
+    panels, of_row = positions(frame, by)
     if not 1 <= len(panels) <= _MOST_PANELS:
         raise FrameError(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
@@ -186,7 +187,7 @@ def facet(
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
             order = [level for level in draw.levels(whole, name) if level is not None]
             whole[name] = pd.Categorical(whole[name], categories=order)
-    names = draw.level_names(panels, width=40)
+    names = level_names(panels, width=40)
     for i, (ax, panel) in enumerate(zip(flat, panels, strict=False)):
         plot(whole[of_row == i], ax=ax, **options)
         ax.set_title(title.replace("{}", names[panel]))
@@ -199,7 +200,7 @@ def facet(
 
 def _heat_map(
     ax: Axes,
-    cells: draw.Floats,
+    cells: Floats,
     texts: list[list[str]],
     norm: Normalize,
     pale: draw.Bools,
@@ -225,7 +226,7 @@ def _heat_map(
         text.set(gid="value", color=_ink_on(shown))
 
 
-def _ink_on(background: draw.Floats) -> str:
+def _ink_on(background: Floats) -> str:
     """Return black or white, whichever has the higher contrast (WCAG 2) with a background."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background
@@ -233,7 +234,7 @@ def _ink_on(background: draw.Floats) -> str:
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
-def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize:
+def _color_scale(cells: Floats, diverges: bool, percent: bool) -> Normalize:
     finite = cells[np.isfinite(cells)]
     if diverges:
         reach = float(np.abs(finite).max(initial=0.0)) or 1.0
@@ -246,7 +247,7 @@ def _color_scale(cells: draw.Floats, diverges: bool, percent: bool) -> Normalize
 def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str]) -> None:
     """Label the columns and rows of a grid; slant the column labels if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
-    heads = list(draw.level_names(columns, width=28).values())
+    heads = list(level_names(columns, width=28).values())
     texts = [textwrap.fill(head, max(wide, 6), break_long_words=False) for head in heads]
     slanted = draw.longest_line(texts) > wide + 2
     ax.set_xticks(np.arange(len(columns)) + 0.5, heads if slanted else texts)
@@ -254,7 +255,7 @@ def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str])
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = zip(draw.level_names(rows).values(), counts, strict=True)
+    names = zip(level_names(rows).values(), counts, strict=True)
     texts = [name + count for name, count in names]
     ax.set_yticks(np.arange(len(rows)) + 0.5, texts)
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))

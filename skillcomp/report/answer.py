@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import orjson
 import pandas as pd
-from markupsafe import Markup
 
 from skillcomp import (
     correction,
@@ -38,10 +37,11 @@ from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
-from skillcomp.report import phrases as say
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
+from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
+from skillcomp.report.phrases import rows_of
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.report.study_data import (
     StudyData,
@@ -124,10 +124,7 @@ class Answer:
         of_data = self.findings["topic"].eq("reading")
         sentences = self.findings["sentence"]
         shown = [*sentences[~of_data][:ON_FIRST_PAGE], *sentences[of_data]]
-        more = len(sentences) - len(shown)
-        rest = [f"and {more} more: .findings"] if more else []
-        lines = [Markup("<li>{}</li>").format(s) for s in [*shown, *rest]]
-        return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
+        return render("answer", answer=self, shown=shown, more=len(sentences) - len(shown))
 
     def lines(self) -> list[str]:
         """Return the sentences of ``findings``.
@@ -300,9 +297,7 @@ def answer(
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
-    rates = corrected_rates(
-        mine, corrected, gold, attempts, by=by, reference=reference, correct=shared
-    )
+    rates = corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
 
     def decide(results: StudyEstimates, other: float) -> None:
         try:
@@ -588,7 +583,7 @@ def _cases_for_verdicts(
             frame = planning.cases_needed(
                 part, by=by, size=size, n_skills=1, margin=beyond, ci_level=ci_level, **how
             )
-            frames.append(say.rows_of(frame, "cases_per_skill").assign(margin=beyond))
+            frames.append(rows_of(frame, "cases_per_skill").assign(margin=beyond))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
@@ -596,7 +591,7 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
     """Count the attempts that ended without an answer, by condition and status."""
     ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
     ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
-    counts = ended.groupby(["condition", "status"], sort=False).size().rename("n").reset_index()
+    counts = ended.groupby(["condition", "status"], sort=False).size().reset_index(name="n")
     return counts.assign(of_n=counts["condition"].map(mine.groupby("condition").size()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -15,20 +15,33 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from skillcomp import frames, skillverdicts
-from skillcomp.errors import SkillcompError, require_known
+from skillcomp.errors import FrameError, SkillcompError, require_known, require_whole
 from skillcomp.frames import Frames
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
+from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.files import replace_file
-from skillcomp.report.case_answers import Answers, Item, Row
+from skillcomp.records import Skill
 from skillcomp.report.default_grader import default_grader, default_reference
-from skillcomp.report.escaped_text import Piece, absent, render, template_text, visible
+from skillcomp.report.escaped_text import (
+    Piece,
+    absent,
+    copied_spans,
+    pieces,
+    quote_spans,
+    render,
+    template_text,
+    text,
+)
 from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import Study, StudyOrPath, opened, study_data
 from skillcomp.report.verdict_sentences import main_rows
+from skillcomp.style import CONDITION_LOOKS
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
 _ROW_SIZE = 700  # A row in the list of cases has about this number of characters.
@@ -36,8 +49,14 @@ _SHOWN = 1_500  # This number of characters of an answer is shown; the rest is f
 _PROMPT_START = 160
 _FACTS = ("comprehension_dimension", "transfer", "dimension", "criticality", "bloom")
 _GENERATOR = b'<meta name="generator" content="skillcomp case pages">'
-_NOT_ASKED = Markup('<span class="scx-none" title="no verdict asked">·</span>')
 _STATES = {True: "p", False: "f"}
+_OF_ANSWER = ("agent", "perturbation", "answer", "loaded_skill")
+_OF_ATTEMPT = ("attempt_id", *CASE, "condition", "repeat", *_OF_ANSWER)
+_OF_VERDICT = ("attempt_id", *CASE, "condition", "repeat", "check_id", "grader", "status")
+_OF_VERDICT += ("passed", "score", "borderline", "evidence_quote", "rationale")
+_OF_LABEL = ("attempt_id", "check_id", "labeller", "passed", "borderline", "note")
+Item = tuple[Any, ...]
+Row = dict[str, Any]
 Key = tuple[str, str]
 CaseValue = Literal["passed", "score"]
 
@@ -121,7 +140,8 @@ class _CaseData:
     graders: list[str]
     conditions: list[str]
     order: str
-    notes: list[str]
+    problem: str
+    absent_texts: list[str]
     value: CaseValue
 
 
@@ -158,8 +178,6 @@ def _read_study(
     }
     lacking = {"prompts": cases["prompt"], "answers": attempts["answer"]}
     absent_texts = [name for name, texts in lacking.items() if texts.isna().all()]
-    lack = f"The data have no {' and no '.join(absent_texts)}." if absent_texts else ""
-    notes = list(filter(None, [problem, lack]))
     order = "in the order of the study"
     if len(main):
         others = listing(main["condition"].unique())
@@ -168,7 +186,9 @@ def _read_study(
         order = f"those with the {'most failures' if value == 'passed' else 'lowest scores'} first"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
-    return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes, value)
+    return _CaseData(
+        answers, keys, facts, lines, hits, graders, conditions, order, problem, absent_texts, value
+    )
 
 
 def _changes(
@@ -251,11 +271,10 @@ def _lines_by_case(
     by_case: dict[Key, list[Row]] = {}
     rows: Any = wide.reindex(columns=conditions).fillna("–").iterrows()
     for (skill, case, agent), passes in rows:
-        line: Row = {"agent": agent if several else None, "passes": list(passes)}
         delta = deltas.get((skill, case, agent), None)
         change = "" if delta is None else bare(signed(delta, unit=unit))
-        look = {-1: "fail", 1: "pass"}.get(np.sign(delta or 0), "none") if change else ""
-        by_case.setdefault((skill, case), []).append(line | {"change": change, "look": look})
+        line = {"agent": agent if several else None, "passes": list(passes), "change": change}
+        by_case.setdefault((skill, case), []).append(line)
     return by_case
 
 
@@ -317,69 +336,294 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     panels = data.answers.panels(*key)
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}
     graders = [name for name in data.graders if name in used]
-    checks = data.answers.checks_of(*key, panels)
-    gold = [[data.answers.gold_cells(p["id"], c["id"]) for p in panels] for c in checks]
-    for check, labels in zip(checks, gold, strict=True):
-        check["cells"] = [
-            _verdict_marks(panel["verdicts"], check["id"], graders, of_panel)
-            for panel, of_panel in zip(panels, labels, strict=True)
-        ]
     answers: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
-        notes = panel["notes"]
-        panel["notes"] = [note for note in notes if note["who"] == data.graders[0]]
-        panel["other_notes"] = [note for note in notes if note["who"] != data.graders[0]]
         answers.setdefault(panel["condition"], []).append(panel)
     return render(
         "cases-article",
         **row,
-        value=data.value,
-        conditions=data.conditions,
+        data=data,
         prompt=data.answers.prompt(*key),
         graders=graders,
-        checks=checks,
+        checks=data.answers.checks_of(*key, panels),
         panels=panels,
         answers=answers,
-        with_gold=any(map(any, gold)),
-        with_texts=any(panel["pieces"] or panel["notes"] for panel in panels),
     )
 
 
-def _verdict_marks(
-    verdicts: Mapping[Item, list[Row]],
-    check: str,
-    graders: Sequence[str],
-    gold: Sequence[Mapping[str, Any]],
-) -> Markup:
-    """Return a mark per grader in order, and the gold labels in brackets."""
-    marks = []
-    for grader in graders:
-        cells = verdicts.get((grader, check), [])
-        marks += [_mark(grader, c["word"], c["look"], c["about"]) for c in cells] or [_NOT_ASKED]
-    labels = [_mark("gold", cell["word"], cell["look"], cell["about"]) for cell in gold]
-    if labels:
-        marks.append(Markup("[{}]").format(Markup(" ").join(labels)))
-    return Markup(" ").join(marks)
-
-
-@cache
-def _mark(who: str, word: str, look: str, about: str) -> Markup:
-    """Return a sign for a verdict, or NA with the status; the title text names the grader."""
-    no_verdict = word.replace("no verdict", "NA").replace("– none", "NA")
-    sign = no_verdict if look == "none" else word[0]
-    title = f"{who}: {word}{f', {about}' if about else ''}"
-    form = Markup('<span class="scx-{}" title="{}">{}</span>')
-    return form.format(look, visible(title), visible(sign))
-
-
-def _cut_pieces(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+def _cut_pieces(parts: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
     """Divide a long answer into its start and the rest."""
     start, rest, left = [], [], _SHOWN
-    if sum(len(text) for text, *_ in pieces) <= _SHOWN * 1.2:
-        return list(pieces), []
-    for text, quote, copy in pieces:
-        start.append((text[:left], quote, copy))
-        rest.append((text[left:], quote, copy))
-        left = max(0, left - len(text))
+    if sum(len(words) for words, *_ in parts) <= _SHOWN * 1.2:
+        return list(parts), []
+    for words, quote, copy in parts:
+        start.append((words[:left], quote, copy))
+        rest.append((words[left:], quote, copy))
+        left = max(0, left - len(words))
     return [piece for piece in start if piece[0]], [piece for piece in rest if piece[0]]
+
+
+class Answers:
+    """Looks up and renders the answers to a case, with their verdicts and labels.
+
+    Parameters
+    ----------
+    attempts, verdicts : pandas.DataFrame
+        The answers and the verdicts on them.
+    gold, cases, checks : pandas.DataFrame, optional
+        The gold labels, the prompts of the cases, and the descriptions of the checks.
+    skills : mapping of str to Skill or str, optional
+        The texts of the skills. Sequences of words that an answer shares with its skill are marked.
+    ngram : int
+        Smallest length of a marked sequence, in content words.
+    """
+
+    def __init__(
+        self,
+        attempts: pd.DataFrame,
+        verdicts: pd.DataFrame,
+        gold: pd.DataFrame | None,
+        cases: pd.DataFrame | None,
+        checks: pd.DataFrame | None,
+        skills: Mapping[str, Skill | str] | None,
+        ngram: int,
+    ) -> None:
+        attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
+        verdicts = verdicts.assign(grader=grader_names(verdicts))
+        gold = empty("gold") if gold is None else check(gold, "gold")
+        self._attempts = _Rows(attempts, CASE, _OF_ATTEMPT)
+        self._verdicts = _Rows(verdicts, CASE, _OF_VERDICT)
+        self._labels = _Rows(gold, ["attempt_id", "check_id"], _OF_LABEL)
+        self.graders = list(dict.fromkeys(verdicts["grader"]))
+        cases = empty("cases") if cases is None else check(cases, "cases")
+        self._prompts = cases.set_index(CASE)["prompt"].to_dict()
+        checks = empty("checks") if checks is None else check(checks, "checks")
+        checks = checks.set_index([*CASE, "check_id"])
+        self._descriptions = checks["description"].to_dict()
+        self._kinds = checks["check_kind"].to_dict()
+        self._skills, self._ngram = dict(skills or {}), require_whole("ngram", ngram, FrameError)
+        self._cached_spans = cache(self._copied_spans)
+
+    def repeats(self, skill: str, case: str) -> list[int]:
+        """Return those repeats of a case that have an answer or a verdict."""
+        rows = [*self._attempts.at((skill, case)), *self._verdicts.at((skill, case))]
+        return sorted({_repeat_of(row) for row in rows})
+
+    def prompt(self, skill: str, case: str) -> str | None:
+        """Return the prompt of a case as text to show."""
+        return text(self._prompts.get((skill, case)))
+
+    def page(
+        self,
+        skill: str,
+        case: str,
+        repeat: int,
+        checks: Sequence[str] | None = None,
+        *,
+        lit: Collection[Item] = (),
+    ) -> Markup:
+        """Render a case as HTML, with all answers of one repeat side by side.
+
+        Parameters
+        ----------
+        skill, case, repeat
+            The case and the repeat; 0 if the frames have no repeats.
+        checks : sequence of str, optional
+            Show only verdicts on these checks; by default all.
+        lit : collection of (str, str, str)
+            Attempt, check and grader of each verdict to highlight.
+        """
+        panels = self.panels(skill, case, repeat, checks, lit=lit)
+        used = {grader for panel in panels for grader, _ in panel["verdicts"]}
+        columns = [name for name in self.graders if name in used]
+        return render(
+            "explore-case",
+            skill=skill,
+            case=case,
+            repeat=repeat,
+            prompt=self.prompt(skill, case),
+            graders=columns,
+            with_gold=bool(self._labels),
+            checks=self.checks_of(skill, case, panels, checks),
+            answers=panels,
+            n=self._ngram,
+        )
+
+    def checks_of(
+        self, skill: str, case: str, panels: Sequence[Row], checks: Sequence[str] | None = None
+    ) -> list[Row]:
+        """Return id, text and kind of each check with a verdict, or of the given checks.
+
+        ``gold`` has the gold labels on the check for each panel.
+        """
+        present = (name for panel in panels for _, name in panel["verdicts"])
+        about = []
+        for name in dict.fromkeys(present) if checks is None else checks:
+            key = skill, case, name
+            words, kind = (text(of.get(key)) for of in (self._descriptions, self._kinds))
+            gold = [self._gold_cells(panel["id"], name) for panel in panels]
+            about.append({"id": name, "text": words or name, "kind": kind, "gold": gold})
+        return about
+
+    def panels(
+        self,
+        skill: str,
+        case: str,
+        repeat: int | None = None,
+        checks: Sequence[str] | None = None,
+        *,
+        lit: Collection[Item] = (),
+    ) -> list[Row]:
+        """Return one panel (a dictionary) for each answer to a case; by default, of all repeats.
+
+        The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
+        of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and
+        check.
+        """
+        attempts, verdicts = self._attempts.at((skill, case)), self._verdicts.at((skill, case))
+        ids = {attempt["attempt_id"] for attempt in attempts}
+        for row in verdicts:
+            if row["attempt_id"] not in ids:  # the attempts frame lacks this attempt
+                ids.add(row["attempt_id"])
+                attempts.append(row | dict.fromkeys(_OF_ANSWER))
+        attempts = [a for a in attempts if repeat is None or _repeat_of(a) == repeat]
+        verdicts_of: dict[str, list[Row]] = {attempt["attempt_id"]: [] for attempt in attempts}
+        for row in verdicts:
+            mine = checks is None or row["check_id"] in checks
+            if mine and row["attempt_id"] in verdicts_of:
+                verdicts_of[row["attempt_id"]].append(row)
+        used = {row["check_id"] for rows in verdicts_of.values() for row in rows}
+        several = len(used if checks is None else checks) > 1
+        return [
+            self._answer_panel(attempt, name, verdicts_of[attempt["attempt_id"]], several, lit)
+            for attempt, name in _named_attempts(attempts)
+        ]
+
+    def _answer_panel(
+        self,
+        attempt: Row,
+        name: str,
+        verdicts: Sequence[Row],
+        several: bool,
+        lit: Collection[Item],
+    ) -> Row:
+        answer, notes, quotes = text(attempt["answer"]), [], []
+        normalised = normalise_quote(answer or "")
+        cells: dict[Item, list[Row]] = {}
+        for row in verdicts:
+            word = _verdict_word(row["passed"], row["status"], row["score"])
+            is_lit = (row["attempt_id"], row["check_id"], row["grader"]) in lit
+            about = "borderline" if _is_true(row["borderline"]) else ""
+            cell = word | {"about": about, "lit": is_lit}
+            cells.setdefault((row["grader"], row["check_id"]), []).append(cell)
+            quote, why = text(row["evidence_quote"]), text(row["rationale"])
+            if quote and answer:
+                quotes.append(quote)
+            if quote is None and why is None:
+                continue
+            lost = bool(quote and answer and normalise_quote(quote) not in normalised)
+            note = {
+                "who": row["grader"],
+                "check": row["check_id"] if several else None,
+                "quote": quote,
+                "why": why,
+                "lost": lost,
+                "open": is_lit and not several,
+            }
+            notes.append(note | word)
+        parts = []
+        if answer is not None:
+            copies = self._cached_spans(answer, attempt["skill"], attempt["case_id"])
+            parts = pieces(answer, quote_spans(answer, quotes), copies)
+        return {
+            "id": attempt["attempt_id"],
+            "condition": str(attempt["condition"]),
+            "name": name,
+            "agent": text(attempt["agent"]),
+            "repeat": _repeat_of(attempt),
+            "pieces": parts,
+            "notes": notes,
+            "verdicts": cells,
+        }
+
+    def _gold_cells(self, attempt: str, name: str) -> list[Row]:
+        """Return the gold labels of an attempt on a check in words, with their labellers."""
+        cells = []
+        for row in self._labels.at((attempt, name)):
+            more = "borderline" if _is_true(row["borderline"]) else None
+            who = [text(row["labeller"]) or "no name", more, text(row["note"])]
+            about = {"about": ", ".join(filter(None, who)), "lit": False}
+            cells.append(_verdict_word(row["passed"], "none") | about)
+        return cells
+
+    def _copied_spans(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
+        if skill not in self._skills:
+            return []
+        prompt = self._prompts.get((skill, case))
+        return copied_spans(answer, self._skills[skill], prompt, n=self._ngram)
+
+
+class _Rows:
+    """Looks up rows of a frame by key, as dictionaries of some of the columns."""
+
+    def __init__(self, frame: pd.DataFrame, keys: Sequence[str], columns: Sequence[str]) -> None:
+        self._columns = {name: frame[name].to_numpy(object) for name in columns}
+        self._positions = frame.groupby(list(keys)).indices
+
+    def __bool__(self) -> bool:
+        return bool(self._positions)
+
+    def at(self, key: Item) -> list[Row]:
+        columns = self._columns.items()
+        return [{n: values[at] for n, values in columns} for at in self._positions.get(key, ())]
+
+
+def _repeat_of(row: Row) -> int:
+    return 0 if absent(row["repeat"]) else int(row["repeat"])
+
+
+def _named_attempts(attempts: Sequence[Row]) -> list[tuple[Row, str]]:
+    """Return each attempt with a name, baseline first; the names differ where possible."""
+    rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
+    rows = sorted(
+        attempts,
+        key=lambda a: (rank.get(a["condition"], len(rank)), str(a["condition"]), _repeat_of(a)),
+    )
+    several_repeats = len({_repeat_of(row) for row in rows}) > 1
+    places = {(str(row["condition"]), _repeat_of(row)) for row in rows}
+    named = []
+    for row in rows:
+        more = [f"repeat {_repeat_of(row) or 1}"] if several_repeats else []
+        if len(places) < len(rows):
+            more += filter(None, [text(row["agent"]), text(row["perturbation"])])
+        loaded = text(row["loaded_skill"])
+        if loaded and str(row["condition"]) not in ("baseline", "skill"):
+            more.append(f"loaded: {loaded}")
+        named.append((row, ", ".join([str(row["condition"]), *more])))
+    return named
+
+
+def _is_true(value: Any) -> bool:
+    return not absent(value) and bool(value)
+
+
+def _verdict_word(passed: Any, status: Any, score: Any = None) -> Row:
+    """Return the word and the CSS style of a verdict; a failed grader has "no verdict"."""
+    if absent(passed):
+        if not absent(score):
+            return {"word": f"{score:.3g}", "look": "none"}
+        has_reason = not absent(status) and status not in ("ok", "none")
+        return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}
+    return {"word": "✓ pass", "look": "pass"} if passed else {"word": "✗ fail", "look": "fail"}
+
+
+def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the grader of each row, with its version or round if the grader has several."""
+    names = table["grader"].astype("object")
+    for column, word in (("grader_version", "version"), ("round", "round")):
+        several = table.groupby("grader")[column].transform("nunique") > 1
+        if several.any():
+            levels = table[column].astype("object").where(table[column].notna(), "unknown")
+            names = names.where(~several, names + f", {word} " + levels.astype(str))
+    return np.asarray([str(name) for name in names], object)

@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
@@ -26,7 +26,6 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 # text of the button that unfolds the rest of a section; `_FOLDS` has other texts for some headings
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
-_LONG = 7  # a table with more rows than this is folded
 _FOLDS = {"Method": _METHOD, "Limits": "Limits"}
 # The HTML elements that Markdown and tables need. All other elements are dropped for safety.
 _TAGS = {
@@ -151,8 +150,6 @@ def chapter_of(
                 if not (text and any(sentence.startswith(text) for sentence in on_page))
             ]
             (section.shown if section.heading else section.folded).extend([code, *own])
-    for section in sections:
-        section.shown = _with_tables_folded(section.shown)
     number, lacking = path.stem.split("-")[0], ""
     if messages and all(text.startswith(NOT_SHOWN) for text in messages):
         lacking = messages[0].removeprefix(NOT_SHOWN)
@@ -170,18 +167,6 @@ def _add_text(section: _Section, text: str) -> None:
         first, rest = "", text.strip()
     section.shown += [_as_safe_html(first)] if first else []
     section.folded += [_as_safe_html(rest)] if rest else []
-
-
-def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figure]:
-    """Fold tables that are long or next to a figure."""
-    drawn = any(isinstance(part, Figure) for part in parts)
-    fold = Markup("<details><summary>Table of {} rows</summary>{}</details>")
-    folded = []
-    for part in parts:
-        n = 0 if isinstance(part, Figure) else part.count("<tr") - 1
-        long = isinstance(part, Markup) and part.startswith(_TABLE) and (drawn or n > _LONG)
-        folded.append(fold.format(n, part) if long else part)
-    return folded
 
 
 def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup | Figure]:

@@ -53,7 +53,8 @@ def decided_skills(
         Why no verdict is corrected or confirmed although there is gold; otherwise empty.
     """
     how: Fields = {"by": list(by), "reference": reference}
-    corrected, reason = corrected_rates(outcomes, verdicts, gold, attempts, **how, correct=correct)
+    verdicts = with_failed_ends(verdicts, outcomes, attempts)
+    corrected, reason = corrected_rates(outcomes, verdicts, gold, **how, correct=correct)
     decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
     if decided.empty:
         what = f"all answers are under {reference}" if len(outcomes) else "no answers are graded"
@@ -77,7 +78,6 @@ def corrected_rates(
     outcomes: pd.DataFrame,
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
-    attempts: pd.DataFrame,
     *,
     by: Sequence[str],
     reference: str,
@@ -85,12 +85,11 @@ def corrected_rates(
 ) -> tuple[pd.DataFrame | None, str]:
     """Return the argument ``corrected=`` of `decide`, and the reason if a correction failed.
 
-    If the correction fails, the argument has no rows; otherwise the reason is empty. Without gold,
-    the argument is None.
+    `verdicts` are those of :func:`with_failed_ends`. If the correction fails, the argument has no
+    rows; otherwise the reason is empty. Without gold, the argument is None.
     """
     if gold.empty:
         return None, ""
-    verdicts = with_failed_ends(verdicts, outcomes, attempts)
     try:
         corrected = delta_with_rates(
             verdicts, gold, reference=reference, by=["grader", *by], value="passed", **correct

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from skillcomp import frames, reliability
@@ -56,10 +58,8 @@ def default_grader(
     """
     if isinstance(study, pd.DataFrame):
         verdicts = study
-    elif isinstance(study, frames.Frames):
-        verdicts, gold = study.verdicts, study.gold
     else:
-        verdicts, gold = frames.verdicts(study), frames.gold(study)
+        verdicts, gold = frame_of(study, "verdicts"), frame_of(study, "gold")
     names = _grader_names(verdicts)
     if grader is not None:
         return grader_named(grader, names)
@@ -79,6 +79,13 @@ def default_grader(
     except SkillcompError:  # the labels are unusable; the report gives the reason elsewhere
         return names[0]
     return best_grader(agreement, names)
+
+
+def frame_of(study: RunStore | frames.Frames, name: str, **how: Any) -> Any:
+    """Return a frame of a study by its name; `how` are arguments for reading it from a store."""
+    if isinstance(study, frames.Frames):
+        return vars(study)[name]
+    return getattr(frames, name)(study, **how)
 
 
 def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:

@@ -8,8 +8,7 @@ import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS
 from skillcomp.frames.estimates import columns_of, require_columns
-from skillcomp.report import phrases as say
-from skillcomp.report.phrases import Sentence, Sentences
+from skillcomp.report.phrases import Sentence, Sentences, plural, skill_and_agent, unit_of
 from skillcomp.report.sentences import sentences_about
 from skillcomp.report.verdict_sentences import (
     headline_sentences,
@@ -30,20 +29,26 @@ _LACKING = {
     "agreement": "There are no gold labels: how often the grader errs is not known.",
     "drift": "One grader in one version: no drift between graders can be seen.",
 }
-# topic and name of each further frame, in the order of the sentences
-_TOPICS = (
-    *(("reading", "problems"), ("transfer", "gap"), ("dimension", "dimensions")),
-    *(("structure", "effects"), ("structure", "explained"), ("trigger", "controls")),
-    *(("trigger", "triggers"), ("trigger", "goals"), ("grader", "agreement")),
-    *(("grader", "unusable"), ("grader", "addressing"), ("grader", "rounds"), ("drift", "drift")),
-    ("correction", "corrected"),
-)
-# name of a frame -> topic of the sentences on it
-TOPIC_OF = {
-    **{name: topic for topic, name in _TOPICS},
-    **dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill"),
-    **{"price": "price", "needed": "limits"},
+# name of each further frame -> topic of the sentences on it, in their order
+_TOPICS = {
+    "problems": "reading",
+    "gap": "transfer",
+    "dimensions": "dimension",
+    "effects": "structure",
+    "explained": "structure",
+    "controls": "trigger",
+    "triggers": "trigger",
+    "goals": "trigger",
+    "agreement": "grader",
+    "unusable": "grader",
+    "addressing": "grader",
+    "rounds": "grader",
+    "drift": "drift",
+    "corrected": "correction",
 }
+# the same for all frames
+TOPIC_OF = _TOPICS | {"price": "price", "needed": "limits"}
+TOPIC_OF |= dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill")
 # name of a frame -> its name in sentences, if it has another name there
 _ESTIMATES = {
     "overall": "effect of all skills",
@@ -144,7 +149,7 @@ def findings(
             rows_of = frames[name]
             if rows_of is not None:
                 frames[name] = rows_of[rows_of["condition"].isin(conditions)]
-    for topic, name in _TOPICS:
+    for name, topic in _TOPICS.items():
         if (frame := frames.get(name)) is not None:
             parts.append((topic, sentences_about(frame, name)))
         elif decided is not None and name in _LACKING and name not in missing:
@@ -191,7 +196,7 @@ def _parts_on_skills(
 
 
 def _are_scores(rows: pd.DataFrame) -> bool:
-    return bool(len(rows)) and say.unit_of(rows.iloc[0]) == "score"
+    return bool(len(rows)) and unit_of(rows.iloc[0]) == "score"
 
 
 def _limit_sentences(
@@ -203,11 +208,11 @@ def _limit_sentences(
     overturned = main[undecided & main.apply(is_overturned, axis=1).astype(bool)]
     for _, row in overturned.drop_duplicates(by).iterrows():
         text = "more cases would not settle this; the missing answers would."
-        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+        yield Sentence(f"{skill_and_agent(row)}: {text}", row["skill"])
     runs = main["note"].str.extract(f"({RUNS_DIFFER}.*?of this kind)")[0]
     for _, row in main.assign(runs=runs)[runs.notna()].iterrows():
         text = f"{row['runs']}: more repeats would make it narrower."
-        yield Sentence(f"{say.skill_and_agent(row)}: {text}", row["skill"])
+        yield Sentence(f"{skill_and_agent(row)}: {text}", row["skill"])
     rest = main[main.apply(is_short_of_cases, axis=1).astype(bool) & runs.isna()]
     yield from settling_sentences(rest.drop_duplicates(by), frames.get("needed"))
     sizes = main["note"].str.extract(r"deviation (of any size|below \d+ points) may go unseen")[0]
@@ -228,7 +233,7 @@ def _limit_sentences(
     elif frames.get("agreement") is None and "agreement" not in missing:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
-    text = f"{say.counted(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
+    text = f"{plural(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
     if n >= MIN_SKILLS:
         text = (
             f"The intervals are about these {n} skills; sc.skillverdicts.across estimates skills "

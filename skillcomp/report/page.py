@@ -44,11 +44,12 @@ from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
+from skillcomp.report.default_grader import frame_of
 from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import TOPIC_OF
+from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.notebooks import find_notebooks
-from skillcomp.report.phrases import listing, treatment
-from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table, table_of_texts
+from skillcomp.report.phrases import listing, treatment, unit_of
+from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
 from skillcomp.report.study_data import Study, StudyOrPath, opened
 from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
@@ -191,16 +192,15 @@ def build(
     todo: SimpleQueue[Any] = SimpleQueue()
     own = notebooks is None
     with _executed_chapters(todo, list(defaults), share_kernel=own, progress=progress) as books:
-        result: Answer | None = None
         problem = ""
         try:
             result = answer(study, grader=grader, **how)
         except SkillcompError as error:
-            problem = str(error)
-        if result and result.screens and "decided" not in result.frames and own:
+            result, problem = Answer(findings(None), {}, {}, "", {}), str(error)
+        if result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
             defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
-        if result and values["GRADER"] is None:
+        if values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
         # a notebook runs in its own folder, where a relative path would lead elsewhere
         values["OUT"] = str(out.resolve())
@@ -211,7 +211,7 @@ def build(
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
-    sentences = [] if result is None else list(result.findings["sentence"])
+    sentences = list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
     page = _write_page(
         study,
@@ -260,19 +260,18 @@ def write_answer(
 def _cases_and_figures(
     study: Study,
     out: Path,
-    result: Answer | None,
+    result: Answer,
     reference: str | None,
     round: int,
     checks: Checks,
 ) -> Fields:
     """Write the case pages and the headline figures; return what the page needs of both."""
-    grader = (result.grader or None) if result is not None else None
-    decided = pd.DataFrame() if result is None else result.frames.get("decided", pd.DataFrame())
+    decided = result.frames.get("decided", pd.DataFrame())
     try:
         pages = write_case_pages(
             study,
             out / CASES,
-            grader=grader,
+            grader=result.grader or None,
             report="../index.html",
             reference=reference,
             round=round,
@@ -293,7 +292,7 @@ def _write_page(
     study: Study,
     name: str,
     out: Path,
-    result: Answer | None,
+    result: Answer,
     *,
     case_pages: Sequence[Mapping[Any, Any]],
     figures: Sequence[Figure],
@@ -306,8 +305,6 @@ def _write_page(
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
-    chapters = [chapter for chapter in chapters if not chapter.lacking]
-    gap = [figure for figure in figures if figure.stem == _GAP]
     html: str = render(
         "report",
         **_first_page(result, problem, study.fingerprint),
@@ -316,8 +313,7 @@ def _write_page(
         archive=archive,
         version=skillcomp.__version__,
         probe=probe,
-        figures=[figure for figure in figures if figure not in gap],
-        gap=gap,
+        figures=figures,
         chapters=chapters,
         lacking=lacking,
     )
@@ -336,21 +332,15 @@ def _with_unbroken_numbers(html: str) -> str:
 
 
 def _probe_box(study: Study, out: Path) -> Fields:
-    """Return HTML and a figure on the last probe (a test of the checks).
+    """Return a figure and a table of the last probe (a test of the checks), and which failed it.
 
-    Without a probe, there is no HTML and the list of figures is empty.
+    Without a probe, the list of figures is empty.
     """
     probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
     if probed.empty:
-        return {"html": "", "figures": []}
+        return {"figures": []}
     at_fault = probed[probed["finding"].ne("")].drop(columns="skill")
-    checks = probed_checks(probed)
-    untested = untested_reasons(probed) or "all were tested"
-    counts = checks["at_fault"].sum(), len(checks)
-    html = Markup("<p>{:,} of {:,} checks are at fault; {}.</p>").format(*counts, untested)
-    if len(at_fault):
-        rows = Markup(table(at_fault).linked(out / "probe.csv").html(most=5))
-        html += Markup('<div class="table">{}</div>').format(rows)
+    rows = table(at_fault).linked(out / "probe.csv").html(most=5) if len(at_fault) else ""
     rates = probe_rates(probed)
     rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
     fig: Any = plots.dimensions(rates, x="answer", y="skill", label="Checks passed (%)").figure
@@ -359,7 +349,9 @@ def _probe_box(study: Study, out: Path) -> Fields:
         "the others few, except checks that forbid something."
     )
     figure = _saved_figure(fig, out / "00-probe", study.fingerprint, lead, rates=rates)
-    return {"html": html, "figures": [figure]}
+    untested = untested_reasons(probed) or "all were tested"
+    failed = probed_checks(probed)["at_fault"]
+    return {"figures": [figure], "at_fault": failed, "untested": untested, "rows": Markup(rows)}
 
 
 def _margin_of(value: Any, ends: tuple[float, float]) -> float:
@@ -374,10 +366,7 @@ def _round_of(value: object, study: Study) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
     if value == 1:
         return 1
-    if isinstance(study, Frames):
-        rounds = sorted(study.verdicts["round"].dropna().unique().tolist())
-    else:
-        rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
+    rounds = sorted(frame_of(study, "verdicts", round="all")["round"].dropna().unique().tolist())
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
@@ -447,10 +436,8 @@ def _executed_chapters(
             todo.put(None)
 
 
-def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
+def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
     """Save and return the headline figures: one per `ON_FIRST_PAGE` skills, or one per screen."""
-    if result is None:
-        return []
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     lead = _caption_of_changes(rows) if skills else ""
@@ -499,7 +486,7 @@ def _caption_of_changes(rows: pd.DataFrame) -> str:
     """Name the reference, the margin, and the conditions with and without a corrected change."""
     reference = rows["reference"].iloc[0]
     against = "no skill" if reference == "baseline" else treatment(reference)
-    unit = say.unit_of(rows.iloc[0])
+    unit = unit_of(rows.iloc[0])
     what = "mean score" if unit == "score" else "pass rate"
     text = f"Change in the {what}, against {against}, on the same cases."
     if "estimator" in rows.columns and rows["estimator"].ne(NAIVE).any():
@@ -528,28 +515,14 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
     return ARCHIVE
 
 
-_ADAPTIVE = (
-    "The adaptive intervals assume no cases unlike those observed, as far as attempts at a case "
-    "have mixed outcomes. They show a gain a little less often than a t interval does (55 % "
-    "against 61 % of studies, for 30 points with 10 cases of 3 attempts). A t interval misses the "
-    "truth in 23 % of studies where agents always give the same answer and few cases change."
-)
-_OF_SCORES = (
-    "The adaptive intervals assume no cases unlike those observed, as far as the scores of a case "
-    "vary. For scores that hardly vary they are several times as wide as t intervals, which assume "
-    "that no case is unlike the others."
-)
-
-
 def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
     """Return pairs of name and value: versions, hash of the study, seeds and methods."""
-    rows = [("Study, sha256", fingerprint), ("Python", python_version())]
-    rows += [("skillcomp", skillcomp.__version__)]
-    rows += [(name, version(name)) for name in _PACKAGES]
+    rows = {"Study, sha256": fingerprint, "Python": python_version()}
+    rows |= {"skillcomp": skillcomp.__version__, **{name: version(name) for name in _PACKAGES}}
     if methods:
         seeds = {seed for name in methods for seed in re.findall(r"seed (\d+)", name)}
-        rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
-    return rows + [("Method", name) for name in methods]
+        rows["Seeds"] = ", ".join(sorted(seeds)) or "no resampling behind these numbers"
+    return [*rows.items(), *(("Method", name) for name in methods)]
 
 
 def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) -> Fields:
@@ -566,43 +539,13 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
     both = both[both["skill"].eq(name)]
     if len(both) == len(rows):
         others = result.frames.get("placebo")
-        rows = [
-            row | _cells_of_skill(of, others)
-            for row, (_, of) in zip(rows, both.iterrows(), strict=True)
-        ]
+        for row, (_, of) in zip(rows, both.iterrows(), strict=True):
+            # a caveat is in the sentence and not in the cells
+            doubtful = is_unconfirmed(of) or of.get("overturned", False) or pd.isna(of["estimate"])
+            caveat = doubtful or of["verdict"] in ("helps", "hurts")
+            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
-
-
-def _cells_of_skill(row: pd.Series, placebo: pd.DataFrame | None) -> Fields:
-    """Return the cells of a skill, and whether its sentence has a caveat that they do not show."""
-    name = say.skill_and_agent(row)
-    name += f" ({style.called(row['condition'])})" if row["condition"] != "skill" else ""
-    level = style.quantity if say.unit_of(row) == "score" else say.rate
-    cells = {
-        "name": name,
-        "change": say.change_text(row) or "not known",
-        "rate": level(row["rate"]),
-        "reference": level(row["reference_rate"]),
-        "placebo": say.change_text(say.matching_row(placebo, row)),
-        "lost": say.lost(row).strip(" ()"),
-    }
-    doubtful = is_unconfirmed(row) or bool(row.get("overturned", False))
-    doubtful = doubtful or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
-    return {"cells": cells, "caveat": doubtful}
-
-
-def _agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> str:
-    """Return a table by skill and agent; a cell has the symbol of the verdict and the change."""
-    if "agent" not in decided:
-        return ""
-    unit = say.unit_of(decided.iloc[0])
-    changes = decided["estimate"].map(partial(say.signed, unit=unit)).map(say.bare)
-    marks = decided["verdict"].astype("str").map(lambda word: signs.get(word, "?"))
-    grid = decided[["skill", "agent"]].map(style.called).assign(cell=marks + " " + changes)
-    wide = grid.drop_duplicates(["skill", "agent"]).pivot(index="skill", columns="agent")
-    cells: Any = wide["cell"]
-    return table_of_texts(cells.fillna("").rename_axis("").reset_index()).html()
 
 
 def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
@@ -634,10 +577,10 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
-def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields:
+def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
-    rows: list[Any] = [] if result is None else result.findings.to_dict("records")
-    estimates = {} if result is None else result.frames
+    rows: list[Any] = result.findings.to_dict("records")
+    estimates = result.frames
     with_method = [frame for frame in estimates.values() if "method" in frame]
     methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
     adaptive = any(name.startswith("adaptive") for name in methods)
@@ -647,7 +590,7 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         why = row["why"] if isinstance(row["why"], str) else ""
         topics[row["topic"]].append(row | {"mark": signs.get(str(row["verdict"]), "?"), "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
-    grid, skills = "", []
+    grid, skills = dict[Any, pd.Series](), []
     folded: dict[str, list[str]] = {}
     if graders:  # fold the sentences with numbers of the table of graders
         own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
@@ -656,14 +599,15 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
             row for row in own if row["about"] != row["about"] and row["sentence"] not in below
         ]
         folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
-    if result is not None and "decided" in estimates:
+    if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
         decided = estimates["decided"]
-        grid = _agent_grid(main_rows(decided), signs)
+        for _, row in main_rows(decided).iterrows() if "agent" in decided else ():
+            grid.setdefault((style.called(row["skill"]), style.called(row["agent"])), row)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
-    is_score = bool(skills) and say.unit_of(decided.iloc[0]) == "score"
+    is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
     limits = topics["limits"]
     # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
     about = [row for row in limits if row["about"] == row["about"]]
@@ -674,14 +618,12 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
     moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
-    tables: dict[str, list[str]] = {}
+    tables = defaultdict[str, list[Any]](list)
     for name, frame in estimates.items():
         if "note" in frame and len(frame):
             topic = TOPIC_OF.get(name, "grader")
-            title = Markup("<p><b>{}</b></p>").format(style.called(name).capitalize())
-            text = title + Markup(table(frame).html(most=5))
-            tables.setdefault(moved.get(topic, topic), []).append(text)
-    screens = () if result is None else result.screens
+            tables[moved.get(topic, topic)].append((style.called(name), table(frame)))
+    screens = result.screens
     question = screens[0].question if screens and "decided" not in estimates else SKILL_QUESTION
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
@@ -692,13 +634,17 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> Fields
         "graders": graders,
         "grid": grid,
         "price": price,
-        "answered": result,
+        "answered": not problem and result,
         "question": question,
         "is_score": is_score,
         "screens": screens,
         "titles": TITLES,
+        "say": say,
+        "called": style.called,
+        "signs": signs,
+        "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "intervals": (_OF_SCORES if is_score else _ADAPTIVE) if adaptive else "",
+        "adaptive": adaptive,
         "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
     }

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
 
+from skillcomp.errors import plural as plural
 from skillcomp.frames.estimates import columns_of
 from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
+_LIMITS = ["estimate", "ci_low", "ci_high"]
 _TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the previous version"}
 
 
@@ -147,12 +149,12 @@ def change(row: Row, unit: bool = True) -> str:
 
 def points(row: Row, unit: bool = True) -> str:
     """Format an estimate in percentage points with its interval, such as "+3 points [−2, 8]"."""
-    return change(row[["estimate", "ci_low", "ci_high"]] / 100, unit)
+    return change(row[_LIMITS] / 100, unit)
 
 
 def percent(row: Row) -> str:
     """Format a ratio as a change in percent, such as "+104 % [80, 131]"."""
-    text = change(row[["estimate", "ci_low", "ci_high"]] - 1.0)
+    text = change(row[_LIMITS] - 1.0)
     return text.replace(" points", " %").replace(" point", " %")
 
 
@@ -187,7 +189,7 @@ def coefficient(value: float) -> str:
 def on_cases(row: Row) -> str:
     """Format the numbers of cases, cases dropped and attempts missing; empty if n is unknown."""
     n = row["n"]
-    return "" if pd.isna(n) else f" on {n:,.0f} case{plural(n)}{lost(row)}"
+    return "" if pd.isna(n) else f" on {plural(n, 'case')}{lost(row)}"
 
 
 def lost(row: Row) -> str:
@@ -221,11 +223,6 @@ def unit_of_rows(rows: pd.DataFrame) -> str:
     return "pairs of skill and agent" if "agent" in rows else "skills"
 
 
-def plural(count: float) -> str:
-    """Return the ending of a regular noun after a count: empty for 1, otherwise "s"."""
-    return "" if count == 1 else "s"
-
-
 def listing(names: Iterable[str]) -> str:
     """Join names with commas, and the last one with "and"."""
     items = list(names)
@@ -236,11 +233,6 @@ def reason(row: Row) -> str:
     """Return the text of ``reason`` (of a correction) or, failing that, of ``note``."""
     texts = [text.strip() for text in (row.get("reason"), row.get("note")) if isinstance(text, str)]
     return next(filter(None, texts), "no reason was recorded")
-
-
-def counted(count: float, noun: str) -> str:
-    """Format a count with its regular noun, such as "1 case" or "3,000 cases"."""
-    return f"{count:,.0f} {noun}{plural(count)}"
 
 
 class Field(NamedTuple):
@@ -262,7 +254,7 @@ class Field(NamedTuple):
         if pd.isna(number) or (form.startswith("#") and not number):
             raise LookupError
         if form.startswith("#"):
-            return counted(number, form[1:])
+            return plural(number, form[1:])
         if "|" in form:
             return direction(value, *form.split("|"))
         if form.startswith("of "):

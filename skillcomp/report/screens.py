@@ -13,8 +13,16 @@ from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
-from skillcomp.report import phrases as say
 from skillcomp.report.default_grader import first_grader
+from skillcomp.report.phrases import (
+    fields_of,
+    filled,
+    listing,
+    reason,
+    rows_of,
+    share,
+    with_estimate,
+)
 from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import Fields, units_needed
@@ -142,8 +150,8 @@ def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None =
     parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
     rows = []
     for part in parts:
-        fields = say.fields_of(part.iloc[0], rows_by_name(part))
-        rows.append({head: say.filled(("", phrase), fields) for head, phrase in columns.items()})
+        fields = fields_of(part.iloc[0], rows_by_name(part))
+        rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
     return table_of_texts(cells[[name for name in columns if any(cells[name])]])
 
@@ -187,12 +195,12 @@ def _grader_screen(
     if agreement is not None:
         own = [s.text for s in sentences_about(agreement) if s.about == grader]
         headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
-        raw = say.rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
+        raw = rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
         lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
         columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
         rows = in_order_of(agreement, "grader", raw["grader"])
         rows = rows.assign(lost=rows["grader"].map(lost))
-        ranks = say.rows_of(frames.get("ranks", agreement[:0]), "agreement_rank")
+        ranks = rows_of(frames.get("ranks", agreement[:0]), "agreement_rank")
         table = cell_table(pd.concat([rows, ranks]), columns, "grader")
         drawn = agreement[agreement["measure"].isin({*_AIMS} - {"cohen_kappa"})]
         drawn = drawn[drawn["grader"].isin(raw["grader"].head(_MOST))]
@@ -248,7 +256,7 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
     every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
     rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
-    return say.with_estimate(say.rows_of(rows, "pass_rate_change"))
+    return with_estimate(rows_of(rows, "pass_rate_change"))
 
 
 def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
@@ -267,14 +275,14 @@ def _gold_sentences(
     if agreement is None:
         return
     aims = []
-    for _, row in say.with_estimate(agreement[agreement["grader"].eq(grader)]).iterrows():
+    for _, row in with_estimate(agreement[agreement["grader"].eq(grader)]).iterrows():
         # in pairs, false passes and false fails are equal
         if row["measure"] in list(_AIMS)[: 4 if per_item == 1 else 2]:
             name, half, what = _AIMS[row["measure"]]
             needed = units_needed(interval_of(row), half) / per_item
             width = f"{half:g}" if name == "kappa" else f"{100 * half:.0f} points"
-            aims.append(f"{needed:,.0f} {what} for {name} within {width}")
-            aims[-1] += f" ({row['n'] / per_item:,.0f} now)"
+            now = row["n"] / per_item
+            aims.append(f"{needed:,.0f} {what} for {name} within {width} ({now:,.0f} now)")
     if aims:
         yield f"{grader} needs {'; '.join(aims)}."
 
@@ -318,7 +326,7 @@ def _pairwise_screen(
         results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **how)
         drifts = [f"drift of {name}" for name in data.versions if f"drift of {name}" in frames]
         for name in drifts:  # in pairs, false passes and false fails are equal
-            frames[name] = say.rows_of(frames[name], "agreement_change")
+            frames[name] = rows_of(frames[name], "agreement_change")
         wins = frames.get("win_rates", position[:0])
         wins = wins[wins["grader"].eq(judge)].head(_MOST)
         texts |= {
@@ -329,11 +337,11 @@ def _pairwise_screen(
         }
     if agreement is not None:
         rows = pd.concat([position, agreement])
-        raw = say.rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
+        raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
         # a comparison has two items: "is the first better?" and "is the second better?"
-        raw = say.with_estimate(raw.assign(n=raw["n"] / 2))
+        raw = with_estimate(raw.assign(n=raw["n"] / 2))
         for _, row in raw.iterrows():
-            agrees = say.share(row, "comparisons")
+            agrees = share(row, "comparisons")
             headline = f"{headline.removesuffix('.')}; it agrees with gold in {agrees}."
     texts["limits"] = _limits_of_pairs(data)
     table = cell_table(rows, _OF_PAIRS, "grader")
@@ -375,7 +383,7 @@ def _calibration_screen(
     results.add("calibration", True, _calibration, data, with_answers=alone)
     cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure", "estimate"]))
     # the row of the chosen length or, if none was chosen, of the estimated length
-    lengths = pd.concat([say.rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
+    lengths = pd.concat([rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
     why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
     headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
     limits = ["Copied ideas, rephrased copies and translations are missed: they share no n-gram."]
@@ -390,16 +398,14 @@ def _calibration_screen(
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
         rows = rows.assign(n=rows["n_texts"], kept=kept)
         flags = rows[rows["found"].ne("flagged")]
-        parts = [say.share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
-        headline = (
-            f"text counts as a copy if it {copy_rule(chosen)}: this flags {say.listing(parts)}."
-        )
+        parts = [share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
+        headline = f"text counts as a copy if it {copy_rule(chosen)}: this flags {listing(parts)}."
         if chosen["measure"] == "chosen_n":
             headline = f"A {headline}"
         else:
             headline = f"By the estimates alone, a {headline}"
             text = "Whether the limit of false flags is kept is not known: "
-            texts["limits"].insert(0, f"{text}{say.reason(lengths.iloc[0])}.")
+            texts["limits"].insert(0, f"{text}{reason(lengths.iloc[0])}.")
     table = cell_table(rows, _OF_TEXTS)
     caption = "Copies found and texts flagged falsely, by length of the n-gram."
     return headline, table, texts, cut, caption, plots.threshold

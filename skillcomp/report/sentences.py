@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pandas as pd
 
@@ -11,8 +12,33 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.io.study_overview import change_lines
-from skillcomp.report import phrases as say
-from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.report.phrases import (
+    Row,
+    Sentence,
+    Sentences,
+    bare,
+    change,
+    coefficient_text,
+    count_range,
+    direction,
+    fields_of,
+    filled,
+    has_estimate,
+    listing,
+    marked,
+    on_cases,
+    parts_by,
+    plural,
+    points,
+    rate,
+    reason,
+    rows_of,
+    share,
+    signed,
+    size,
+    treatment,
+    with_estimate,
+)
 from skillcomp.report.verdict_sentences import RATES, verdict_sentences
 from skillcomp.stats.results import Fields
 from skillcomp.style import called
@@ -42,7 +68,7 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
-_CHANGES = {"percentage points": say.points}
+_CHANGES = {"percentage points": points}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
 _AMOUNTS |= {"output_tokens": "output tokens", "n_words": "words", "n_commands": "commands"}
@@ -239,7 +265,7 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
     if "estimator" in rows:
         rates = names.str.startswith("rate").map({True: "_rate", False: ""})
         names = names.mask(rows["estimator"].notna(), rows["estimator"].astype("str") + rates)
-        best = say.with_estimate(say.marked(rows))
+        best = with_estimate(marked(rows))
         names = pd.concat([names, "best" + rates[best.index]])
         rows = pd.concat([rows, best])
     for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
@@ -249,7 +275,7 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
 
 
 def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
-    for keys, part in say.parts_by(frame, *_KEYS):
+    for keys, part in parts_by(frame, *_KEYS):
         row, rows = part.iloc[0], rows_by_name(part)
         if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
             rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
@@ -263,13 +289,13 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
             present = [name for name in phrases if name in rows]
             texts = []
             for name in present:
-                fields = say.fields_of(rows[name], rows | words)
+                fields = fields_of(rows[name], rows | words)
                 with suppress(LookupError):
-                    texts.append(say.filled(phrases[name], fields))
+                    texts.append(filled(phrases[name], fields))
             if present and not texts:
                 about = columns_of(row, "perturbation")
                 who = ", ".join([*map(called, [*named, *row[about].dropna()]), *words["treated"]])
-                why = say.reason(rows[present[0]])
+                why = reason(rows[present[0]])
                 texts = [f"{who or 'The data'}: {what} cannot be given ({why})"]
             for text in texts[:1]:
                 starts = text.startswith(("with ", "the ", "on ", "triggering "))
@@ -279,8 +305,8 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
 
 def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     """Return words on a row and its estimates; None for words that are unknown."""
-    condition, fields = row.get("condition"), say.fields_of(row, rows)
-    treated = [say.treatment(condition)] if isinstance(condition, str) else []
+    condition, fields = row.get("condition"), fields_of(row, rows)
+    treated = [treatment(condition)] if isinstance(condition, str) else []
     words: Fields = {"treated": treated, "corrected": None}
     words["under"] = f"under {called(condition)}, " if treated else ""
     words["against"] = called(row.get("reference", "baseline"))
@@ -288,9 +314,9 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     words["rates"] = "{how} changes the share of {what} that pass by ".format_map(fields)
     with suppress(LookupError):
         words["rates"] = RATES.format_map(fields) + ", "
-    for name, form, verb in (("best", say.change, "by "), ("best_rate", say.share, "")):
+    for name, form, verb in (("best", change, "by "), ("best_rate", share, "")):
         if (best := rows.get(name)) is not None:
-            words["corrected"] = f"not corrected: {say.reason(best)}"
+            words["corrected"] = f"not corrected: {reason(best)}"
             if best["estimator"] != "naive":
                 how = " by gold alone" if best["estimator"] == "gold_only" else ""
                 words["corrected"] = f"corrected for its errors{how}, {verb}{form(best)}"
@@ -305,7 +331,7 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
 
 def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     """Name the graders that agree most and least with gold, and those not better than chance."""
-    raw = say.with_estimate(say.rows_of(agreement, "raw_agreement"), "ci_low")
+    raw = with_estimate(rows_of(agreement, "raw_agreement"), "ci_low")
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     of_rounds = agreement["measure"].eq("flip_rate").any()
     if "labeller" in raw or of_rounds or raw["grader"].nunique() < 2:
@@ -321,17 +347,15 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     many, verb, alike = "pass", "passes", raw["prevalence"]
     if alike.median() < 0.5:
         many, verb, alike = "fail", "fails", 1 - alike
-    text = f"By gold {say.count_range(100 * alike)} % of the items {many}, so a grader that "
+    text = f"By gold {count_range(100 * alike)} % of the items {many}, so a grader that "
     text += f"{verb} every item agrees on as many and has kappa 0"
-    lower = [
-        f"{row['grader']} ({say.share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()
-    ]
-    others = f"not shown to agree more often than that: {say.listing(lower)}" if lower else ""
+    lower = [f"{row['grader']} ({share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()]
+    others = f"not shown to agree more often than that: {listing(lower)}" if lower else ""
     yield f"{text}; {others or 'every grader is shown to agree more often than that'}."
-    kappa = say.with_estimate(say.rows_of(agreement, "cohen_kappa"))
+    kappa = with_estimate(rows_of(agreement, "cohen_kappa"))
     order = list(kappa.sort_values("estimate", ascending=False, kind="stable")["grader"])
     if order and order != list(raw["grader"]):
-        yield f"Kappa gives another order: {say.listing(order)}."
+        yield f"Kappa gives another order: {listing(order)}."
 
 
 def _sorted_by_shown(
@@ -345,12 +369,12 @@ def _sorted_by_shown(
             start = "not known for"
         elif row["ci_low"] > 0 or row["ci_high"] < 0:
             start = _SHOWN[1]
-            start = say.direction(row, "shown for", "shown for", start)
-            text += f" ({_CHANGES.get(row['unit'], say.change)(row)})"
+            start = direction(row, "shown for", "shown for", start)
+            text += f" ({_CHANGES.get(row['unit'], change)(row)})"
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
         texts["not shown for"] = [f"{len(others)} others"]
-    parts = [f"{start} {say.listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
+    parts = [f"{start} {listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
     is_adjusted = "p_adjusted" in rows and rows["p_adjusted"].notna().any()
     adjusted = f" (p adjusted for {family})" if is_adjusted else ""
     if parts:
@@ -359,69 +383,63 @@ def _sorted_by_shown(
 
 def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
-    rows = say.rows_of(pairs, "agreement_difference")
+    rows = rows_of(pairs, "agreement_difference")
     pair = "{grader} against {reference}".format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
-    ranks = say.with_estimate(say.rows_of(pairs, "agreement_rank"))
+    ranks = with_estimate(rows_of(pairs, "agreement_rank"))
     places = [
-        f"{row['grader']} {say.count_range(row[['ci_low', 'ci_high']])}"
-        for _, row in ranks.iterrows()
+        f"{row['grader']} {count_range(row[['ci_low', 'ci_high']])}" for _, row in ranks.iterrows()
     ]
     if places:
         level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        yield f"Ranks that these pairs allow ({level}): {say.listing(places)}."
+        yield f"Ranks that these pairs allow ({level}): {listing(places)}."
 
 
 def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
     """Compare the agreement of graders with a labeller to the agreement between labellers."""
-    ceilings = say.rows_of(agreement[agreement["labeller"].isna()], "ceiling_gwet_ac1")
-    known = say.with_estimate(ceilings, "ci_low")
+    ceilings = rows_of(agreement[agreement["labeller"].isna()], "ceiling_gwet_ac1")
+    known = with_estimate(ceilings, "ci_low")
     if known.empty:
-        why = say.reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
+        why = reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
         yield f"How closely a grader could agree is not known: {why}."
         return
-    yield f"The labellers agree with each other by AC1 {say.coefficient_text(known.iloc[0])}."
-    rows = say.with_estimate(say.rows_of(agreement, "gwet_ac1"), "labeller")
+    yield f"The labellers agree with each other by AC1 {coefficient_text(known.iloc[0])}."
+    rows = with_estimate(rows_of(agreement, "gwet_ac1"), "labeller")
     for labeller, part in rows[rows["labeller"].ne(ADJUDICATED)].groupby("labeller", sort=False):
-        values = [f"{row['grader']} {say.coefficient_text(row)}" for _, row in part.iterrows()]
-        yield f"With {labeller}, the graders agree by AC1: {say.listing(values)}."
+        values = [f"{row['grader']} {coefficient_text(row)}" for _, row in part.iterrows()]
+        yield f"With {labeller}, the graders agree by AC1: {listing(values)}."
 
 
-def _shares_in_words(start: str, names: str) -> Callable[[pd.DataFrame], Sentences]:
-    """Return a function that lists the largest shares of each subject, named by a column."""
-
-    def list_shares(rates: pd.DataFrame) -> Sentences:
-        # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
-        left_out = ["undecided_fail", "none_of_these"]
-        rows = say.with_estimate(rates[~rates[names].isin(left_out)])
-        for keys, part in say.parts_by(rows, "grader", "condition", "grader_version", "agent"):
-            order = part.sort_values("estimate", ascending=False, kind="stable")
-            if names != "goal":
-                order = order[order["estimate"].gt(0)].head(_MOST)
-            shares = [f"{called(row[names])} {say.share(row)}" for _, row in order.iterrows()]
-            who = ", ".join(map(called, keys))
-            yield Sentence(f"{start} ({who}): {say.listing(shares or ['none'])}.", keys[0])
-
-    return list_shares
+def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
+    """List the largest shares of each subject, named by a column."""
+    # ``undecided_fail`` is no breach: the rules tell a grader that cannot decide to fail
+    rows = with_estimate(rates[~rates[names].isin(["undecided_fail", "none_of_these"])])
+    for keys, part in parts_by(rows, "grader", "condition", "grader_version", "agent"):
+        order = part.sort_values("estimate", ascending=False, kind="stable")
+        if names != "goal":
+            order = order[order["estimate"].gt(0)].head(_MOST)
+        shares = [f"{called(row[names])} {share(row)}" for _, row in order.iterrows()]
+        who = ", ".join(map(called, keys))
+        yield Sentence(f"{start} ({who}): {listing(shares or ['none'])}.", keys[0])
 
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     """List the effects on graders and, by gold label, how lenient a grader is to a condition."""
-    effects = say.rows_of(audit, "effect_points")
+    effects = rows_of(audit, "effect_points")
     for stratum in ("all", "gold pass", "gold fail"):
         rows = effects[effects["stratum"].eq(stratum)]
         if stratum != "all":
             rows = rows[rows["bias"].eq("condition leniency")]
         end = "" if stratum == "all" else f" on checks with {stratum}"
-        known = say.with_estimate(rows, "ci_low")
+        known = with_estimate(rows, "ci_low")
         what, family = f"An effect on a grader{end}", "the effects on all graders"
         yield from _sorted_by_shown(known, what, family, _effect_in_words)
     unknown = effects[effects["estimate"].isna() & effects["stratum"].eq("all")]
-    bare = unknown["note"].str.contains("not recorded")
-    notes = unknown["note"].mask(bare, "the study does not record what they need")
+    unrecorded = unknown["note"].str.contains("not recorded")
+    notes = unknown["note"].mask(unrecorded, "the study does not record what they need")
     for note, part in unknown.groupby(notes, sort=False):
         names = [_effect_in_words(row, of_grader=False) for _, row in part.iterrows()]
-        yield f"Effects not known ({say.listing(dict.fromkeys(names))}): {note}."
+        yield f"Effects not known ({listing(dict.fromkeys(names))}): {note}."
 
 
 def _effect_in_words(row: Row, of_grader: bool = True) -> str:
@@ -440,28 +458,26 @@ def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
     """Summarise how far corrections move estimates, and which conclusions they change."""
     moves, changes = list[float](), list[str]()
     words = "a gain", "a loss", "no change shown"
-    for _, part in say.parts_by(corrected, *_KEYS):
+    for _, part in parts_by(corrected, *_KEYS):
         rows = rows_by_name(part)
         raw, best = rows.get("naive"), rows.get("best")
-        if not say.has_estimate(raw) or best is None:
+        if not has_estimate(raw) or best is None:
             continue
         moves.append(100 * abs(best["estimate"] - raw["estimate"]))
-        before, after = say.direction(raw, *words), say.direction(best, *words)
+        before, after = direction(raw, *words), direction(best, *words)
         if before != after:
             subject = ", ".join(called(raw[n]) for n in columns_of(raw, *_SUBJECTS, "condition"))
             changes.append(f"{subject} ({before} before, {after} after)")
     if len(moves) > 1:
-        text = (
-            f"The correction moves {len(moves)} estimates by {say.count_range(pd.Series(moves))} "
-        )
-        what = f"the conclusion for {say.listing(changes)}" if changes else "no conclusion"
+        text = f"The correction moves {len(moves)} estimates by {count_range(pd.Series(moves))} "
+        what = f"the conclusion for {listing(changes)}" if changes else "no conclusion"
         yield f"{text}points and changes {what}."
 
 
 def _dimensions_in_words(rows: pd.DataFrame) -> Sentences:
     """Name the dimensions in which a change is shown, then the others."""
-    for (condition,), part in say.parts_by(say.with_estimate(rows), "condition"):
-        what = f"A change by {say.treatment(condition)}"
+    for (condition,), part in parts_by(with_estimate(rows), "condition"):
+        what = f"A change by {treatment(condition)}"
         label = "{comprehension_dimension}".format_map
         for text in _sorted_by_shown(part, what, "all dimensions", label):
             yield Sentence(text, condition)
@@ -469,24 +485,24 @@ def _dimensions_in_words(rows: pd.DataFrame) -> Sentences:
 
 def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
     """Describe the effects of the two factors of a factorial study, such as content and form."""
-    for keys, part in say.parts_by(effects, "agent", "grader", "grader_version"):
+    for keys, part in parts_by(effects, "agent", "grader", "grader_version"):
         start = f"{', '.join(map(called, keys))}: " if keys else ""
         of = {(row["effect"], row["at"]): row for _, row in part.iterrows()}
         factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
         if len(factors) != 2 or pd.isna(of[factors[0], ""]["estimate"]):
-            why = say.reason(part.iloc[0])
+            why = reason(part.iloc[0])
             yield f"{start}What is content and what is form is not known: {why}."
             continue
-        parts = [f"its {name} by {say.change(of[name, ''])}" for name in factors]
+        parts = [f"its {name} by {change(of[name, ''])}" for name in factors]
         document = "The document changes the pass rate"
-        if say.has_estimate(total := of.get(("total", ""))):
-            parts.append(f"any document by {say.change(of['any document', ''])}")
-            document += f" by {say.change(total)}"
+        if has_estimate(total := of.get(("total", ""))):
+            parts.append(f"any document by {change(of['any document', ''])}")
+            document += f" by {change(total)}"
         first, second = factors
-        yield f"{start}{document}: {say.listing(parts)}{say.on_cases(of[first, ''])}."
+        yield f"{start}{document}: {listing(parts)}{on_cases(of[first, ''])}."
         levels = [
-            f"where {first} is {at}, {second} changes it by {say.change(row)} of a room of "
-            f"{say.size(1.0 - row['reference_rate'])}"
+            f"where {first} is {at}, {second} changes it by {change(row)} of a room of "
+            f"{size(1.0 - row['reference_rate'])}"
             for (name, at), row in of.items()
             if name == second and at and pd.notna(row["estimate"])
         ]
@@ -510,21 +526,21 @@ def _controls_in_words(controls: pd.DataFrame) -> Sentences:
 
 def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
     """Describe the chosen n-gram threshold, the copies that it finds, and its false flags."""
-    for keys, part in say.parts_by(cut, "skill"):
+    for keys, part in parts_by(cut, "skill"):
         start = "".join(f"{called(key)}: " for key in keys)
-        chosen = say.marked(part, "chosen")
+        chosen = marked(part, "chosen")
         if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
-            why = say.reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
+            why = reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
             yield f"{start}No threshold can be chosen: {why}."
             continue
         yield f"{start}A text counts as a copy if it {copy_rule(chosen.iloc[0])}."
         for _, row in flagged_texts(part, chosen.iloc[0]).iterrows():
-            yield f"{start}{say.filled(_FLAGS[row['found']], say.fields_of(row))}."
+            yield f"{start}{filled(_FLAGS[row['found']], fields_of(row))}."
 
 
 def flagged_texts(cut: pd.DataFrame, chosen: Row) -> pd.DataFrame:
     """Return the rows on flagged texts at the chosen length, with the kind of texts in words."""
-    rows = say.with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
+    rows = with_estimate(cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])])
     pattern = r"^(?P<found>sensitivity|false_flags|flagged)_?(?P<texts>.*)$"
     words = rows["measure"].str.extract(pattern).replace({"texts": {"": "copied"}})
     rows = rows.assign(**words, kept=rows["keeps_limit"].map(_KEPT))
@@ -535,58 +551,58 @@ def copy_rule(chosen: Row) -> str:
     """Describe the rule by which a text counts as a copy."""
     n = int(chosen["n"])
     if chosen["rule"] == "share":
-        return f"has {say.rate(chosen['cut'])} of its runs of {n} content tokens in its source"
+        return f"has {rate(chosen['cut'])} of its runs of {n} content tokens in its source"
     return f"shares {n} content tokens in a row with its source"
 
 
 def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
     """Describe how many cases a study needs for each change that it should show."""
-    rows = say.rows_of(needed, "cases_in_all")
+    rows = rows_of(needed, "cases_in_all")
     by = "effect", "cluster", "size", "power", "n_skills"
-    for _, part in say.parts_by(rows, *_KEYS, *by):
+    for _, part in parts_by(rows, *_KEYS, *by):
         row = part.iloc[0]
-        how = say.treatment(row["condition"])
-        what = f"a change of {say.size(row['size'])} by {how}"
+        how = treatment(row["condition"])
+        what = f"a change of {size(row['size'])} by {how}"
         if row["effect"] == "gap":
-            what = f"that {how} changes far cases by {say.size(row['size'])} "
+            what = f"that {how} changes far cases by {size(row['size'])} "
             what += "more than near cases" if row["size"] > 0 else "less than near cases"
         what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
-        skills, general = say.counted(row["n_skills"], "skill"), row.get("cluster") == "skill"
+        skills, general = plural(row["n_skills"], "skill"), row.get("cluster") == "skill"
         over = "" if "skill" in row else f" over {skills}"
         what += " for skills in general" if general else over
         counts = [
-            say.filled([f"{{row:#case}} with {_REPEATS}"], say.fields_of(each))
-            for _, each in say.with_estimate(part).iterrows()
+            filled([f"{{row:#case}} with {_REPEATS}"], fields_of(each))
+            for _, each in with_estimate(part).iterrows()
         ]
         reasons = [
-            f" With {_REPEATS.format_map(say.fields_of(each))}: {say.reason(each)}."
+            f" With {_REPEATS.format_map(fields_of(each))}: {reason(each)}."
             for _, each in part[part["estimate"].isna()].iterrows()
         ]
-        text = f"To show {what} with {say.rate(row['power'])} power"
-        study = f"a study needs {say.listing(counts or [''])} of each condition"
+        text = f"To show {what} with {rate(row['power'])} power"
+        study = f"a study needs {listing(counts or [''])} of each condition"
         study += f" from {skills}" if general else ""
         yield f"{text}, {study if counts else 'no number of cases can be given'}.{''.join(reasons)}"
 
 
 def _repeats_in_words(repeats: pd.DataFrame) -> Iterator[str]:
     """Describe the noise between repeats of the same comparison."""
-    rows = say.with_estimate(repeats, "se")
+    rows = with_estimate(repeats, "se")
     if len(rows) < 2:
         yield "The noise between repeats is not known: fewer than two have a change."
         return
-    low, high = (say.signed(rows["estimate"].agg(end)) for end in ("min", "max"))
-    least, most = (say.size(rows["se"].agg(end), 1) for end in ("min", "max"))
+    low, high = (signed(rows["estimate"].agg(end)) for end in ("min", "max"))
+    least, most = (size(rows["se"].agg(end), 1) for end in ("min", "max"))
     yield (
-        f"Taken alone, the {len(rows)} repeats give {say.bare(low)} to {high} (standard deviation "
-        f"{say.bare(say.size(rows['estimate'].std(), 1))}), each with a standard error of "
-        f"{say.bare(least)} to {most}."
+        f"Taken alone, the {len(rows)} repeats give {bare(low)} to {high} (standard deviation "
+        f"{bare(size(rows['estimate'].std(), 1))}), each with a standard error of "
+        f"{bare(least)} to {most}."
     )
 
 
 def _largest_change(compared: pd.DataFrame) -> Iterator[str]:
-    changes = say.rows_of(compared, "delta_exact")["estimate"].dropna().abs()
+    changes = rows_of(compared, "delta_exact")["estimate"].dropna().abs()
     if len(changes) > 1:
-        yield f"The largest of these differences is {say.size(changes.max())}."
+        yield f"The largest of these differences is {size(changes.max())}."
 
 
 # Frames of counts
@@ -622,9 +638,9 @@ def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
             continue
         who = f"a {kind}" if pd.notna(kind) else "a labeller"
         who += f" ({called(family)})" if pd.notna(family) else ""
-        text = f"{say.counted(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
+        text = f"{plural(row['n'], 'gold label')} {'is' if row['n'] == 1 else 'are'} by {who}"
         text += ", not by a person" if impersonal else ""
-        text += f"; its family also {say.listing(shared)}" if shared else ""
+        text += f"; its family also {listing(shared)}" if shared else ""
         yield Sentence(f"{text}.")
 
 
@@ -633,9 +649,7 @@ def _unusable_in_words(unusable: pd.DataFrame) -> Sentences:
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
         text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
-        text += (
-            f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
-        )
+        text += f"{rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
         yield Sentence(text, name)
 
 
@@ -649,7 +663,7 @@ def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
             text += "(it crashed, paused or never started): these are missing, not failed."
             yield Sentence(text, condition)
         if how := [f"{n_of[name]:,} {word}" for name, word in ends.items() if name in n_of]:
-            text = f"Under {condition}, of {of_n:,} attempts {say.listing(how)}: without a verdict "
+            text = f"Under {condition}, of {of_n:,} attempts {listing(how)}: without a verdict "
             yield Sentence(f"{text}these count as failed.", condition)
 
 
@@ -657,8 +671,8 @@ def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
     counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
     n = addressing["n"].sum()
     yield Sentence(
-        f"{say.counted(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
+        f"{plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
+        f"by 'ignore the rubric' ({listing(counts)}): a person should read the verdicts."
     )
 
 
@@ -669,9 +683,9 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "gold_drawn": _draw_of_gold,
     "labeller": _agreement_of_labellers,
     "agreement_difference": _pairs_of_graders,
-    "counted": _shares_in_words("Rules broken most often", "measure"),
-    "none_of_these": _shares_in_words("Failure modes of checks", "measure"),
-    "goal": _shares_in_words("Goals met", "goal"),
+    "counted": partial(_shares_in_words, "Rules broken most often", "measure"),
+    "none_of_these": partial(_shares_in_words, "Failure modes of checks", "measure"),
+    "goal": partial(_shares_in_words, "Goals met", "goal"),
     "bias": _biases_in_words,
     "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp import frames
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames import Frames
 from skillcomp.frames.reference_labels import Drawn, check_draw
@@ -19,7 +18,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.consistency import round_flips
-from skillcomp.report.default_grader import best_grader, grader_named, grader_versions
+from skillcomp.report.default_grader import best_grader, frame_of, grader_named, grader_versions
 
 Study = RunStore | Frames
 StudyOrPath = Study | str | PathLike[str]  # A study, or the folder of a recorded one.
@@ -149,21 +148,17 @@ def study_data(study: Study, round: int) -> StudyData:
 
     Frames with a single round are read whole.
     """
-    if isinstance(study, Frames):
-        names = ("cases", "attempts", "gold", "pairwise", "passages")
-        read = {name: getattr(study, name) for name in names}
-        own, facts, skills = study.verdicts, vars(study), getattr(study, "skills", {})
-    else:
-        readers = (frames.cases, frames.attempts, frames.gold, frames.pairwise, frames.passages)
-        read = {reader.__name__: reader(study) for reader in readers}
-        own, facts = frames.verdicts(study, round="all"), saved_facts(study)
-        skills = study.skills
+    names = ("cases", "attempts", "gold", "pairwise", "passages")
+    read = {name: frame_of(study, name) for name in names}
+    own = frame_of(study, "verdicts", round="all")
+    facts = vars(study) if isinstance(study, Frames) else saved_facts(study)
     every = grader_versions(own)
     base_names = dict(zip(every["grader"], own["grader"], strict=True))
     rounds = every["round"].fillna(1)
     verdicts = every
     if not (isinstance(study, Frames) and rounds.nunique() == 1):
         verdicts = every[rounds.eq(round)].reset_index(drop=True)
+    skills = getattr(study, "skills", {})
     return StudyData(
         **read, verdicts=verdicts, every=every, skills=skills, facts=facts, base_names=base_names
     )
@@ -193,7 +188,7 @@ def _labellers(data: StudyData) -> pd.DataFrame:
     """Count gold labels by kind and model family; mark families that also answered or graded."""
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
-    counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
+    counts = labels.groupby(keys, dropna=False, sort=False).size().reset_index(name="n")
     family = counts["labeller_family"]
     return counts.assign(
         answered=family.isin(data.attempts["agent_family"].dropna()),
@@ -208,4 +203,4 @@ def _unusable_verdicts(data: StudyData) -> pd.DataFrame:
     lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
     reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
     counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
-    return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
+    return counts.reset_index(name="n").assign(of_n=lambda rows: rows["grader"].map(of_n))

@@ -8,8 +8,33 @@ import pandas as pd
 
 from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import columns_of
-from skillcomp.report import phrases as say
-from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.report.phrases import (
+    Row,
+    Sentence,
+    Sentences,
+    change,
+    count_range,
+    direction,
+    fields_of,
+    filled,
+    has_estimate,
+    listing,
+    marked,
+    matching_row,
+    on_cases,
+    p_value,
+    plural,
+    rate,
+    reason,
+    signed,
+    size,
+    skill_and_agent,
+    treatment,
+    unit_of,
+    unit_of_rows,
+    with_estimate,
+    without,
+)
 from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.style import called
 
@@ -79,27 +104,27 @@ def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     for start, end in _CAUTIONS.items():
         for text in main["note"].str.extract(f"({start}[^;]*)")[0].dropna().unique():
             yield Sentence(f"{text[:1].upper()}{text[1:]}; {end}.")
-    n, rows = len(main), say.unit_of_rows(main)
+    n, rows = len(main), unit_of_rows(main)
     if n > len(main.drop_duplicates(columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
     parts = _counts_in_words(main["verdict"])
     if not parts:
         return
-    text = f"Of {n} {rows}, {say.listing(parts)}"
+    text = f"Of {n} {rows}, {listing(parts)}"
     if len(parts) == 1 and main["verdict"].isin(list(_VERDICTS)).all():
         everyone = f"Both {rows}" if n == 2 else f"All {n} {rows}"
         text = everyone if n > 1 else called(main["skill"].iloc[0])
         text += f" {parts[0].split(' ', 1)[1]}"
     if unchecked:
         first = text[:1].lower() if n > 1 else text[:1]
-        what = "scores" if say.unit_of(main.iloc[0]) == "score" else "grader"
+        what = "scores" if unit_of(main.iloc[0]) == "score" else "grader"
         text = f"Nobody has checked the {what}. By the grader alone: {first}{text[1:]}"
     open_ = main[main["verdict"].eq("undetermined")]
     alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
     if alone:
         n_open = len(open_)
         parts = _counts_in_words(pd.Series(alone + ["undetermined"] * (n_open - len(alone))))
-        words = say.listing(parts)
+        words = listing(parts)
         if len(parts) == 1:
             words = f"{'it' if n_open == 1 else 'they'} {parts[0].split(' ', 1)[1]}"
         of_these = "of these, " if 1 < n_open < n and len(parts) > 1 else ""
@@ -121,27 +146,27 @@ def overall_sentences(
     several_agents = "agent" in main and main["agent"].nunique() > 1
     for _, row in overall.iterrows():
         condition = row["condition"]
-        how = say.treatment(condition, row.get("reference"))
+        how = treatment(condition, row.get("reference"))
         loaded = "the skill loaded" if single else "their skill loaded"
         how = {"the skill": loaded, "a placebo": "a placebo loaded instead"}.get(how, how)
-        without = say.without(row.get("reference", "baseline")).removesuffix(" it")
-        fields = say.fields_of(row, {"how": how, "without": without})
+        others = without(row.get("reference", "baseline")).removesuffix(" it")
+        fields = fields_of(row, {"how": how, "without": others})
         over = "agents" if single else "skills"
         if several_agents:
             over = "agents" if single else "skills and agents"
             over += " (agents averaged within each case)"
-        text = f"With {how}: not known, {say.reason(row)}."
-        if say.has_estimate(row):
-            text = say.filled([_levels_of(row) + ": {row:change}{row:cases}"], fields)
+        text = f"With {how}: not known, {reason(row)}."
+        if has_estimate(row):
+            text = filled([_levels_of(row) + ": {row:change}{row:cases}"], fields)
             lone = single and not several_agents
             text = f"{text[0].upper()}{text[1:]}" if lone else f"Over all {over}, {text}"
             if corrected is not None:
-                best = say.marked(corrected[corrected["condition"].eq(condition)])
-                best = say.with_estimate(best, "ci_low")
+                best = marked(corrected[corrected["condition"].eq(condition)])
+                best = with_estimate(best, "ci_low")
                 if best.empty or not _is_corrected(best.iloc[0]):
                     text += "; not corrected"
                 else:
-                    text += f"; corrected for the grader's errors, {say.change(best.iloc[0])}"
+                    text += f"; corrected for the grader's errors, {change(best.iloc[0])}"
             text += "."
         yield Sentence(text + _losses_in_words(main[main["condition"].eq(condition)]), condition)
 
@@ -157,7 +182,7 @@ def _losses_in_words(main: pd.DataFrame) -> str:
         ],
     }
     texts = [
-        f" {start} shown for {say.listing(map(say.skill_and_agent, part))}."
+        f" {start} shown for {listing(map(skill_and_agent, part))}."
         for start, part in losses.items()
         if part
     ]
@@ -172,16 +197,16 @@ def row_sentences(
 ) -> Sentences:
     """Describe each verdict and its evidence; a placebo has only evidence."""
     for _, row in rows.iterrows():
-        name = say.skill_and_agent(row)
+        name = skill_and_agent(row)
         name += f" ({row['condition']})" if row["condition"] != "skill" else ""
         if pd.isna(row["estimate"]):
-            text = f"{name} cannot be judged: {say.reason(row)}."
+            text = f"{name} cannot be judged: {reason(row)}."
         elif row["condition"] == "placebo":
-            text = f"{name}: {_evidence(row)}{say.on_cases(row)}."
+            text = f"{name}: {_evidence(row)}{on_cases(row)}."
             yield Sentence(text, row["skill"])
             continue
         else:
-            others = say.matching_row(placebo, row), say.matching_row(previous, row)
+            others = matching_row(placebo, row), matching_row(previous, row)
             text = _verdict_in_words(name, row, *others, unchecked)
         yield Sentence(text, row["skill"], row["verdict"], _reason_of_verdict(row))
 
@@ -196,11 +221,11 @@ def _verdict_in_words(
         n, alone = row["n_gold"], row["verdict_uncorrected"]
         claim = alone if alone in ("helps", "hurts") else f"is {alone}"
         claim += " by the grader, not confirmed"
-        claim += f" by labels on {say.counted(n, 'case')}" if n else ", as no case has a label"
+        claim += f" by labels on {plural(n, 'case')}" if n else ", as no case has a label"
     elif unchecked and verdict != "undetermined":
         claim += " by the grader alone"
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
-    text = f"{name} {claim}: {_evidence(row)}{say.on_cases(counts)}."
+    text = f"{name} {claim}: {_evidence(row)}{on_cases(counts)}."
     if unconfirmed:
         alone = _shown_alone_in_words(row, "Corrected and taken alone it")
         return f"{text}{alone} {_labels_in_words(row)}"
@@ -208,10 +233,10 @@ def _verdict_in_words(
         text += _missing_answers_in_words(row)
         if verdict == "undetermined" and not row["assume_missing"]:
             return text
-    margin = say.size(row["margin"], unit=say.unit_of(row))
+    margin = size(row["margin"], unit=unit_of(row))
     if verdict in ("helps", "hurts"):
-        change = "gain" if verdict == "helps" else "loss"
-        text += f" The {change} may be smaller than the margin of {margin}."
+        effect = "gain" if verdict == "helps" else "loss"
+        text += f" The {effect} may be smaller than the margin of {margin}."
     elif verdict == "undetermined":
         text += _what_is_ruled_out(row, margin)
     alone = " (grader alone)" if _is_corrected(row) else ""
@@ -220,19 +245,19 @@ def _verdict_in_words(
 
 
 def _levels_of(row: Row) -> str:
-    return _MEAN_SCORES if say.unit_of(row) == "score" else RATES
+    return _MEAN_SCORES if unit_of(row) == "score" else RATES
 
 
 def _evidence(row: Row) -> str:
     """Describe the rates and the change (corrected, if there is a correction) behind a verdict."""
     within = row.get("verdict") == "ineffective"
-    change = "the whole interval {row:limits} is within {margin:size}" if within else "{row:change}"
-    phrase = f"{_levels_of(row)}{'; ' if within else ', '}{change}"
+    effect = "the whole interval {row:limits} is within {margin:size}" if within else "{row:change}"
+    phrase = f"{_levels_of(row)}{'; ' if within else ', '}{effect}"
     if _is_corrected(row):
-        phrase = f"{RATES} by the grader; corrected, {change}"
-    elif row.get("verdict") == "redundant" and say.unit_of(row) != "score":
+        phrase = f"{RATES} by the grader; corrected, {effect}"
+    elif row.get("verdict") == "redundant" and unit_of(row) != "score":
         phrase = "{reference_rate:rate} of the {what} pass {without}; with it {row:change}"
-    return say.filled([phrase], say.fields_of(row))
+    return filled([phrase], fields_of(row))
 
 
 def _is_corrected(row: Row) -> bool:
@@ -264,7 +289,7 @@ def _reason_of_verdict(row: Row) -> str | None:
     if is_overturned(row):
         return "the missing answers could overturn it"
     if is_unconfirmed(row):
-        return f"labels on {say.counted(row['n_gold'], 'case')} do not confirm the grader's verdict"
+        return f"labels on {plural(row['n_gold'], 'case')} do not confirm the grader's verdict"
     phrase = _VERDICTS[row["verdict"]][2]
     if row["verdict"] == "undetermined":
         inside = row["ci_low"] > -row["margin"] and row["ci_high"] < row["margin"]
@@ -276,20 +301,19 @@ def _reason_of_verdict(row: Row) -> str | None:
             phrase = f"{{row:limits}}; {_UNSEEN}"
         elif pd.isna(row.get("detectable")):  # rows saved before there was this column
             phrase = "{row:limits} includes 0 and changes beyond the margin"
-    return say.filled([phrase], say.fields_of(row))
+    return filled([phrase], fields_of(row))
 
 
 def _labels_in_words(row: Row) -> str:
     """Describe how many more labelled cases would decide the verdict."""
     n, more = int(row["n_gold"]), row["labels_needed"]
     if more == float("inf"):
-        cases = say.counted(row["n"], "case")
+        cases = plural(row["n"], "case")
         return f"Labels on all {cases} would not decide; more cases are needed."
     if pd.notna(more):
-        return f"Labels on about {say.counted(more, 'more case')} would decide."
+        return f"Labels on about {plural(more, 'more case')} would decide."
     if n < FEWEST_GOLD:
-        left = FEWEST_GOLD - n
-        return f"Labels on at least {left} more case{say.plural(left)} are needed."
+        return f"Labels on at least {plural(FEWEST_GOLD - n, 'more case')} are needed."
     return "How many more labels would decide is not known."
 
 
@@ -302,14 +326,14 @@ def _shown_alone_in_words(row: Row, subject: str) -> str:
     if pd.isna(p):
         return f"{text}, without an adjusted p-value."
     if verdicts := _adjusted_verdicts(row):
-        return f"{text}; adjusted for {verdicts} it does not ({say.p_value(p, 'adjusted p')})."
-    return f"{text} by its interval, but not by its p-value ({say.p_value(p)})."
+        return f"{text}; adjusted for {verdicts} it does not ({p_value(p, 'adjusted p')})."
+    return f"{text} by its interval, but not by its p-value ({p_value(p)})."
 
 
 def _adjusted_verdicts(row: Row) -> str:
     """Name the number of verdicts over which p-values are adjusted; "" if there is one."""
     family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
-    return f"the {say.counted(int(family[1]), 'verdict')}" if family else ""
+    return f"the {plural(int(family[1]), 'verdict')}" if family else ""
 
 
 def _missing_answers_in_words(row: Row) -> str:
@@ -323,39 +347,39 @@ def _missing_answers_in_words(row: Row) -> str:
     end = "therefore stays open."
     if row["assume_missing"]:
         end = f"assumes that they are missing {row['assume_missing']}."
-    return say.filled([phrase], say.fields_of(row)) + end
+    return filled([phrase], fields_of(row)) + end
 
 
 def _what_is_ruled_out(row: Row, margin: str) -> str:
     """Describe the gains or losses that the interval of an undetermined skill excludes."""
-    low, high, size = row["ci_low"], row["ci_high"], row["margin"]
+    low, high, most = row["ci_low"], row["ci_high"], row["margin"]
     if pd.isna(low) or pd.isna(high):
         return ""
     if low > 0 or high < 0:
         return _shown_alone_in_words(row, "Taken alone this row")
-    if low > -size and high < size:
+    if low > -most and high < most:
         verdicts = _adjusted_verdicts(row) or "several verdicts"
         return f" The interval is within {margin}, but not once adjusted for {verdicts}."
-    ruled = [f"a loss of {margin}"] if low > -size else []
-    ruled += [f"a gain of {margin}"] if high < size else []
+    ruled = [f"a loss of {margin}"] if low > -most else []
+    ruled += [f"a gain of {margin}"] if high < most else []
     text = " Neither a gain nor a loss is ruled out."
     if ruled:
-        text = f" Ruled out: {say.listing(ruled)}."
+        text = f" Ruled out: {listing(ruled)}."
     if pd.isna(row.get("detectable")):
         return text
     if row["detectable"] == float("inf"):
         return f"{text} In such a study {_UNSEEN}."
-    change = f"A change of {say.size(row['detectable'], unit=say.unit_of(row))}"
-    return f"{text} {change} would have been shown in 8 of 10 such studies."
+    effect = f"A change of {size(row['detectable'], unit=unit_of(row))}"
+    return f"{text} {effect} would have been shown in 8 of 10 such studies."
 
 
 def _comparison_in_words(verdict: str, row: Row | None, other: str) -> str:
     if row is None:
         return ""
     lost = f"But it is not shown to beat {other}" if verdict in ("teaching", "helps") else ""
-    start = say.direction(row, f"Against {other}", f"It does worse than {other}", lost)
+    start = direction(row, f"Against {other}", f"It does worse than {other}", lost)
     end = "" if start else ", which may be chance"
-    return f" {start or f'Against {other}'}: {say.change(row)}{end}."
+    return f" {start or f'Against {other}'}: {change(row)}{end}."
 
 
 # The number of cases that would settle a verdict
@@ -371,26 +395,26 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
         firsts = pd.DataFrame([rows.iloc[0] for rows in parts if len(rows)])
         counts, n = firsts["estimate"].dropna(), len(undecided)
         n_settled = len(counts) or len(firsts)
-        text = f"{n} {say.unit_of_rows(undecided)} are undetermined, with "
-        text += (
-            f"{say.count_range(undecided['n'])} cases each. If the changes are as estimated, it "
+        text = (
+            f"{n} {unit_of_rows(undecided)} are undetermined, with {count_range(undecided['n'])} "
+            "cases each. If the changes are as estimated, it takes "
+            f"{count_range(counts) if len(counts) else 'more than 2,000'} cases to settle "
+            f"{'all' if n_settled == n else n_settled} of them"
         )
-        text += f"takes {say.count_range(counts) if len(counts) else 'more than 2,000'} cases to "
-        text += f"settle {'all' if n_settled == n else n_settled} of them"
         text += " by the grader alone" if any(corrected) else ""
         yield Sentence(f"{text}, {_plan_in_words(firsts.iloc[0])}.")
     if len(undecided) <= _FEW or not any_known:
         for rows, alone, row in zip(parts, corrected, open_, strict=True):
-            text = f"{say.skill_and_agent(row)}: how many cases would settle it is not known."
+            text = f"{skill_and_agent(row)}: how many cases would settle it is not known."
             if len(rows):
                 how = "estimated" if alone else "observed"
-                text = f"{say.skill_and_agent(row)}: if the change is as {how} "
-                text += f"({say.signed(rows['size'].iloc[0])}), "
+                text = f"{skill_and_agent(row)}: if the change is as {how} "
+                text += f"({signed(rows['size'].iloc[0])}), "
                 text += "by the grader alone, " if alone else ""
                 pairs = [(_count_needed(each), _shown_by(each)) for _, each in rows.iterrows()]
                 first = f"{pairs[0][0]} cases would show {pairs[0][1]}"
                 words = [first, *(" ".join(pair) for pair in pairs[1:])]
-                text += f"{say.listing(words)}, {_plan_in_words(rows.iloc[0])}."
+                text += f"{listing(words)}, {_plan_in_words(rows.iloc[0])}."
             yield Sentence(text, row["skill"])
     if any_known:
         yield Sentence(FIXED_IN_ADVANCE)
@@ -406,7 +430,7 @@ def _rows_needed(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
 
 
 def _count_needed(row: Row) -> str:
-    if say.has_estimate(row):
+    if has_estimate(row):
         return f"{row['estimate']:,.0f}"
     return f"more than {int(str(row['note']).split()[2]):,}"
 
@@ -415,9 +439,9 @@ def _shown_by(row: Row) -> str:
     """Name what a study with this number of cases would show."""
     if abs(row["size"]) < row["margin"]:
         return "no change beyond the margin"
-    change = "a gain" if row["size"] > 0 else "a loss"
-    return f"{change} beyond the margin" if row["margin"] else change
+    effect = "a gain" if row["size"] > 0 else "a loss"
+    return f"{effect} beyond the margin" if row["margin"] else effect
 
 
 def _plan_in_words(row: Row) -> str:
-    return f"with {say.rate(row['power'])} power and {say.counted(row['n_repeats'], 'repeat')}"
+    return f"with {rate(row['power'])} power and {plural(row['n_repeats'], 'repeat')}"
