@@ -307,7 +307,16 @@ def test_skills_with_the_same_slug_name_or_description_are_reported(repository: 
     put(repository, "more/Tea/SKILL.md", "none")
     put(repository, "more/green-tea/SKILL.md", other)
     messages = lint_path(repository, evals=True)["message"]
-    places = ("evals/skills/%", "evals/%", "skills/%/evals", "skills/%", "%/evals", "%")
+    places = (
+        "evals/skills/%",
+        "evals/%",
+        "skills/%/evals",
+        "skills/%",
+        "%/evals",
+        "%",
+        "plugins/*/skills/%/evals",
+        "plugins/*/evals/%",
+    )
     listed = ", ".join(place.replace("%", "green-tea") for place in places)
     assert f"there are no prompts in {listed}." in set(messages)
 
@@ -495,6 +504,7 @@ def test_check_names_the_conftest_and_the_helper_that_execute_the_answer(tmp_pat
         ("skills/tea", "skills/tea/evals/trigger-evals.json"),
         ("tea", "tea/evals/prompts.csv"),
         ("tea", "evals/tea/queries.json"),
+        ("plugins/hot/skills/tea", "plugins/hot/skills/tea/evals/trigger-eval.json"),
     ],
 )
 def test_prompts_are_found_where_repositories_keep_them(tmp_path, skill, prompts):

@@ -116,3 +116,20 @@ def test_a_reward_without_a_number_is_missing(tmp_path: Path) -> None:
     made = results(tmp_path, words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN)
     assert made.outcomes["passed"].isna().sum() == 1
     assert "reward 'reward': None: the verdict is missing, not a fail" in problems(made)
+
+
+def test_planned_trials_with_an_error_are_missing_and_those_with_a_reward_named(tmp_path):
+    a_tree(tmp_path)
+    for hour in (8, 9):  # three trials a task, one after the other
+        times = {"started_at": f"2026-11-01T0{hour}:00:00", "finished_at": f"2026-11-01T0{hour}:09"}
+        for job in JOBS:
+            for task in ("ebb", "flow"):
+                failed = (hour, job, task) == (8, "skilled", "ebb")
+                content = trial(task, None if failed else 1.0, **times)
+                put(tmp_path / job / f"{task}__{hour}" / "result.json", content)
+    lost = trial("flow", 0.0, exception_info={"exception_type": "NonZeroAgentExitCodeError"})
+    put(tmp_path / "plain" / "flow__x" / "result.json", lost)
+    made = results(tmp_path, words={"condition": JOBS}, columns={"job": "condition"}, **KNOWN)
+    assert made.outcomes.groupby(["case_id", "condition"]).size().eq(3).all()
+    assert made.outcomes["passed"].isna().sum() == 1
+    assert "NonZeroAgentExitCodeError: they have a reward, which counts" in problems(made)

@@ -192,3 +192,45 @@ def test_a_run_with_an_error_counts_by_its_verdicts_or_is_missing(tmp_path: Path
     assert own["passed"].isna().tolist() == [False, False, True, False]
     rows = frames.problems[frames.problems["place"].eq("runs with an error")]
     assert rows["found"].eq(error).all() and rows["n"].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "passed", "should", "fired"),
+    [
+        ({}, True, True, True),
+        ({"min": 1}, False, True, False),
+        ({"max": 0}, True, False, False),
+        ({"min": 0, "max": 0}, False, False, True),
+        ({"min": 2}, True, True, True),
+        ({"min": 2}, False, True, None),  # it may have fired once
+        ({"min": 1, "max": 1}, False, True, None),
+        ({"min": 0}, True, None, None),
+    ],
+)
+def test_the_limits_of_a_grader_say_what_is_known_about_the_skill(
+    tmp_path, limits, passed, should, fired
+):
+    grader = {"name": "used", "type": "tool_used", "config": {"tool": "Skill", **limits}}
+    one = run(True)
+    one["graders"].append(of_skill("used", passed))
+    case = {"name": "a", "graders": [{"name": "g1", "type": "llm"}, grader]}
+    case["arms"] = {"with": [one], "without": [run(True)]}
+    frames = read(written_cases(tmp_path, [case]))
+    attempt = frames.attempts[frames.attempts["condition"].eq("skill")].iloc[0]
+    known = frames.cases.reindex(columns=["should_trigger"]).iloc[0, 0]
+    for value, right in ((known, should), (attempt.get("triggered"), fired)):
+        assert pd.isna(value) if right is None else value == right
+
+
+def test_graders_of_several_skills_and_outages_of_the_service(tmp_path: Path) -> None:
+    cases = prompts_only()
+    cases[0]["graders"] = [USED | {"config": {"tool": "Skill", "input_match": "maps"}}]
+    cases[1]["graders"] = [USED | {"config": {"tool": "Skill", "input_match": "tides"}}]
+    plain = {"name": "plain", "graders": [{"name": "g1", "type": "llm"}]}
+    late = run(False, error="API Error (Request timed out.)")
+    plain["arms"] = {"with": [late], "without": [run(True)]}
+    frames = read(written_cases(tmp_path, [*cases, plain]))
+    assert frames.attempts.reindex(columns=["triggered"])["triggered"].isna().all()
+    assert "whether the skill fires is not read" in problems(frames)
+    own = frames.outcomes[frames.outcomes["case_id"].eq("plain")].set_index("condition")
+    assert pd.isna(own.loc["skill", "passed"]) and own.loc["baseline", "passed"]

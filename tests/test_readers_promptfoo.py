@@ -13,6 +13,7 @@ from build import problems, results
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.readers.reader import in_one_line
 
 ARMS = {"plain": "baseline", "skilled": "skill"}
 KNOWN = {"words": {"condition": ARMS}, "skill": "sea", "agent_model": "m", "grader_model": "j"}
@@ -69,7 +70,7 @@ def test_a_variable_may_be_the_arm_and_another_the_case(tmp_path: Path) -> None:
         rows.append(row(at, "p", tide, bool(text)) | {"vars": {"tide": tide, "skill": text}})
     file = written(tmp_path, rows)
     arms = {"": "baseline", "# Tides\nRead.": "skill"}
-    with pytest.raises(FrameError, match=r"Fields: vars.skill: '', '# Tides Read.'"):
+    with pytest.raises(FrameError, match=r"Fields: vars.skill: '\(empty\)', '# Tides Read.'"):
         sc.read_results(file)
     named = KNOWN | {"words": {"condition": arms}, "columns": {"vars.skill": "condition"}}
     made = results(file, **named)
@@ -167,3 +168,23 @@ def test_a_column_of_rates_is_no_condition(tmp_path: Path) -> None:
         results(file, skill="sea")
     assert "'condition'" in str(caught.value)
     assert "trigger_rate': 'condition'" not in str(caught.value)
+
+
+def test_names_of_labels_do_not_depend_on_the_order_of_the_file() -> None:
+    labels = ["You are an expert. " * 9 + end + " Answer." * 9 for end in "ab"]
+    labels += ["a b", "a  b", "a b (2)"]
+    names = in_one_line(labels)
+    assert names == in_one_line(labels[::-1]) and len(set(names.values())) == len(labels)
+
+
+def test_a_judge_that_failed_gives_no_verdict(tmp_path: Path) -> None:
+    rows = [row(at, arm, tide, True) for at, tide in enumerate("ab") for arm in ARMS]
+    lost = {"pass": False, "reason": "Could not extract JSON from llm-rubric response"}
+    rows[0]["gradingResult"]["componentResults"][0] |= lost
+    rows[1]["gradingResult"]["componentResults"][0] |= {
+        "pass": False,
+        "metadata": {"graderError": True},
+    }
+    made = results(written(tmp_path, rows), **KNOWN)
+    assert made.outcomes["passed"].isna().sum() == 2
+    assert "the judge failed: the verdict is missing" in problems(made)

@@ -360,18 +360,63 @@ def test_a_grading_one_folder_too_high_is_named_with_its_place(workspace: Path) 
     put(workspace / "iteration-1" / "with_skill" / "grading.json", grading(True, True))
     put(workspace / "iteration-1/eval-one/with_skill/grading.json", grading(True, True))
     made = results(workspace, **KNOWN)
-    rows = made.problems[made.problems["place"].eq("grading.json one folder too high")]
+    rows = made.problems[made.problems["place"].eq("grading.json in the wrong folder")]
+    assert rows["n"].tolist() == [3]
     assert rows["found"].tolist() == [
-        "in iteration-1/eval-one/with_skill/",
-        "in iteration-1/eval-two/",
-        "in iteration-1/with_skill/",
+        "in iteration-1/eval-one/with_skill/ instead of with_skill/run-K/, "
+        "in iteration-1/eval-two/ instead of eval-two/with_skill/, "
+        "in iteration-1/with_skill/ instead of eval-NAME/with_skill/"
     ]
-    for done, place in zip(
-        rows["done"],
-        ("with_skill/run-1", "eval-two/with_skill", "eval-NAME/with_skill"),
-        strict=True,
-    ):
-        assert done.endswith(f"such as {place}")
+    first = workspace / "arms-workspace"  # the folders of the arms are above those of the cases
+    for arm in ("with_skill", "without_skill"):
+        put(first / arm / "eval-1" / "grading.json", grading(True))
+    with pytest.raises(FrameError, match=r"eval-1/with_skill/, in without_skill/eval-1/ instead"):
+        results(first, **KNOWN)
+    low = workspace.parent / "low-workspace" / "iteration-1" / "eval-1"
+    put(low / "with_skill" / "outputs" / "grading.json", grading(True))
+    with pytest.raises(FrameError, match=r"outputs/ instead of eval-1/with_skill/"):
+        results(low.parents[1], **KNOWN)
     lone = put(workspace.parent / "other" / "eval-1" / "grading.json", grading(True))
-    with pytest.raises(FrameError, match=r"no grading.json is in the folder.*eval-1/with_skill"):
+    with pytest.raises(FrameError, match=r"no grading.json is in the folder.*eval-1/ARM"):
         results(lone.parents[1], **KNOWN)
+
+
+def test_runs_of_a_benchmark_that_failed_are_missing_and_named(tmp_path: Path) -> None:
+    runs = [official("with_skill", 1, True), official("with_skill", 2), official("with_skill", 3)]
+    runs[1]["error"] = "crash"
+    runs[2]["expectations"] = [{"text": "a"}]
+    runs += [official("without_skill", run, False) for run in (1, 2, 3)]
+    made = results(put(tmp_path / "benchmark.json", {"runs": runs}), skill="sea", **KNOWN)
+    own = made.outcomes[made.outcomes["condition"].eq("skill")]
+    assert len(own) == 3 and own["passed"].isna().sum() == 2
+    assert "runs with an error: 'crash'" in problems(made)
+
+
+def test_cases_of_one_name_stay_apart_by_their_ids(tmp_path: Path) -> None:
+    runs = [
+        official(arm, 1, arm == "with_skill", eval_id=case, eval_name="eval")
+        for case in (1, 2, 3)
+        for arm in ("with_skill", "without_skill")
+    ]
+    made = results(put(tmp_path / "benchmark.json", {"runs": runs}), skill="sea", **KNOWN)
+    assert made.cases["case_id"].tolist() == ["eval (1)", "eval (2)", "eval (3)"]
+    assert "names that several cases have: eval" in problems(made)
+
+
+def test_equal_gradings_of_other_cases_are_no_second_layout(tmp_path: Path) -> None:
+    for case in ("eval-1", "csv", "eval-2", "xls"):
+        for arm in ("with_skill", "without_skill"):
+            content = {"expectations": [{"text": "tests pass", "passed": True, "evidence": ""}]}
+            put(tmp_path / "iteration-1" / case / arm / "grading.json", content)
+    made = results(tmp_path, skill="sea", **KNOWN)
+    assert len(made.cases) == 4 and "layout" not in problems(made)
+
+
+def test_a_fail_about_parse_errors_is_a_fail(workspace: Path) -> None:
+    evidence = "Parse error in output line 3: the CSV is broken"
+    content = {"expectations": [{"text": "parses", "passed": False, "evidence": evidence}]}
+    for arm in ("with_skill", "without_skill"):
+        for run in (1, 2):
+            put(workspace / f"iteration-1/eval-two/{arm}/run-{run}/grading.json", content)
+    made = results(workspace, **KNOWN)
+    assert made.outcomes.loc[made.outcomes["case_id"].eq("two"), "passed"].eq(False).all()

@@ -20,7 +20,7 @@ from skillcomp.io.files import JsonObject, as_object, decode, list_of_objects, o
 from skillcomp.io.json_files import MAX_BYTES, json_content
 from skillcomp.io.parquet_tables import read_parquet
 
-_FEW = 100  # number of objects whose fields a message names
+_FEW = 10_000  # number of objects whose fields a message names
 _DEPTH = 4  # number of keys, one inside the other, that may lead to a list of objects
 
 
@@ -134,24 +134,28 @@ def frames_of_table(
 
 def table_in_python(path: Path, keys: Sequence[str], rows: Sequence[JsonObject]) -> str:
     """Return which fields of a list have a role, and Python that makes a table of it."""
+    if not rows:
+        return ""
     frame = pd.json_normalize(list(rows[:_FEW]))
-    labels = {name.rpartition(".")[-1]: name for name in map(str, frame.columns)}
+    names = list(map(str, frame.columns))
+    last = [name.rpartition(".")[-1] for name in names]
+    # a field inside another one is known by its own name, unless several have it
+    pairs = zip(last, names, strict=True)
+    labels = {end if last.count(end) == 1 else name: name for end, name in pairs}
     named = pd.DataFrame(columns=list(labels))
     roles: dict[str, Any] = {}
     for role in ROLES:
         roles |= dict(zip([role], usual_columns(role, named, roles.values()), strict=False))
-    if not roles:
-        return ""
     rest = [name for last, name in labels.items() if last not in roles.values()]
     roles = {role: repr(labels[name]) for role, name in roles.items()}
     given = {"skill": "None", **dict.fromkeys(("case", "condition", "passed"), "..."), **roles}
     lines = "[json.loads(line) for line in file]" if path.suffix == ".jsonl" else "json.load(file)"
     return (
         f"\n- {plural(len(rows), 'object')}; recognised by name: "
-        f"{', '.join(f'{name} as {role}' for role, name in roles.items())}; no role: "
+        f"{', '.join(f'{name} as {role}' for role, name in roles.items()) or 'none'}; no role: "
         f"{', '.join(rest) or 'none'}. This Python reads them; give names for ... :\n"
         "import json, pandas as pd, skillcomp as sc\n"
-        f"with open({str(path)!r}, encoding='utf-8') as file: content = {lines}\n"
+        f"with open({str(path)!r}, encoding='utf-8-sig') as file: content = {lines}\n"
         f"table = pd.json_normalize(content{''.join(f'[{key!r}]' for key in keys)})\n"
         f"own = sc.from_frame(table, {', '.join(f'{r}={name}' for r, name in given.items())})\n"
         "print(sc.report.answer(own).lines())"

@@ -24,6 +24,7 @@ from skillcomp.io.files import (
     json_or_none,
     text_at,
 )
+from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import base_folders, kind_of_prompt, trigger_check
 from skillcomp.records import Case, Check, Suite
@@ -31,7 +32,7 @@ from skillcomp.records import Case, Check, Suite
 # folders in which repositories keep the trigger prompts of a skill; SKILL stands for its folder
 PLACES = (
     *("evals/skills/SKILL", "evals/SKILL", "skills/SKILL/evals", "skills/SKILL"),
-    *("SKILL/evals", "SKILL"),
+    *("SKILL/evals", "SKILL", "plugins/*/skills/SKILL/evals", "plugins/*/evals/SKILL"),
 )
 _MARKS = ("expectations", "assertions", "expected_output")
 _COMPREHENSION = ("expected_behaviors", "comprehension_dimension", "concept_field", "truth_sources")
@@ -62,12 +63,17 @@ def is_evals(content: Any) -> bool:
 def is_trigger_set(content: Any) -> bool:
     """Return whether parsed JSON lists queries (``query``) with ``should_trigger``."""
     rows = _rows_of(content, "queries")
-    return bool(rows) and all("query" in row for row in rows) and "should_trigger" in rows[0]
+    is_set = bool(rows) and all("query" in row for row in rows) and "should_trigger" in rows[0]
+    return is_set and not rows[0].keys() & {"triggers", "runs"}  # these are results
 
 
 def trigger_set_in(folder: Path) -> Path | None:
-    """Return the first JSON file of a folder that is a set of trigger queries, or None."""
-    for file in sorted(folder.glob("*.json")):
+    """Return the first JSON file of a folder that is a set of trigger queries, or None.
+
+    Files with names that begin with "trigger" come first.
+    """
+    files = sorted(folder.glob("*.json"), key=lambda f: (not f.name.startswith("trigger"), f.name))
+    for file in files:
         if is_below(file, folder) and is_trigger_set(json_or_none(file)):
             return file
     return None
@@ -84,8 +90,11 @@ def prompts_by_skill(root: Path) -> dict[str, Path]:
         for folder in sorted(root.glob(f"{place.replace('SKILL', '*')}/")):
             table = folder / PROMPTS
             file = table if table.is_file() else trigger_set_in(folder)
-            if file is not None and is_below(file, root):
-                found.setdefault(folder.relative_to(root).parts[at], file)
+            slug = folder.relative_to(root).parts[at]
+            if file is not None and is_below(file, root) and slug not in ("evals", "skills"):
+                found.setdefault(slug, file)
+    if (root / FILE_NAME).is_file() and (file := trigger_set_in(root / "evals")) is not None:
+        found.setdefault(root.resolve().name, file)  # the repository is a skill
     return found
 
 

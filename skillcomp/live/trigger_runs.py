@@ -213,7 +213,7 @@ def prepare_run(
         )
     files = sorted(skills.rglob(FILE_NAME))  # suites may have mock skills in a folder evals
     files = [file for file in files if "evals" not in file.relative_to(skills).parts]
-    skill_files = {file.parent.name: file for file in files}
+    skill_files = {file.resolve().parent.name: file for file in files}
     suite_files = prompts_by_skill(evals)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)

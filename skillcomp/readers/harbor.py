@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
@@ -19,6 +20,7 @@ FILE = "result.json"
 _MISSING = "the verdict is missing, not a fail"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
 _TIMEOUT = "timeout"
+_ERRORS = "trials with an error"
 _CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
 
 
@@ -50,17 +52,27 @@ def _last_tries(
 ) -> Iterator[tuple[str, JsonObject]]:
     """Yield the trials without those that ended with an error and were run again later."""
     last_start: dict[Any, str] = {}
+    whole, every = Counter[Any](), Counter[Any]()
     for job, content in trials:
         cell, start = _cell_of(job, content), text_at(content, "started_at") or ""
         last_start[cell] = max(start, last_start.get(cell, ""))
+        every[cell] += 1
+        whole[cell] += _kind_of_error(content) is None
+    planned = max(whole.values(), default=0)  # a cell with more trials has some that were repeated
     for job, content in trials:
-        end, kind = text_at(content, "finished_at"), _kind_of_error(content)
+        cell, end, kind = (
+            _cell_of(job, content),
+            text_at(content, "finished_at"),
+            _kind_of_error(content),
+        )
         if (
             kind
-            and _rewards_of(content) is None
+            and not _is_of_agent(kind)
+            and every[cell] > planned
             and end
-            and end <= last_start[_cell_of(job, content)]
+            and end <= last_start[cell]
         ):
+            every[cell] -= 1
             problems.add("earlier tries", f"ended by {kind}", "left out: the task was run again")
         else:
             yield job, content
@@ -70,6 +82,11 @@ def _cell_of(job: str, content: JsonObject) -> tuple[str | None, ...]:
     """Return the job, task, agent and model of a trial."""
     agent = object_at(content, "config", "agent")
     return job, text_at(content, "task_name"), text_at(agent, "name"), text_at(agent, "model_name")
+
+
+def _is_of_agent(kind: str) -> bool:
+    """Return whether an error is a time limit of the agent."""
+    return _TIMEOUT in kind.lower() and "agent" in kind.lower()
 
 
 def _kind_of_error(content: JsonObject) -> str | None:
@@ -88,11 +105,13 @@ def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     config = object_at(content, "config", "agent")
     info, spent = (object_at(content, key) for key in ("agent_info", "agent_result"))
     kind, status = _kind_of_error(content), "ok"
-    if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
+    if kind is not None and _is_of_agent(kind):
         status = "timeout"
-        problems.add("trials with an error", kind, "results of the agent, which count")
+        problems.add(_ERRORS, kind, "results of the agent, which count")
     elif _rewards_of(content) is None:
         status = "error"
+    elif kind is not None:
+        problems.add(_ERRORS, kind, "they have a reward, which counts")
     skills = config.get("skills")
     return {
         "case": text_at(content, "task_name"),
@@ -140,11 +159,11 @@ def _verdicts_of_rewards(
     rewards = _rewards_of(content)
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
-        done = "the answer is missing, not failed" if status == "error" else _MISSING
+        done = "the answer is missing, not failed" if status == "error" else "they count as failed"
         problems.add("trials", "without a reward", done)
         return
     for name, value in rewards.items():
-        number = as_number(value)
+        number = float(value) if isinstance(value, bool) else as_number(value)
         if number is None:
             problems.add(f"reward '{name}'", literal(value), _MISSING)
         yield {

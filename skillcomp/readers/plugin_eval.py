@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import pandas as pd
 
 from skillcomp.io.files import (
     JsonObject,
+    as_number,
     as_object,
     as_text,
     as_truth,
@@ -31,6 +33,7 @@ _RESULTS = {
 }
 _INFRASTRUCTURE = re.compile(
     r"usage limit|rate.?limit|quota|credential|authenti|unauthorized|api key|sandbox|overloaded"
+    r"|api error|connection|request timed out"
     r"|\b(?:401|403|429|529)\b",
     re.I,
 )
@@ -59,6 +62,7 @@ class PluginEvalReader(Reader):
         suite = object_at(content, "suite")
         plugins = objects_at(suite, "plugins")
         _report_file(content, suite, problems)
+        one_skill = _report_skills(content, problems)
         rows = []
         for case in list_of_objects(content["cases"]):
             facts = {
@@ -74,6 +78,7 @@ class PluginEvalReader(Reader):
                 for repeat, run in enumerate(list_of_objects(runs), start=1):
                     about = {**facts, "condition": arm, "repeat": repeat}
                     about |= _facts_of_run(run, case, problems)
+                    about |= _use_of_skill(run, case) if one_skill else {}
                     rows += rows_of_attempt(about, _verdicts_on_run(run, case, problems))
         return pd.DataFrame(rows)
 
@@ -126,7 +131,8 @@ def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None
 def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> JsonObject:
     """Return the columns of an attempt: how it ended, its cost and whether the skill was used."""
     status, stop_reason = "ok", None
-    error, aborted = text_at(run, "error"), run.get("aborted")
+    error, aborted = run.get("error"), run.get("aborted")
+    error = error if error is None or isinstance(error, str) else json.dumps(error)
     if aborted:
         parts = [as_text(as_object(aborted).get(key)) for key in ("server", "tool", "reason")]
         stop_reason = "aborted: " + ", ".join(part for part in parts if part)
@@ -134,10 +140,12 @@ def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> Json
         problems.add("runs", "stopped by a guard of a mock", "they count as failed")
     if error:
         stop_reason, found = error, one_line(error)
+        outage = _INFRASTRUCTURE.search(error)
         status = next((s for s, words in _RESULTS.items() if words.search(error)), "error")
+        status = "error" if outage else status
         if status != "error":
             problems.add(_ERRORS, found, "results of the agent, which count")
-        elif _is_graded(run, case) and not _INFRASTRUCTURE.search(error):
+        elif _is_graded(run, case) and not outage:
             status = "ok"
             problems.add(_ERRORS, found, "every grader gave a verdict, and the verdicts count")
         else:
@@ -148,7 +156,6 @@ def _facts_of_run(run: JsonObject, case: JsonObject, problems: Problems) -> Json
         "seconds": number_at(run, "durationSeconds"),
         "cost_usd": number_at(run, "costUsd"),
         "started_at": text_at(run, "startedAt"),
-        **_use_of_skill(run, case),
     }
 
 
@@ -171,30 +178,42 @@ def _is_skipped(row: JsonObject, run: JsonObject, types: Mapping[str | None, str
     return is_paid and (text_at(row, "explanation") or "").lower().startswith("skipped")
 
 
-def _graders_of_skill(case: JsonObject) -> dict[str | None, bool | None]:
-    """Map each grader of the tool Skill to whether its limits demand or forbid the tool."""
-    configs = {
-        text_at(grader, "name"): object_at(grader, "config")
-        for grader in objects_at(case, "graders")
-        if grader.get("type") == "tool_used"
-    }
-    return {
-        name: False if config.get("max") == 0 else config.get("min") != 0 or None
-        for name, config in configs.items()
-        if "Skill" in map(str, config.values())
-    }
+def _graders_of_skill(case: JsonObject) -> dict[str | None, JsonObject]:
+    """Return the settings of each grader of a case that looks at the tool Skill, by its name."""
+    graders = [g for g in objects_at(case, "graders") if g.get("type") == "tool_used"]
+    configs = {text_at(grader, "name"): object_at(grader, "config") for grader in graders}
+    return {name: config for name, config in configs.items() if config.get("tool") == "Skill"}
+
+
+def _report_skills(content: JsonObject, problems: Problems) -> bool:
+    """Return whether all graders of the tool Skill look at one skill; report other files."""
+    configs = [c for case in objects_at(content, "cases") for c in _graders_of_skill(case).values()]
+    names = sorted({json.dumps(config.get("inputMatch")) for config in configs})
+    if len(names) > 1:
+        done = "it is not known which is tested: whether the skill fires is not read"
+        problems.add("skills that graders look at", ", ".join(names), done, 0)
+    return len(names) < 2
 
 
 def _use_of_skill(run: JsonObject, case: JsonObject) -> JsonObject:
-    """Return whether the skill should be used and was; None if no grader checked it."""
-    expected = _graders_of_skill(case)
-    wanted = set(expected.values())
-    about: JsonObject = {"triggered": None}
-    about |= {"should_trigger": wanted.pop() if len(wanted) == 1 else None} if expected else {}
+    """Return whether the skill should be used and was; None if no grader shows it.
+
+    A maximum of 0 forbids the skill, and a minimum of at least 1 (the default) demands it.
+    """
+    limits = {}
+    for name, config in _graders_of_skill(case).items():
+        low, high = (as_number(config.get(key)) for key in ("min", "max"))
+        limits[name] = (1 if low is None else low, high)
+    demands = {high != 0 for low, high in limits.values() if low or high == 0}
+    should = demands.pop() if len(demands) == 1 else None
+    about: JsonObject = {"triggered": None} | ({"should_trigger": should} if limits else {})
     for row in objects_at(run, "graders"):
-        should, passed = expected.get(text_at(row, "name")), as_truth(row.get("passed"))
-        if should is not None and passed is not None:
-            return about | {"triggered": passed == should}
+        low, high = limits.get(text_at(row, "name"), (0, None))
+        passed = as_truth(row.get("passed"))
+        if passed is not None and high == 0:
+            return about | {"triggered": not passed}
+        if passed is not None and low and (passed or (low == 1 and high is None)):
+            return about | {"triggered": passed}
     return about
 
 

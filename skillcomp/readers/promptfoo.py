@@ -24,6 +24,7 @@ from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, r
 
 _ERROR = 2  # value of `failureReason` if the provider failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
+_NO_JUDGE = "Could not extract JSON from"  # begins the reason if the reply of a judge is unusable
 _SKILL_USED = "skill-used"  # Type of assertion that only the arm with the skill can have.
 _RESULTS = ("results", "results")  # keys of the list of results
 
@@ -146,13 +147,16 @@ def _verdicts_on_result(
         done = "a fail here: every check has to pass; value='share_passed' counts checks"
         problems.add("tests", "passed although an assertion failed (threshold)", done)
     for row, name in rest:
-        assertion = object_at(row, "assertion")
+        assertion, reason = object_at(row, "assertion"), text_at(row, "reason") or ""
+        lost = object_at(row, "metadata").get("graderError") or reason.startswith(_NO_JUDGE)
+        if lost:
+            problems.add("assertions", reason[:80], "the judge failed: the verdict is missing")
         yield {
             "check": name,
-            "passed": as_truth(row.get("pass")),
-            "score": number_at(row, "score"),
+            "passed": None if lost else as_truth(row.get("pass")),
+            "score": None if lost else number_at(row, "score"),
             "check_weight": 1 if (weight := number_at(assertion, "weight")) is None else weight,
-            "rationale": text_at(row, "reason"),
+            "rationale": reason,
             "grader": "promptfoo",
             "grader_kind": "llm" if _type_of(row).startswith(_JUDGES) else "rules",
         }

@@ -256,6 +256,10 @@ def read_results(
             reader, file = _reader_and_file(file, readers, format)
             rows, compared = reader.table(file, problems), reader.pairs(file, problems)
             tables.append(_one_arm(rows, condition, shown(file)))
+            if rows.empty and condition is not None:
+                problems.add(
+                    "arms", f"{condition} has no results", "nothing is compared with it", 0
+                )
             pairs.append(one_iteration(compared, iteration, Problems(), place))
         table = pd.concat(tables, ignore_index=True)
         if table.empty:

@@ -127,20 +127,20 @@ def rows_of_attempt(about: JsonObject, verdicts: Iterable[JsonObject]) -> list[J
 
 
 def one_line(text: str) -> str:
-    """Return a label in one line of at most 50 characters; what is printed can then be pasted."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONG else f"{line[: _LONG - 3]}..."
+    """Return a label in one line of at most 50 characters, without the middle if it is longer."""
+    line = " ".join(text.split()) or "(empty)"
+    return line if len(line) <= _LONG else f"{line[: _LONG // 2]}...{line[-(_LONG // 2 - 3) :]}"
 
 
 def in_one_line(labels: Iterable[str]) -> dict[str, str]:
-    """Map each label to a short one; different labels stay different."""
-    counts = Counter[str]()
-    short = {}
-    for label in dict.fromkeys(labels):
-        line = one_line(label)
-        counts[line] += 1
-        short[label] = line if counts[line] == 1 else f"{line} ({counts[line]})"
-    return short
+    """Map each label to a short one; different labels stay different, in any order."""
+    short: dict[str, str] = {}
+    for label in sorted(set(labels)):
+        line, number = one_line(label), 1
+        while (name := line if number == 1 else f"{line} ({number})") in short.values():
+            number += 1
+        short[label] = name
+    return {label: short[label] for label in labels}
 
 
 def passes(score: float, place: str, problems: Problems) -> bool | None:

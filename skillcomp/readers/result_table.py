@@ -263,6 +263,18 @@ def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(repeat=repeat + graded.transform("max").where(alone, 0))
 
 
+def _refuse_equal_rows(table: pd.DataFrame, place: str) -> None:
+    """Raise if two rows are verdicts of one grader on the same check of an attempt."""
+    keys = columns_of(table, *_CELL, "repeat", "check", "grader")
+    if (twice := table.duplicated(keys)).any():
+        first = ", ".join(f"{name} {literal(table.loc[twice, name].iloc[0])}" for name in keys)
+        raise FrameError(
+            f"{place}: {plural(int(twice.sum()), 'row')} are second verdicts on the same check; "
+            f"the first: {first}. The files have a run twice, or two cases or checks of one name. "
+            "Name the part with each run once."
+        )
+
+
 def _with_invocations(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the skill on offer and the invoked one, if the format records them.
 
@@ -303,6 +315,7 @@ def frames_of(
     of_skill = table.get("triggered", pd.Series(None, table.index)).notna()
     unchecked = set(table.loc[without & of_skill, "case"].astype("str"))
     table = _with_invocations(_with_whole_graders(_with_checks(table)))
+    _refuse_equal_rows(table, place)
     empty_columns = [name for name in table if name not in _NEEDED and table[name].isna().all()]
     reasons = table.get("verdict_status", pd.Series(None, table.index, dtype="object"))
     table = table.drop(columns=empty_columns).assign(verdict_status=reasons.fillna("error"))
@@ -319,7 +332,11 @@ def frames_of(
     facts = columns_of(table, *_OF_CASES)
     of_case = table.groupby(CASE, sort=False)[facts].first().rename_axis(["skill", "case_id"])
     cases = made.cases.drop(columns=facts, errors="ignore").join(of_case, on=["skill", "case_id"])
-    made = replace(made, cases=reader.checked({"cases": cases})["cases"])
+    known = made.problems["found"].eq("error or paused")  # the reader says it in its own words
+    if len(unchecked) == table["case"].nunique():
+        known |= made.problems["place"].eq("condition")  # triggers need no second condition
+    cases = reader.checked({"cases": cases})["cases"]
+    made = replace(made, cases=cases, problems=made.problems[~known])
     if unchecked:  # cases that only look at the use of the skill
         verdicts, results = (
             f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes)
@@ -366,8 +383,8 @@ def _arms_unknown(table: pd.DataFrame, place: str) -> str:
     listed = "; ".join(lines)
     return (
         f"{place}: the file does not say which answers had the skill. Name the field of the arms, "
-        f"{argument('condition', 'FIELD')}, or give one file per arm: {{'baseline': path, "
-        f"'skill': path}}. Fields: {listed or 'none'}."
+        f"{argument('condition', 'FIELD')}, or give one file per arm, as baseline and "
+        f"skill. Fields: {listed or 'none'}."
     )
 
 

@@ -31,7 +31,7 @@ from skillcomp.readers.reader import Problems, Reader, as_count, files_below, ro
 
 _CASE = ["skill", "case", "iteration"]
 _ATTEMPT = ["condition", "repeat", "agent"]
-_RUN = re.compile(r"run-(\d+)")
+_RUN = re.compile(r"run[-_](\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
@@ -39,7 +39,7 @@ FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = (
     *("judge returned unparseable", "judge omitted", "judge response missing"),
-    *("grading parse error", "grading error", "grader error", "parse error"),
+    *("grading parse error", "grading error"),
 )
 _MISSING = "the verdict is missing, not a fail"
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
@@ -73,18 +73,20 @@ class WorkspaceReader(Reader):
         folders, with_grading = [*graded, *_ungraded(path, graded, problems)], set(graded)
         rows = []
         for place, here in groupby(folders, key=lambda folder: _arm_folder(folder).parent):
-            of_eval = _facts_of_eval(place, path)
+            of_eval = _facts_of_eval(place, path) | {"key": place.name}
             for folder in here:
                 about = {**of_eval, **_facts_of_attempt(folder, path)}
                 grading = json_object(folder / FILE, path)
-                is_graded = folder in with_grading
-                verdicts = verdicts_of_grading(grading, problems) if is_graded else ()
+                if folder in with_grading and not expectations_of(grading):
+                    name = folder.relative_to(path).as_posix()
+                    problems.add("gradings without expectations", name, _MISSING)
+                verdicts = verdicts_of_grading(grading, problems)
                 rows += rows_of_attempt(about, verdicts)
         _report_tool(path, problems)
         table = pd.DataFrame(rows)
-        names = {place: _skill_name(place) for place in table["workspace"].unique()}
-        table = table.assign(skill=table.pop("workspace").map(names))
-        return with_check_ids(table, problems)
+        known = {place: _facts_of_workspace(place) for place in table["workspace"].unique()}
+        facts = pd.DataFrame(list(table.pop("workspace").map(known)), index=table.index)
+        return with_check_ids(_with_own_names(table.join(facts), problems), problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the comparisons, each with its case and, if analysis.json has them, the arms."""
@@ -96,7 +98,7 @@ class WorkspaceReader(Reader):
                 about = _facts_of_eval(folder, path) if folder else {}
                 arms = _arms_of_analysis(json_object(file.parent / "analysis.json", path))
                 about["iteration"] = _iteration_of(file.parent, path)
-                about["skill"] = _skill_name(_workspace_of(file, path))
+                about["skill"] = _facts_of_workspace(_workspace_of(file, path))["skill"]
                 rows.append({**about, **pair_of(content, problems), **arms})
         return pd.DataFrame(rows) if rows else super().pairs(path, problems)
 
@@ -161,9 +163,8 @@ def _folders_of_runs(path: Path, name: str, problems: Problems) -> list[Path]:
     for folder in found:
         if place := _right_place(folder, path, with_runs):
             if name == FILE and is_grading(json_object(folder / name, path)):
-                found_at = f"in {folder.relative_to(path).as_posix()}/"
-                done = f"left out; it belongs in a folder such as {place}"
-                problems.add(f"{name} one folder too high", found_at, done)
+                found_at = f"in {folder.relative_to(path).as_posix()}/ instead of {place}/"
+                problems.add(f"{name} in the wrong folder", found_at, "left out")
         else:
             folders.append(folder)
     if name == TIMING:
@@ -177,13 +178,20 @@ def _folders_of_runs(path: Path, name: str, problems: Problems) -> list[Path]:
 def _right_place(folder: Path, path: Path, with_runs: Collection[Path]) -> str | None:
     """Return where the grading in a folder belongs; None if the folder is that of a run."""
     arm = _arm_folder(folder)
+    outer = arm.parent
     if folder in with_runs:
-        return f"{folder.name}/run-1"
+        return f"{folder.name}/run-K"
+    if _is_eval(outer.parent) and outer != path:  # one level too many
+        name = arm.name if usual_condition(arm.name) else outer.name
+        return f"{outer.parent.name}/{name}"
     if arm == path or _is_eval(arm):
-        inner = (below.name for below in sorted(arm.glob("*")) if usual_condition(below.name))
-        return f"{arm.name}/{next(inner, 'with_skill')}"
-    if (arm.parent == path and not _is_eval(path)) or _ITERATION.fullmatch(arm.parent.name):
-        return f"eval-NAME/{arm.name}" if usual_condition(arm.name) else f"{arm.name}/with_skill"
+        inner = [below.name for below in sorted(arm.glob("*")) if usual_condition(below.name)]
+        name = outer.name if usual_condition(outer.name) else "ARM"
+        return f"{arm.name}/{inner[0] if inner else name}"
+    if _ITERATION.fullmatch(arm.name):
+        return f"{arm.name}/eval-NAME/ARM"
+    if (outer == path and not _is_eval(path)) or _ITERATION.fullmatch(outer.name):
+        return f"eval-NAME/{arm.name}" if usual_condition(arm.name) else f"{arm.name}/ARM"
     return None
 
 
@@ -200,24 +208,32 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
     numbered = [place for place in of_eval if _EVAL.fullmatch(place.name)]
     if len(numbered) in (0, len(of_eval)):
         return folders
-    names = {(place.parent, _facts_of_eval(place, path)["case"]): place for place in numbered}
-    gradings: dict[Any, Path] = {_gradings_in(of_eval[p], path): p for p in numbered}
+    known = {(place.parent, name) for place in numbered for name in _names_of_eval(place, path)}
+    gradings = [_gradings_in(of_eval[place], path) for place in numbered]
     for place in [place for place in of_eval if place not in numbered]:
-        same = names.get((place.parent, _facts_of_eval(place, path)["case"]))
-        same = same or gradings.get(_gradings_in(of_eval[place], path) or None)
-        if same is not None:
+        same_name = any((place.parent, name) in known for name in _names_of_eval(place, path))
+        own = _gradings_in(of_eval[place], path)
+        if same_name or (own and any(own <= others for others in gradings)):
             done = "left out; the folders eval-NAME were read"
-            problems.add("a second layout of the same runs", place.name, done, 0)
-            del of_eval[place]
+            n = len(of_eval.pop(place))
+            problems.add("a second layout of the same runs", place.name, done, n)
     return list(chain(*of_eval.values()))
 
 
-def _gradings_in(folders: list[Path], path: Path) -> frozenset[tuple[str, str]]:
+def _names_of_eval(folder: Path, path: Path) -> list[str]:
+    """Return the name of a case and its id, if it has one."""
+    ident = as_text(json_object(folder / "eval_metadata.json", path).get("eval_id"))
+    number = re.fullmatch(r"eval-(\d+)", folder.name)
+    ids = [ident, number[1] if number else None]
+    return [str(_facts_of_eval(folder, path)["case"]), *(f"id {name}" for name in ids if name)]
+
+
+def _gradings_in(folders: list[Path], path: Path) -> set[tuple[str, str]]:
     """Return the arm and the content of each grading of a case, if every check has evidence."""
     found = {folder: expectations_of(json_object(folder / FILE, path)) for folder in folders}
     if not all(row.get("evidence") for row in chain(*found.values())):
-        return frozenset()
-    return frozenset((_arm_folder(f).name, repr(content)) for f, content in found.items())
+        return set()
+    return {(_arm_folder(folder).name, repr(content)) for folder, content in found.items()}
 
 
 def _arm_folder(folder: Path) -> Path:
@@ -258,13 +274,18 @@ def _workspace_of(folder: Path, path: Path) -> Path:
     return next((place for place in above if place.name.endswith("-workspace")), path)
 
 
-def _skill_name(path: Path) -> str | None:
-    """Return the name of the skill from a benchmark.json or from a folder `<skill>-workspace`."""
+def _facts_of_workspace(path: Path) -> JsonObject:
+    """Return skill and models from a benchmark.json, or the skill from `<skill>-workspace`."""
+    about: JsonObject = {}
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
-        if name := _recorded_skill(json_object(folder / "benchmark.json", path)):
-            return name
+        about |= _facts_of_file(json_object(folder / "benchmark.json", path))
     names = [p.name for p in (path, *path.parents[:1]) if p.name.endswith("-workspace")]
-    return names[0].removesuffix("-workspace") if names else None
+    folder_name = names[0].removesuffix("-workspace") if names else None
+    return {
+        "skill": _recorded_name(about, "skill_name") or folder_name,
+        "agent_model": _recorded_name(about, *_MODELS),
+        "grader_model": _recorded_name(about, *_JUDGES),
+    }
 
 
 def _seconds_of(result: JsonObject, key: str) -> float | None:
@@ -275,16 +296,13 @@ def _seconds_of(result: JsonObject, key: str) -> float | None:
 
 def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield the verdict on each expectation."""
-    rows = expectations_of(grading)
-    if not rows:
-        problems.add("gradings", "without expectations", _MISSING)
-    for position, row in enumerate(rows, start=1):
+    for position, row in enumerate(expectations_of(grading), start=1):
         evidence, passed = text_at(row, "evidence") or "", as_truth(row.get("passed"))
         if row.get("skipped") is True or evidence.lower().startswith(_NO_JUDGE):
             problems.add("checks without a verdict", evidence[:80] or "skipped", _MISSING)
             passed = None
         elif passed is None:
-            found = evidence[:80] or literal(row.get("passed"))
+            found = f"passed is {literal(row.get('passed'))}"
             problems.add("checks without a verdict", found, _MISSING)
         yield {
             "position": position,
@@ -304,6 +322,19 @@ def _ungraded(path: Path, graded: list[Path], problems: Problems) -> list[Path]:
     if lone:
         problems.add("runs", "without a grading", _MISSING, len(lone))
     return lone
+
+
+def _with_own_names(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """Return the table with a case of its own for each key of cases with the same name."""
+    key, name = table.pop("key"), table["case"]
+    by_name = key.groupby([table[fact] for fact in columns_of(table, *_CASE)], dropna=False)
+    several = by_name.transform("nunique").gt(1)
+    if several.any():
+        found, done = ", ".join(map(str, name[several].unique())), "each id is a case of its own"
+        problems.add("names that several cases have", found, done, int(several.sum()))
+    return table.assign(
+        case=name.mask(several, name.astype("str") + " (" + key.astype("str") + ")")
+    )
 
 
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
@@ -389,7 +420,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
         done = "time-outs and crashes count as not triggered, so that negatives pass"
         problems.add("counts of triggers", "without the single attempts", done)
         n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
-        if n_triggers is None or n_runs is None or n_triggers > n_runs:
+        if result.get("error") or n_triggers is None or not n_runs or n_triggers > n_runs:
             value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
             problems.add("counts of triggers", value, "no counts: missing, not 'not triggered'")
             yield None
@@ -413,25 +444,28 @@ class BenchmarkReader(Reader):
         """Return whether the file has runs with an arm and a result."""
         content = json_object(path)
         foreign = content.keys() & {"conditions_compared", "engine_name", "schemaVersion"}
-        return not foreign and any(_is_run(run) for run in _runs_of(content))
+        return not foreign and any(_is_graded(run) for run in _runs_of(content))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per run and expectation, or one row for a run without expectations."""
         content = read_json(path)
-        runs = [run for run in _runs_of(content) if _is_run(run)]
+        runs = [run for run in _runs_of(content) if as_text(_value(run, *_ARM_KEYS))]
+        runs = [run for run in runs if _case_name(run) is not None]
         _require_one_scale(runs, path)
         _report_delta(content, runs, problems)
-        of_file = {**content, **object_at(content, "metadata")}
+        of_file = _facts_of_file(content)
         models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
+        named = any(_checks_of({**run, **object_at(run, "result")}) for run in runs)
         counts = Counter[tuple[Any, ...]]()
         rows = []
         for run in runs:
             model = _recorded_name(run, *_MODELS) or _recorded_name(of_file, *_MODELS)
             facts = {
-                "skill": _recorded_name(run, "skill") or _recorded_skill(content),
+                "skill": _recorded_name(run, "skill") or _recorded_name(of_file, "skill_name"),
                 "agent_model": model,
                 "grader_model": _recorded_name({**of_file, **run}, *_JUDGES),
                 "case": _case_name(run),
+                "key": as_text(_value(run, "eval_id", "case_id", "id")),
                 "condition": as_text(_value(run, *_ARM_KEYS)),
             }
             if len(models) > 1:
@@ -440,8 +474,13 @@ class BenchmarkReader(Reader):
             counts[place] += 1
             number = number_at(run, "run_number")
             repeat = counts[place] if number is None else number
-            rows += _rows_of_run(run, facts | {"repeat": repeat}, problems)
-        return with_check_ids(pd.DataFrame(rows), problems)
+            rows += _rows_of_run(run, facts | {"repeat": repeat}, named, problems)
+        return with_check_ids(_with_own_names(pd.DataFrame(rows), problems), problems)
+
+
+def _facts_of_file(content: JsonObject) -> JsonObject:
+    """Return the facts of a benchmark, which may stand in its metadata or its configuration."""
+    return {**content, **object_at(content, "config"), **object_at(content, "metadata")}
 
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
@@ -459,7 +498,7 @@ def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
                 yield {**about, **result, "configuration": arm}
 
 
-def _is_run(run: JsonObject) -> bool:
+def _is_graded(run: JsonObject) -> bool:
     """Return whether a run names its arm and case, and has a result."""
     result = {**run, **object_at(run, "result")}
     graded = _checks_of(result) or any(key in result for key in (*_TOTAL, "pass_rate"))
@@ -470,7 +509,7 @@ def _is_run(run: JsonObject) -> bool:
 def _checks_of(result: JsonObject) -> list[JsonObject]:
     """Return the checks of a run that say whether they passed."""
     lists = (objects_at(result, key) for key in _CHECKS)
-    return next((rows for rows in lists if rows and all("passed" in row for row in rows)), [])
+    return next((rows for rows in lists if any("passed" in row for row in rows)), [])
 
 
 def _value(run: JsonObject, *keys: str) -> Any:
@@ -483,24 +522,21 @@ def _recorded_name(about: JsonObject, *keys: str) -> str | None:
     return next((name for name in names if name and not name.startswith("<")), None)
 
 
-def _recorded_skill(content: JsonObject) -> str | None:
-    """Return the name of the skill that a benchmark.json records."""
-    metadata = object_at(content, "metadata")
-    return _recorded_name(metadata, "skill_name") or _recorded_name(content, "skill_name")
-
-
 def _case_name(run: JsonObject) -> str | None:
     return as_text(_value(run, "eval_name", "case_id", "eval_id", "name", "id"))
 
 
-def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list[JsonObject]:
+def _rows_of_run(
+    run: JsonObject, facts: JsonObject, named: bool, problems: Problems
+) -> list[JsonObject]:
     """Return a row per expectation of a run.
 
-    Without expectations, return one row with the counts of the run or, without counts, with its
-    pass rate as a score.
+    If no run of the file has expectations (not ``named``), return one row with the counts of the
+    run or, without counts, with its pass rate as a score.
     """
     result = {**run, **object_at(run, "result")}
-    failed = result.get("exit_code") not in (None, 0, "0")
+    code, error = result.get("exit_code"), result.get("error")
+    failed = bool(error) or code not in (None, 0, "0")
     about = {
         **facts,
         "seconds": _seconds_of(result, "time_seconds"),
@@ -511,12 +547,14 @@ def _rows_of_run(run: JsonObject, facts: JsonObject, problems: Problems) -> list
         "grader": "skill-creator",
     }
     if failed:
-        found = f"with the exit code {literal(result['exit_code'])}"
-        problems.add("runs", found, "missing, not failed")
+        found = literal(error) if error else f"exit code {literal(code)}"
+        problems.add("runs with an error", found, "missing, not failed")
         return rows_of_attempt(about, [])
     if checks := _checks_of(result):
         return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
-    return rows_of_attempt(about, _result_of_run(result, problems))
+    if named:
+        problems.add("runs", "without a verdict on each check", _MISSING)
+    return rows_of_attempt(about, () if named else _result_of_run(result, problems))
 
 
 def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
