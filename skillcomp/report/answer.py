@@ -395,6 +395,8 @@ def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
         "verdicts": len(data.verdicts),
     }
     sentences = findings(None, missing=estimates.missing, **estimates.frames)
+    is_reading = sentences["topic"].eq("reading")
+    sentences = pd.concat([sentences[~is_reading], sentences[is_reading]], ignore_index=True)
     present = {name: count for name, count in facts.items() if count}
     return Answer(sentences, estimates.frames, {}, "", present)
 
