@@ -355,7 +355,7 @@ def test_of_two_layouts_of_the_same_runs_one_is_read_and_the_other_named(workspa
     assert made.cases["case_id"].tolist() == ["1"] and "layout" in problems(made)
 
 
-def test_a_grading_one_folder_too_high_is_named_with_its_place(workspace: Path) -> None:
+def test_a_grading_one_folder_too_high_is_named_with_its_place(workspace, tmp_path):
     put(workspace / "iteration-1" / "eval-two" / "grading.json", grading(True, True))
     put(workspace / "iteration-1" / "with_skill" / "grading.json", grading(True, True))
     put(workspace / "iteration-1/eval-one/with_skill/grading.json", grading(True, True))
@@ -376,6 +376,12 @@ def test_a_grading_one_folder_too_high_is_named_with_its_place(workspace: Path) 
     put(low / "with_skill" / "outputs" / "grading.json", grading(True))
     with pytest.raises(FrameError, match=r"outputs/ instead of eval-1/with_skill/"):
         results(low.parents[1], **KNOWN)
+    for agent in ("codex", "claude-code"):  # the layout of agent-skill-eval
+        for arm in ("with_skill", "without_skill"):
+            put(tmp_path / "iteration-1/eval-1" / agent / arm / "grading.json", grading(True))
+    made = results(tmp_path / "iteration-1", skill="sea", agent_model="m", grader_model="j")
+    assert made.attempts.groupby(["agent", "condition"]).size().eq(1).all()
+    assert made.cases["case_id"].tolist() == ["1"] and made.attempts["agent"].nunique() == 2
     lone = put(workspace.parent / "other" / "eval-1" / "grading.json", grading(True))
     with pytest.raises(FrameError, match=r"no grading.json is in the folder.*eval-1/ARM"):
         results(lone.parents[1], **KNOWN)

@@ -267,7 +267,7 @@ def _refuse_equal_rows(table: pd.DataFrame, place: str) -> None:
     """Raise if two rows are verdicts of one grader on the same check of an attempt."""
     keys = columns_of(table, *_CELL, "repeat", "check", "grader")
     if (twice := table.duplicated(keys)).any():
-        first = ", ".join(f"{name} {literal(table.loc[twice, name].iloc[0])}" for name in keys)
+        first = ", ".join(f"{name} '{table.loc[twice, name].iloc[0]}'" for name in keys)
         raise FrameError(
             f"{place}: {plural(int(twice.sum()), 'row')} are second verdicts on the same check; "
             f"the first: {first}. The files have a run twice, or two cases or checks of one name. "

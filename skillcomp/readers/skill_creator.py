@@ -72,7 +72,7 @@ class WorkspaceReader(Reader):
         graded = _folders_of_runs(path, FILE, problems)
         folders, with_grading = [*graded, *_ungraded(path, graded, problems)], set(graded)
         rows = []
-        for place, here in groupby(folders, key=lambda folder: _arm_folder(folder).parent):
+        for place, here in groupby(folders, key=_eval_folder):
             of_eval = _facts_of_eval(place, path) | {"key": place.name}
             for folder in here:
                 about = {**of_eval, **_facts_of_attempt(folder, path)}
@@ -181,9 +181,8 @@ def _right_place(folder: Path, path: Path, with_runs: Collection[Path]) -> str |
     outer = arm.parent
     if folder in with_runs:
         return f"{folder.name}/run-K"
-    if _is_eval(outer.parent) and outer != path:  # one level too many
-        name = arm.name if usual_condition(arm.name) else outer.name
-        return f"{outer.parent.name}/{name}"
+    if _eval_folder(folder) != outer and usual_condition(outer.name):
+        return f"{outer.parent.name}/{outer.name}"
     if arm == path or _is_eval(arm):
         inner = [below.name for below in sorted(arm.glob("*")) if usual_condition(below.name)]
         name = outer.name if usual_condition(outer.name) else "ARM"
@@ -204,7 +203,7 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
     """Leave out the folders of runs whose case also has a folder `eval-NAME` beside it."""
     of_eval: dict[Path, list[Path]] = {}
     for folder in folders:
-        of_eval.setdefault(_arm_folder(folder).parent, []).append(folder)
+        of_eval.setdefault(_eval_folder(folder), []).append(folder)
     numbered = [place for place in of_eval if _EVAL.fullmatch(place.name)]
     if len(numbered) in (0, len(of_eval)):
         return folders
@@ -241,11 +240,19 @@ def _arm_folder(folder: Path) -> Path:
     return folder.parent if _RUN.fullmatch(folder.name) else folder
 
 
+def _eval_folder(folder: Path) -> Path:
+    """Return the folder of the case of a run; between it and the arm may be one of an agent."""
+    outer = _arm_folder(folder).parent
+    return outer.parent if _is_eval(outer.parent) and not _is_eval(outer) else outer
+
+
 def _facts_of_attempt(folder: Path, path: Path) -> JsonObject:
     """Return the facts about an attempt: from its folders, and its seconds."""
     run = _RUN.fullmatch(folder.name)
     timing = json_object(folder / TIMING, path)  # total_tokens mixes kinds of tokens
+    outer = _arm_folder(folder).parent
     return {
+        **({} if outer == _eval_folder(folder) else {"agent": outer.name}),
         "workspace": _workspace_of(folder, path),
         "condition": _arm_folder(folder).name,
         "repeat": int(run[1]) if run else 1,
