@@ -102,9 +102,9 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     items = sum(part.kind in ("bullet", "number") for part in parts(answer))
     sentences = [s for s in (MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
-        float(n_words),
+        n_words,
         100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
-        float(items >= 2),
+        items >= 2,
         spoken / len(sentences) if sentences else NAN,
     )
 
@@ -311,13 +311,13 @@ def feature_effect(
     if n_lost := len(rows) - len(whole):
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
-        if n_known := int(rows[other].notna().sum()):
+        if n_known := rows[other].notna().sum():
             notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
     feature = rows[name].to_numpy(float)
-    value, span, reason = _centred_by_stratum(feature, codes), float(np.ptp(feature)), ""
-    total = float(value @ value)
+    value, span, reason = _centred_by_stratum(feature, codes), np.ptp(feature), ""
+    total = value @ value
     names = []
     columns: list[Floats] = []
     for other in controls:  # keep those that the features before them do not determine
@@ -414,7 +414,7 @@ def leniency(
         if min(len(np.unique(cluster[rows & at])) for at in (compared, ~compared)) < _FEWEST:
             reason = "all labels of a condition are of one case"
     if reason:
-        return not_identified(reason, ci_level, float(rows.sum())), n_empty
+        return not_identified(reason, ci_level, rows.sum()), n_empty
     side = compared[rows, None].astype(float)
     difference = _feature_slope(frame[rows], side, strata[rows], ci_level, interval)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"

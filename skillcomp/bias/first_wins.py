@@ -101,7 +101,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
     if unknown.any():
         quoted = ", ".join(f"'{name}'" for name in judged.loc[unknown, "winner"].unique()[:5])
         raise FrameError(
-            f"{WHAT}: {int(unknown.sum())} of {len(judged)} rows name a winner that is not known: "
+            f"{WHAT}: {unknown.sum()} of {len(judged)} rows name a winner that is not known: "
             f"{quoted}; allowed: the id of the first or the second answer, first, second, tie, or "
             "missing. sc.from_frame(table).pairwise reads other words."
         )

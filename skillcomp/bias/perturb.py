@@ -352,7 +352,7 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
     """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs.dropna(subset=["before", "after"])
     steps = decided["after"] - decided["before"]
-    to_pass, to_fail = (int(steps.eq(step).sum()) for step in (1.0, -1.0))
+    to_pass, to_fail = (steps.eq(step).sum() for step in (1.0, -1.0))
     (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
     if not len(decided):
         nothing = "no copy has a verdict together with its original"

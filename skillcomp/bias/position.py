@@ -134,7 +134,7 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
     if once and shown_once.all():
-        n_dropped = int(pairs[_RESULTS].isna().all(axis=1).sum())
+        n_dropped = pairs[_RESULTS].isna().all(axis=1).sum()
         return once, dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
     if once:
         pairs = pairs[~shown_once]
@@ -143,7 +143,7 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     wins = decided["first_1"] + decided["first_2"]
     n_dropped, is_reversed = len(pairs) - len(decided), wins.isin([0, 2])
     outcomes = (wins.eq(1), wins.eq(2), wins.eq(0), wins.isin([TIE, 1 + TIE]))
-    numbers = (*(int(outcome.sum()) for outcome in outcomes), _n_ties(decided), n_dropped)
+    numbers = (*(outcome.sum() for outcome in outcomes), _n_ties(decided), n_dropped)
     counts = dict(zip(COUNTS, numbers, strict=True))
     if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
@@ -214,7 +214,7 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
     table = pairs.groupby("_systems")["first_1"].agg(["size", "count"])
     for systems, row_of_pair in table.iterrows():
-        n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
+        n, n_in_order = row_of_pair["size"], row_of_pair["count"]
         share = max(n_in_order, n - n_in_order) / n
         if is_uneven(share, n, len(table)):
             first, second = str(systems).split(" against ", 1)

@@ -144,9 +144,9 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         decided = judged.dropna(subset="_result")
         result = decided["_result"]
         counts = {
-            "n_wins": int(result.gt(TIE).sum()),
-            "n_losses": int(result.lt(TIE).sum()),
-            "n_ties": int(result.eq(TIE).sum()),
+            "n_wins": result.gt(TIE).sum(),
+            "n_losses": result.lt(TIE).sum(),
+            "n_ties": result.eq(TIE).sum(),
             "n_dropped": len(judged) - len(decided),
         }
         about = {"side": side, "opponent": opponent}
@@ -163,7 +163,7 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         n_dropped = plural(counts["n_dropped"], "comparison")
         notes = [f"{n_dropped} without a verdict left out" if counts["n_dropped"] else ""]
         if pairs["size"].eq(1).mean() > 0.5:
-            share, n = float(decided["_side_first"].mean()), len(decided)
+            share, n = decided["_side_first"].mean(), len(decided)
             name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
             if is_uneven(share, n):
                 notes.append(

@@ -493,7 +493,7 @@ def _by_a_draw(
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
-    n_lost, n_with_gold = int(lacks_verdict.sum()), len(lacks_verdict)
+    n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
         return (
@@ -511,8 +511,8 @@ def _by_a_draw(
 
 def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
     """Return a note that counts the attempts with gold on only some of their checks."""
-    sparse = int(sum(cases["n_sparse"].sum() for cases in sides.values()))
-    part = int(sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values()))
+    sparse = sum(cases["n_sparse"].sum() for cases in sides.values())
+    part = sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values())
     few = f"gold on too few checks of {sparse} attempts, left out" if sparse else ""
     return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
@@ -533,7 +533,7 @@ def rows_of(
     rows = []
     for word in estimators:
         interval = intervals[word]
-        by_gold = replace(interval, n=float(columns["n_gold"]))
+        by_gold = replace(interval, n=columns["n_gold"])
         has_width = word != "naive" and columns["n_gold"] > 0
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
         noted = interval.with_note("" if word == "gold_only" else lost, wide)
@@ -592,9 +592,7 @@ def _group_of(
     # strata differ between conditions, so no error rates can be pooled over conditions
     whole = every.iloc[:0] if by_strata else every
     errors = errors_of([*units.values(), whole], ci_level)
-    errors[-1] = replace(
-        errors[-1], n_lost=int((whole["gold"].notna() & whole["verdict"].isna()).sum())
-    )
+    errors[-1] = replace(errors[-1], n_lost=(whole["gold"].notna() & whole["verdict"].isna()).sum())
     sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
     known = {c: row for c, row in shares.items() if row is not None}

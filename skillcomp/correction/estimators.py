@@ -295,7 +295,7 @@ POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where t
 
 def n_with_gold(cases: pd.DataFrame) -> int:
     """Return the number of cases with gold, of rows of ``Tables.cases``."""
-    return int(cases["gold"].notna().sum())
+    return cases["gold"].notna().sum()
 
 
 def have_equal_chances(cases: pd.DataFrame) -> bool:
@@ -307,7 +307,7 @@ def have_equal_chances(cases: pd.DataFrame) -> bool:
 def unrecorded(sides: Iterable[pd.DataFrame]) -> str:
     """Return a note on missing inclusion probabilities; empty if all or none are missing."""
     tables = pd.concat([cases[["n_gold", "n_unknown"]] for cases in sides])
-    n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
+    n_gold, unknown = (tables[name].sum() for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
         return ""
     return (
@@ -505,7 +505,7 @@ def rogan_gladen(
         reasons = [rate.note for rate in rates] + [naive.note if is_delta else "no verdict"]
         return nothing(next(filter(None, reasons)), n=0.0)
     if j <= _NO_BETTER_THAN:
-        return nothing(NO_BETTER, n=float(n_gold))
+        return nothing(NO_BETTER, n=n_gold)
     if is_delta:
         estimate, bounds = naive.estimate / j, (-1.0, 1.0)
         moved = (abs(estimate), abs(estimate))
@@ -523,7 +523,7 @@ def rogan_gladen(
     high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
     inside, low, high, cut = within_range(estimate, low, high, bounds)
     method = f"{label}, {naive.method}"
-    return Interval(inside, low, high, naive.ci_level, method, cut, float(n_gold))
+    return Interval(inside, low, high, naive.ci_level, method, cut, n_gold)
 
 
 def _effective_labels(rate: Interval) -> float:
@@ -668,10 +668,10 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     if math.isnan(delta.low):
         return delta
     first, second = (set(group.units[name]["cluster"]) for name in conditions)
-    n_clusters = float(len(first & second))
+    n_clusters = len(first & second)
 
     def distance(logit: float) -> float:
-        ends = difference(float(expit(logit)))
+        ends = difference(expit(logit))
         return ends.low if delta.estimate > 0.0 else -ends.high
 
     # search for the p-value among interval levels from 2e-9 to 1 - 2e-9
@@ -679,7 +679,7 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     if delta.estimate == 0.0 or distance(ends[0]) <= 0.0:
         p_value = 1.0
     elif distance(ends[1]) >= 0.0:
-        p_value = float(expit(-_WIDEST))
+        p_value = expit(-_WIDEST)
     else:
-        p_value = 1.0 - float(expit(brentq(distance, *ends, xtol=1e-4)))
+        p_value = 1.0 - expit(brentq(distance, *ends, xtol=1e-4))
     return replace(delta, n_clusters=n_clusters, p_value=p_value)

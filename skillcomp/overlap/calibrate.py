@@ -312,7 +312,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[Fields]:
     if candidate >= 0:  # a choice by estimates instead of upper limits
         note = "the estimates keep the limit; their intervals do not show it"
         value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
-        value = replace(value, estimate=float(chooser.n[candidate]))
+        value = replace(value, estimate=chooser.n[candidate])
         rows.append(_measure_row(sample, candidate, "estimated_n", value))
     return [*rows, answer | {"chosen": True}]
 
@@ -323,7 +323,7 @@ def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
     picked = []
     for n in sample.lengths:
         here = chooser.n == n
-        picked.append(int(np.flatnonzero(here & chooser.is_any)[0]))
+        picked.append(np.flatnonzero(here & chooser.is_any)[0])
         cuts = here & ~chooser.is_any
         among = cuts & allowed if (cuts & allowed).any() else cuts
         by_share = chooser.best(among=among, by_estimate=True)
@@ -381,7 +381,7 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fiel
         passed = ~np.concatenate([group.flags[rows_, candidate] for group, rows_ in parts])
         units = np.concatenate([group.units[rows_] for group, rows_ in parts])
         specificity = bounded_mean(passed, units, ci_level=settings.ci_level)
-        n_short = int(sum((~rows_).sum() for rows_ in judged))
+        n_short = sum((~rows_).sum() for rows_ in judged)
         rows.append(_measure_row(sample, candidate, "specificity", specificity, n_short=n_short))
     by_any = sample.candidates["rule"].iloc[candidate] == "any"
     for group in sample.nulls:
@@ -413,7 +413,7 @@ def _flag_rate(
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
     rate = bounded_mean(flags, units, ci_level=settings.ci_level)
-    return _without_interval(rate, group), int((group.tokens < sample.lengths[column]).sum())
+    return _without_interval(rate, group), (group.tokens < sample.lengths[column]).sum()
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
@@ -467,7 +467,7 @@ def _rate_at_answer_length(
     Then P(flag) = 1 - exp(-chance x positions). The limits of the interval are extrapolated in the
     same way.
     """
-    n = int(sample.candidates["n"].iloc[candidate])
+    n = sample.candidates["n"].iloc[candidate]
     # leave out texts that are too short, because they are not judged
     places = group.tokens[group.tokens >= n] - n + 1
     target = max(sample.answer_tokens - n + 1, 0.0)
@@ -501,7 +501,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> Fields:
     groups = [sample.positive, *clean]
     judged = [g.judged[:, column] for g in groups]
     parts = list(zip(groups, judged, strict=True))
-    labels = np.repeat([1, *[0] * len(clean)], [int(rows.sum()) for rows in judged])
+    labels = np.repeat([1, *[0] * len(clean)], [rows.sum() for rows in judged])
     share = np.concatenate([g.share[rows, column] for g, rows in parts])
     units = np.concatenate([(g.units if g.passages else g.units + sample.n_documents)[rows]
                             for g, rows in parts])  # fmt: skip
@@ -564,7 +564,7 @@ def _held_out_flags(
             test &= group.judged[:, chooser.column[picked[at]]]
             flagged[index][test] += group.flags[test, picked[at]]
             judged[index][test] += 1
-    left_out = int((picked < 0).sum())
+    left_out = (picked < 0).sum()
     return flagged, judged, left_out
 
 
@@ -595,8 +595,8 @@ def _choice_row(
     low = high = NAN
     words, few = [note, chooser.at_the_end(chosen)], _few_units_note(chooser)
     if resampled.size:
-        same = float(np.mean(again == chooser.n[chosen]))
-        any_share = float(np.mean(chooser.is_any[resampled]))
+        same = np.mean(again == chooser.n[chosen])
+        any_share = np.mean(chooser.is_any[resampled])
         again_text = f"chosen again in {100 * same:.0f} % of the resamples"
         words.append(f"{again_text} (rule 'any' in {100 * any_share:.0f} %)")
     if resampled.size and not few:
@@ -606,9 +606,9 @@ def _choice_row(
         words.append(f"{picked.size - resampled.size} resamples in which nothing kept the limit")
     # Widen the interval by 0.5 on each side, because n is a whole number and the width could be 0.
     value = Interval(
-        float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
-        method=method, n=float(sum(len(g.units) for g in chooser.groups)),
-        n_clusters=float(sample.n_documents + sample.n_cases),
+        chooser.n[chosen], low - 0.5, high + 0.5, ci_level=level,
+        method=method, n=sum(len(g.units) for g in chooser.groups),
+        n_clusters=sample.n_documents + sample.n_cases,
     )  # fmt: skip
     return _measure_row(sample, chosen, measure, value, note=join_notes(*words, few))
 
@@ -660,7 +660,7 @@ def _few_units_note(chooser: Chooser) -> str:
     """Return a note if the class with the fewest units has too few for a bootstrap, else ""."""
     groups = [group for group in chooser.groups if not group.made_up]
     counts = [len(np.unique(group.units)) for group in groups]
-    fewest = int(np.argmin(counts))
+    fewest = np.argmin(counts)
     if counts[fewest] >= FEW_UNITS:
         return ""
     group = groups[fewest]

@@ -130,7 +130,7 @@ class Sample:
 
     def column(self, candidate: int) -> int:
         """Return the position of the candidate's n among the lengths."""
-        return self.lengths.index(int(self.candidates["n"].iloc[candidate]))
+        return self.lengths.index(self.candidates["n"].iloc[candidate])
 
     def n_units(self, group: Group) -> int:
         """Return the number of documents (for passages) or of cases (for attempts)."""
@@ -212,9 +212,9 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         group("positive", positive),
         tuple(group(name, level == name) for name in settings.nulls),
         tuple(group(name, level == name) for name in rest),
-        int(codes[passages].max(initial=-1)) + 1,
-        int(codes[~passages].max(initial=-1)) + 1,
-        float(np.median(tokens[answers])) if answers.any() else NAN,
+        codes[passages].max(initial=-1) + 1,
+        codes[~passages].max(initial=-1) + 1,
+        np.median(tokens[answers]) if answers.any() else NAN,
     )
 
 
@@ -244,7 +244,7 @@ def _list_candidates(lengths: Sequence[int], share: Floats, judged: Bools) -> pd
         middle = (values[1:] + values[:-1]) / 2
         if len(middle) > MAX_CUTS:
             middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
-        rows += [("share", n, float(cut)) for cut in middle]
+        rows += [("share", n, cut) for cut in middle]
     return pd.DataFrame(rows, columns=["rule", "n", "cut"])
 
 
@@ -415,7 +415,7 @@ class Chooser:
         sensitivity = self.rates(*self.whole)[0][0]
         alike = self.is_any & self.keeps_limit(*self.whole)[0]
         alike &= sensitivity >= sensitivity[chosen] - TIE
-        shortest = int(self.n[alike].min())
+        shortest = self.n[alike].min()
         if shortest == self.n[chosen]:
             return ""
         return (

@@ -267,7 +267,7 @@ def checked_texts(
     source_of, slugs = pd.factorize(frame["skill"])
     for slug in slugs:
         if slug not in documents:
-            n_rows = plural(int((frame["skill"] == slug).sum()), "row")
+            n_rows = plural((frame["skill"] == slug).sum(), "row")
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({n_rows}), which is not in "
                 f"skills{instead(slug, documents)} Give the text of its SKILL.md, as "
@@ -298,7 +298,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
     notes = []
     for what, (written, lost) in parts.items():
         size = np.fromiter(map(len, written), dtype=float, count=len(written))
-        total = float(size @ lost / max(size.sum(), 1.0))
+        total = size @ lost / max(size.sum(), 1.0)
         notes += [f"{what}: {lost_letters_note(total)}"] if total >= FEW_LOST else []
     if notes:
         warnings.warn(f"overlap.score: {'; '.join(notes)}.", FrameWarning, stacklevel=3)
@@ -598,7 +598,7 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
     """Return the points of the ROC curves for one length n of n-grams."""
     from sklearn.metrics import precision_recall_curve, roc_curve  # slow to import
 
-    n, n_short = int(passages["n"].iloc[0]), int(passages["short"].sum())
+    n, n_short = passages["n"].iloc[0], passages["short"].sum()
     passages = passages[~passages["short"] | passages["level"].isin(copying)]
     copies, share = passages["level"].isin(copying).to_numpy(), passages["share"].fillna(0.0)
     if copies.all():
@@ -616,7 +616,7 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
             "false_positive_rate": false_rate,
             "recall": recall[::-1],
             "precision": precision[::-1],
-            "prevalence": float(copies.mean()),
+            "prevalence": copies.mean(),
             "n_short": n_short,
         }
     )

@@ -106,7 +106,7 @@ def spans(
     (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
     written = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
     rows = [
-        {"row": int(row), **place}
+        {"row": row, **place}
         for at in range(len(written.files))
         for row, place in _spans_of_source(written, at, n, tokenizer)
     ]
@@ -133,7 +133,7 @@ def _spans_of_source(
     placed = []
     ids = tokens.ids[: owned[1]]
     for begin, run in _without_repeats(tokens.ids, runs, n):
-        at = int(text[begin - tokens.bounds[first]])
+        at = text[begin - tokens.bounds[first]]
         other = _first_occurrence(ids, tokens.ids[begin : begin + run])
         part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
         file, whole = list(files.items())[part]
@@ -203,6 +203,6 @@ def _place(
     tokens: Tokens, text: str, doc: int, begin: int, run: int, names: tuple[str, str, str]
 ) -> Fields:
     """Return start, end and text of a run of tokens in its document."""
-    at = begin - int(tokens.bounds[doc])
+    at = begin - tokens.bounds[doc]
     start, end = tokens.edges(text, doc, at, run) or (None, None)
     return dict(zip(names, (start, end, tokens.cut(text, doc, at, run)), strict=True))

@@ -159,16 +159,16 @@ def variance_components(
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, **read)
-                n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
+                n, sizes = len(pairs.skill), {"n_clusters": pairs.n_skills}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
-                about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else NAN
+                about["n_repeats"] = (pairs.n1 + pairs.n0).mean() / 2 if n else NAN
                 counted, sides = part.assign(size=1, n=part[value].notna()), (condition, reference)
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     noted = intervals[measure].times(*scale[measure]).with_note(lost)
                     unit = "score" if value == "score" and "2" not in measure else None
-                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": float(n)})
+                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": n})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
 
@@ -284,7 +284,7 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     """Return the mean over cases of the variance between repeats, with its interval."""
     if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
-        return undefined("", note, ci_level=ci_level, n=float(len(variances)))
+        return undefined("", note, ci_level=ci_level, n=len(variances))
     interval = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
     method = f"mean over cases of the variance between repeats, {interval.method}"
     return replace(interval, method=method)
@@ -304,8 +304,8 @@ class _Square:
 def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
     """Return the variance that repeats add to the delta of a case, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
-    value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
-    spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
+    value = sum(interval.estimate * (1 / n).mean() for interval, n in parts)
+    spread = sum((interval.se * (1 / n).mean()) ** 2 for interval, n in parts)
     if not value > 0 or not spread > 0:
         return _Square(value, np.inf)
     return _Square(value, max(2 * value**2 / spread, 1.0))
@@ -314,11 +314,11 @@ def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
 def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
     """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
-    df = float(len(delta) - len(size))
+    df = len(delta) - len(size)
     if df < 1:
         return _Square(NAN, NAN)
     means = np.bincount(codes, weights=delta) / size
-    return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
+    return _Square(((delta - means[codes]) ** 2).sum() / df, df)
 
 
 def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
@@ -340,8 +340,8 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
-    effective = float(size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
-    between = _Square(float(squares.sum() / (n_skills - 1)) / effective, n_skills - 1.0)
+    effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
+    between = _Square(squares.sum() / (n_skills - 1) / effective, n_skills - 1.0)
     return _difference_of_squares(between, within.times(1 / effective), ci_level)
 
 
@@ -367,8 +367,8 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
-    scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
-    between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
+    scale = (1 / n_far[both] + 1 / n_near[both]).mean()
+    between = _Square(gaps.var(ddof=1), both.sum() - 1.0)
     return _difference_of_squares(between, within.times(scale), ci_level)
 
 
@@ -376,10 +376,10 @@ def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
-        return undefined("", note, ci_level=how["ci_level"], n=float(len(pairs.far)))
+        return undefined("", note, ci_level=how["ci_level"], n=len(pairs.far))
     samples = [pairs.sample("mean1", "mean0", at=pairs.far == side) for side in (0, 1)]
     near, far = bounded_means(samples, quantity=DELTAS, **how)
-    return replace(far.minus(near), n=float(len(pairs.far)))
+    return replace(far.minus(near), n=len(pairs.far))
 
 
 def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> Interval:
@@ -417,13 +417,13 @@ def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple
 def _scaled_chi2(alpha: float, df: float) -> tuple[float, float]:
     if math.isinf(df):
         return 1.0, 1.0
-    return float(chi2.ppf(alpha, df) / df), float(chi2.ppf(1 - alpha, df) / df)
+    return chi2.ppf(alpha, df) / df, chi2.ppf(1 - alpha, df) / df
 
 
 def _f_quantile(level: float, df1: float, df2: float) -> float:
     if math.isinf(df2):
-        return float(chi2.ppf(level, df1) / df1)
-    return float(f_distribution.ppf(level, df1, df2))
+        return chi2.ppf(level, df1) / df1
+    return f_distribution.ppf(level, df1, df2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,7 +513,7 @@ def case_chances(
     targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
     features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
     chance = _most_even(features[: len(targets)], targets)
-    fits = abs(float(features[2] @ chance) - square) < _TOLERANCE
+    fits = abs(features[2] @ chance - square) < _TOLERANCE
     if sigma2:
         passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
         chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()

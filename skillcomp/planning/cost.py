@@ -454,5 +454,5 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
         return {}
     by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
     coarse = letters.groupby(answered["condition"]).mean()
-    lengths = {**by_case, ("", ""): float(letters.mean())}
+    lengths = {**by_case, ("", ""): letters.mean()}
     return lengths | {("", condition): n for condition, n in coarse.items()}

@@ -313,7 +313,7 @@ def _label_rows(
             method = f"interval of {quality}, length {width:g} at level {ci_level:g}"
             units = units_needed(interval, width / 2)
             if math.isfinite(units) and share > 0:
-                n_labels = float(math.ceil(units / share - 1e-9))
+                n_labels = math.ceil(units / share - 1e-9)
                 count = Interval(n_labels, NAN, NAN, ci_level, method, _SQUARE_ROOT)
             else:
                 reason = interval.note or "no labelled item counts for the measure"
@@ -325,7 +325,7 @@ def _label_rows(
 
 def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
     """Return the differences in a pilot and in its resamples; NaN if too few cases have gold."""
-    n_gold = float(np.isfinite(values).all(axis=1).sum())
+    n_gold = np.isfinite(values).all(axis=1).sum()
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), NAN), np.full(2, NAN)
         nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
@@ -352,7 +352,7 @@ def _count_rows(
     elif scale == 0:
         problem = "gold or grader does not vary among the gold cases: nothing to plan with"
     if problem:
-        count = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
+        count = undefined(method, problem, ci_level=ci_level, n=n_cases)
     else:
         count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
         extra |= more
@@ -374,7 +374,7 @@ def _fewest_gold_cases(
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
-        nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
+        nothing = undefined(method, note, ci_level=ci_level, n=n_cases)
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
     resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
     resampled = resampled[np.isfinite(resampled).all(axis=-1)]
@@ -388,7 +388,7 @@ def _fewest_gold_cases(
         high, caveat = NAN, f"{share} gold on every case is not enough: no upper limit"
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
-    count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
+    count = Interval(n[place], low, high, ci_level, method, note, n=n_cases)
     return count, {"expected_width": length[place], "lam": lam[place]}
 
 
@@ -427,7 +427,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
         errors = (directions > _NO_ERROR).sum(axis=-2) / count
     grader = values[..., 1].var(axis=-1, ddof=1)
     largest = np.maximum(directions.max(axis=-2), 0.0)
-    return Differences(mean, joint, grader, errors, largest, checks, float(count.max()))
+    return Differences(mean, joint, grader, errors, largest, checks, count.max())
 
 
 @dataclass(frozen=True)
@@ -462,7 +462,7 @@ def case_differences(
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
     checks = {
-        key: float(part.groupby(CASE)["check_id"].nunique().mean())
+        key: part.groupby(CASE)["check_id"].nunique().mean()
         for key, part in joined.by_group(joined.items).items()
     }
     labelled = []

@@ -334,8 +334,8 @@ class _PlannedStudy:
             **self.about,
             **self.plan.columns(),
             **row(measure, noted),
-            "n": float(self.plan.n_skills * self.plan.n_cases),
-            "n_clusters": float(self.plan.n_skills),
+            "n": self.plan.n_skills * self.plan.n_cases,
+            "n_clusters": self.plan.n_skills,
             **extra,
         }
 
@@ -469,7 +469,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
             note = f"no number of cases is enough: {study.plan.n_skills} skills {why}"
         return study.nothing(note)
     at = study.with_cases(fewest).power(size)
-    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(fewest))
+    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=fewest)
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
@@ -511,7 +511,7 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
     """
     distinct, code = np.unique(values.round(9), return_inverse=True)
     counts = [side @ np.eye(len(distinct))[code] for side in drawn]
-    n = [float(side[0].sum()) for side in drawn]
+    n = [side[0].sum() for side in drawn]
     means = [side @ distinct / m for side, m in zip(counts, n, strict=True)]
     value, share = np.tile(distinct, (len(counts[0]), 1)), [1.0 / m for m in n]
     if len(drawn) > 1:
@@ -548,7 +548,7 @@ def _skill_samples(
         ]
         weight = side.sum(1) / side[0].sum()
         mixed = [mixed_outcomes(arm, weight) for arm in signed]
-        terms.append(contrast_terms(skills, share, n_cases=float(n), mixed_cases=mixed))
+        terms.append(contrast_terms(skills, share, n_cases=n, mixed_cases=mixed))
     return _placed_samples(value, share, np.ones(value.shape), terms, has_arms=bool(arms))
 
 

@@ -135,7 +135,7 @@ def _left_out(part: pd.DataFrame, flips: Estimate) -> list[str]:
     """Return notes on the items that are left out or lack verdicts, with reasons."""
     again, n_left, n_lacking = part["again"], flips.n_dropped, flips.missing[0]
     reasons = missing_reasons(part.loc[again & part["verdict"].isna(), "status"])
-    n_once = int((~again).sum())
+    n_once = (~again).sum()
     counts = {
         f"{plural(n_left, 'item')} left out, without verdicts in two rounds": n_left,
         f"{plural(n_lacking - n_left, 'item')} without a verdict in some round": n_lacking > n_left,

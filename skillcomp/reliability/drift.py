@@ -306,7 +306,7 @@ def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: in
         clusters = full.index.get_level_values("cluster")
         test = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
         q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
-        q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
+        q = replace(q, estimate=test.statistic, n_clusters=n_distinct(clusters))
         q = replace(q, p_value=test.p_value)
     return row("cochran_q", q, n_dropped=n_dropped)
 
@@ -381,7 +381,7 @@ def flip_counts(
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
             of_label = items[items["gold"].eq(label) | (items["gold"].isna() & (name is None))]
             for old, new in product((True, False), repeat=2) if len(of_label) else ():
-                count = int((of_label["old"].eq(old) & of_label["new"].eq(new)).sum())
+                count = (of_label["old"].eq(old) & of_label["new"].eq(new)).sum()
                 rows.append([*values.values(), name, old, new, count])
     return pd.DataFrame(rows, columns=[*names, "gold", "old", "new", "count"])
 

@@ -283,12 +283,12 @@ def _mode_share(
         earlier = list(MODES[: MODES.index(mode)])
         may_gain = ~hit & ~part["mode"].isin(earlier) & unknown[mode]
         may_lose = hit & unknown[earlier].any(axis=1)
-    counts = {"count": int(hit.sum()), "n_undecided": int(may_gain.sum())}
+    counts = {"count": hit.sum(), "n_undecided": may_gain.sum()}
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
     share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
-    undecided, lost, notes = counts["n_undecided"], int(may_lose.sum()), []
+    undecided, lost, notes = counts["n_undecided"], may_lose.sum(), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:
         unknown_mode = "a mode is unknown" if mode is None else f"it is unknown ({_NEEDS[mode]})"

@@ -253,7 +253,7 @@ def agreement(
         items = part.dropna(subset="settled_by")
         # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
         # no columns except those of the grader.
-        lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum())
+        lost = labels["gold"].notna().sum() - items["gold"].notna().sum()
         lost = lost if set(names) <= set(GRADER) else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
@@ -323,8 +323,8 @@ def _all_measures(
         "failure_share": failure_share(part, settings["ci_level"]),
     }
     for name, (verdict, label) in _CONFUSION.items():
-        count = float((both["verdict"].eq(verdict) & both["gold"].eq(label)).sum())
-        bare = undefined("", "a count of labelled items", n=float(len(both)))
+        count = (both["verdict"].eq(verdict) & both["gold"].eq(label)).sum()
+        bare = undefined("", "a count of labelled items", n=len(both))
         intervals[name] = replace(bare, estimate=count, ci_level=settings["ci_level"])
     ceiling = _labeller_agreement(both, names, raters, lone, settings)
     return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
@@ -341,7 +341,7 @@ def _missing_verdicts(
     for name, worst in extremes.items():
         counted = gold == labels.get(name, gold)
         lacking = counted & np.isnan(verdict)
-        n = int(lacking.sum())
+        n = lacking.sum()
         low, high = (NAN, NAN) if weighted else worst
         notes = [f"{plural(n, 'label')} without a verdict left out"]
         notes = [] if name in labels else notes
@@ -363,7 +363,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     )
     tried = [np.unique(np.linspace(0, n, _TRIED).round()) for n in missing]
     more_right, more_wrong = np.meshgrid(*tried)
-    total = float(np.isfinite(gold).sum())
+    total = np.isfinite(gold).sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         both = passes[0] + more_right
         neither = fails[1] + missing[1] - more_wrong
@@ -388,7 +388,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
         values["false_passes"] = 1.0 - values["specificity"]
     defined = {name: value[np.isfinite(value)] for name, value in values.items()}
     return {
-        name: (float(value.min()), float(value.max())) if value.size else (NAN, NAN)
+        name: (value.min(), value.max()) if value.size else (NAN, NAN)
         for name, value in defined.items()
     }
 
@@ -428,8 +428,8 @@ def _f1(jaccard: Interval) -> Interval:
 def _gold_columns(items: pd.DataFrame) -> Fields:
     labelled = items.dropna(subset="gold")
     weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
-    share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else NAN
-    return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
+    share = np.average(labelled["gold"], weights=weights) if len(labelled) else NAN
+    return {"prevalence": share, "n_failed": labelled["verdict"].isna().sum()}
 
 
 def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
@@ -471,7 +471,7 @@ def coefficients(
     settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals = {}
-    n = float(len(ratings))
+    n = len(ratings)
     for name in names:
         if not n:
             intervals[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=n)
@@ -494,7 +494,7 @@ def _labeller_agreement(
 ) -> Intervals:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(float)
-    n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
+    n_both = (np.isfinite(ratings).sum(axis=1) >= 2).sum()
     note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
     if not note and n_both < len(items):
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
