@@ -270,7 +270,7 @@ def in_points(interval: Interval) -> Interval:
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Build an undefined interval; its note gives the reason after "not identified"."""
-    return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
+    return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level, n)
 
 
 def _centred_by_stratum(values: Floats, codes: Indices) -> Floats:
@@ -359,7 +359,7 @@ def _feature_slope(
 
     The other columns are controls. ``codes`` holds the strata.
     """
-    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"].to_numpy()
+    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"]
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(
         verdict, columns, codes, cluster, units=units, ci_level=ci_level, interval=interval
@@ -410,8 +410,7 @@ def leniency(
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
     else:
         rows &= np.isin(strata, usable)
-        cluster = frame["cluster"].to_numpy()
-        if min(len(np.unique(cluster[rows & at])) for at in (compared, ~compared)) < _FEWEST:
+        if min(frame["cluster"][rows & at].nunique() for at in (compared, ~compared)) < _FEWEST:
             reason = "all labels of a condition are of one case"
     if reason:
         return not_identified(reason, ci_level, rows.sum()), n_empty
@@ -419,7 +418,7 @@ def leniency(
     difference = _feature_slope(frame[rows], side, strata[rows], ci_level, interval)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
     if n_empty:
-        difference = replace(difference, note=join_notes(note, difference.note))
+        difference = difference.with_note(first=note)
     return difference, n_empty
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import clusters_of, grouped, prepared
+from skillcomp.frames.estimates import clusters_of, grouped, listed, prepared
 from skillcomp.frames.words import NO_VALUE
 
 WHAT = "bias.position"
@@ -75,7 +75,7 @@ def first_wins(
     names the system shown first in order 1, then the other; NA if the systems have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
-    keys = list(dict.fromkeys([*by, "_case", "_pair"]))
+    keys = listed([*by, "_case", "_pair"])
     doubled = long.duplicated([*keys, "_order"], keep=False)
     if doubled.any():
         first = long.loc[doubled, "_pair"].iloc[0]

@@ -321,12 +321,12 @@ def perturbed(
     )
     refuse_pooling(graded, names, what, graders=False, copies=False, agents=True)
     if graded.empty:
-        return estimates([], by=[*names, "perturbation"], extra=list(EXTRA))
+        return estimates([], by=[*names, "perturbation"], extra=EXTRA)
     pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):
         rows.append(compared(part, ci_level) | values)
-    return estimates(rows, by=[*names, "perturbation"], extra=list(EXTRA))
+    return estimates(rows, by=[*names, "perturbation"], extra=EXTRA)
 
 
 def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -356,7 +356,7 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
     (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
     if not len(decided):
         nothing = "no copy has a verdict together with its original"
-        change = undefined("", nothing, ci_level=ci_level, n=0.0)
+        change = undefined("", nothing, ci_level, 0.0)
     return row(
         "perturbation_points",
         in_points(change),

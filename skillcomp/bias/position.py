@@ -126,10 +126,10 @@ def position(
         for name, interval in intervals.items():
             noted = interval.with_note(note if name in _DEPENDS_ON_TIES else "")
             rows.append(row(name, noted, **counts) | values)
-    return estimates(rows, by=names, extra=list(COUNTS))
+    return estimates(rows, by=names, extra=COUNTS)
 
 
-def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, dict[str, int]]:
+def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, Fields]:
     """Estimate the measures of one group of pairs, and count its pairs and ties."""
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
@@ -146,7 +146,7 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     numbers = (*(outcome.sum() for outcome in outcomes), _n_ties(decided), n_dropped)
     counts = dict(zip(COUNTS, numbers, strict=True))
     if decided.empty:
-        nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
+        nothing = undefined("", "no pair has a verdict in both orders", ci_level, 0.0)
         return dict.fromkeys(_MEASURES, nothing) | once, counts
     how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [

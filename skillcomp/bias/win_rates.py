@@ -108,7 +108,7 @@ def win_rates(
         for values, part in groups(judged, names)
         for estimate in _win_rate_rows(part, ci_level=ci_level, interval=interval)
     ]
-    return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
+    return estimates(rows, by=[*names, "side", "opponent"], extra=_COUNTS)
 
 
 def _with_sides(
@@ -151,7 +151,7 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         }
         about = {"side": side, "opponent": opponent}
         if decided.empty:
-            missing = undefined("", "no comparison has a verdict", ci_level=how["ci_level"], n=0.0)
+            missing = undefined("", "no comparison has a verdict", how["ci_level"], 0.0)
             yield row("win_rate", missing, **counts) | about
             continue
         pairs = decided.groupby([*_PAIR, "_cluster"], sort=False)["_result"].agg(["mean", "size"])

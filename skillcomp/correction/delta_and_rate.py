@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from skillcomp.correction.estimators import (
     Draw,
     Errors,
     Group,
+    Sides,
     Tables,
     differential_tests,
     errors_of,
@@ -44,7 +45,7 @@ from skillcomp.stats.results import (
     NEEDED,
     OUTSIDE,
     Fields,
-    Interval,
+    Intervals,
     join_notes,
     needed_columns,
     note_on_width,
@@ -412,7 +413,7 @@ def complete(sides: Iterable[pd.DataFrame]) -> bool:
 def choose(
     group: Group,
     conditions: Sequence[str],
-    intervals: Mapping[str, Interval],
+    intervals: Intervals,
     n_gold: int,
     draw: Draw,
     settled: str = "",
@@ -437,8 +438,8 @@ def choose(
 
 def _without_a_draw(
     group: Group,
-    sides: Mapping[str, pd.DataFrame],
-    intervals: Mapping[str, Interval],
+    sides: Sides,
+    intervals: Intervals,
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
@@ -481,9 +482,7 @@ def _without_a_draw(
     return ("", unknown) if unknown else None
 
 
-def _by_a_draw(
-    sides: Mapping[str, pd.DataFrame], intervals: Mapping[str, Interval], n_gold: int
-) -> tuple[str, str]:
+def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
     """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     note = intervals["ppi"].note
@@ -509,7 +508,7 @@ def _by_a_draw(
     return name, join_notes(drawn, rests, why, unseen)
 
 
-def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
+def _partial_gold_note(sides: Sides) -> str:
     """Return a note that counts the attempts with gold on only some of their checks."""
     sparse = sum(cases["n_sparse"].sum() for cases in sides.values())
     part = sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values())
@@ -519,10 +518,10 @@ def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
 
 def rows_of(
     measure: str,
-    intervals: Mapping[str, Interval],
+    intervals: Intervals,
     estimators: tuple[str, ...],
     chosen: tuple[str, str],
-    columns: Mapping[str, Any],
+    columns: Fields,
     lost: str,
 ) -> list[Fields]:
     """Build one row per estimator, marking the recommended one.
@@ -552,7 +551,7 @@ def rows_of(
     return rows
 
 
-def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
+def error_columns(own: Errors, prefix: str = "") -> Fields:
     """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
     return {
         f"{prefix}sensitivity": own.sensitivity.estimate,
@@ -560,9 +559,7 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
     }
 
 
-def labelled_groups(
-    made: Tables, ci_level: float, *, deltas: bool = False
-) -> Iterator[tuple[Fields, Group]]:
+def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
     # a group without gold has no strata
@@ -581,7 +578,7 @@ def _group_of(
     part: pd.DataFrame,
     every: pd.DataFrame,
     cluster: str,
-    shares: Mapping[str, Any],
+    shares: Fields,
     ci_level: float,
     note: str,
 ) -> Group:

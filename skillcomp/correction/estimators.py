@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, get_args
@@ -59,6 +59,7 @@ from skillcomp.stats.grader_errors import (
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean
 from skillcomp.stats.results import (
+    Fields,
     Interval,
     Intervals,
     join_notes,
@@ -68,6 +69,7 @@ from skillcomp.stats.results import (
 )
 
 _PLACE = [*CASE, "condition", "attempt_id"]
+Sides = dict[str, pd.DataFrame]  # The rows of each condition.
 ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
 
@@ -117,7 +119,7 @@ class Tables:
     weight: str | None
     draw: Draw
 
-    def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> tuple[str, str]:
+    def label_notes(self, values: Fields, conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
@@ -155,10 +157,10 @@ class Tables:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
         keys = listed([*self.by, "condition"])
         table = one_draw(labelled_shares(self.units, keys), keys)
-        return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
+        return {key_of(row, keys): row for _, row in table.iterrows()}
 
 
-def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+def key_of(values: Fields | pd.Series, names: Sequence[str]) -> tuple[Any, ...]:
     """Build the key of a group from its values; a missing value becomes None."""
     return tuple(None if pd.isna(values[name]) else values[name] for name in names)
 
@@ -277,10 +279,9 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     ).reset_index()
     # P(a case is drawn) = P(a given repeat gets gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
-    case = grouped(table, CASE).ngroup()
     return table.assign(
         chance=drawn.clip(upper=1.0),
-        case=case.to_numpy(),
+        case=grouped(table, CASE).ngroup(),
         cluster=pd.factorize(table["cluster"])[0],
     )
 
@@ -322,13 +323,13 @@ def _ppi_of_table(table: pd.DataFrame, quantity: Quantity, ci_level: float) -> I
     recorded = table.loc[table["gold"].notna(), "chance"]
     chances = len(recorded) and recorded.notna().all()
     return ppi_mean(
-        table["gold"].to_numpy(),
-        table["verdict"].to_numpy(),
+        table["gold"],
+        table["verdict"],
         quantity=quantity,
-        predicted_on_gold=table["seen"].to_numpy(),
+        predicted_on_gold=table["seen"],
         clusters=codes if len(clusters) < len(codes) else None,
         weights=table.get(WEIGHT),
-        inclusion_probability=table["chance"].to_numpy() if chances else None,
+        inclusion_probability=table["chance"] if chances else None,
         ci_level=ci_level,
     )
 
@@ -371,18 +372,18 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     samples = []
     for units in groups:
         verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
-        about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
-        samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
-    rates = rates_against_gold(samples, ci_level)
-    return [Errors(rates[i], rates[i + 1]) for i in range(0, len(rates), 2)]
+        about = units["cluster"], units.get(WEIGHT), units.get("stratum")
+        samples.append((verdict, gold, *about))
+    return [Errors(*rates) for rates in rates_against_gold(samples, ci_level)]
 
 
 def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
     """Test whether the grader's error rates are equal under two conditions, clustered by case."""
     both = pd.concat([units, base])
-    verdict, gold, cluster = (both[name].to_numpy() for name in ("verdict", "gold", "cluster"))
-    first = np.arange(len(verdict)) < len(units)
-    return differential_misclassification(verdict, gold, first, clusters=cluster)
+    first = np.arange(len(both)) < len(units)
+    return differential_misclassification(
+        both["verdict"], both["gold"], first, clusters=both["cluster"]
+    )
 
 
 # for each source of values, the method and the name of who gave them
@@ -438,7 +439,7 @@ def _means_of_source(
         notes.append(note)
     how = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
     label, who = LABELS[source]
-    nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
+    nothing = undefined(label, f"no outcome by {who}", ci_level, 0.0)
     return [
         replace(mean.with_note(note), method=f"{label}, {mean.method}") if mean.n else nothing
         for mean, note in zip(
@@ -473,7 +474,7 @@ def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
     is_delta = len(sides) > 1
     if why := unrecorded(sides):
         label = "PPI++ paired difference" if is_delta else "PPI++ mean"
-        return undefined(label, why, ci_level=ci_level, n=0.0)
+        return undefined(label, why, ci_level, 0.0)
     if not is_delta:
         return _ppi_of_table(sides[0], RATES, ci_level)
     pairs = paired_cases(*sides).dropna(subset="verdict")
@@ -484,7 +485,7 @@ def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
     if math.isnan(difference.estimate):
         return difference
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
-    return replace(difference, note=join_notes(note, difference.note))
+    return difference.with_note(first=note)
 
 
 def rogan_gladen(
@@ -544,7 +545,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     if math.isnan(difference.low):
         # Use the notes of the rates without limits, because only they explain the missing limits.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        return undefined(label, join_notes(*dict.fromkeys(whys)), ci_level=first.ci_level, n=0.0)
+        return undefined(label, join_notes(*dict.fromkeys(whys)), first.ci_level, 0.0)
     return replace(
         difference,
         low=max(difference.low, -1.0),
@@ -564,8 +565,8 @@ class Group:
     drawn by verdict. ``claim`` is a note on skills as clusters.
     """
 
-    sides: dict[str, pd.DataFrame]
-    units: dict[str, pd.DataFrame]
+    sides: Sides
+    units: Sides
     errors: dict[str, Errors]
     pooled: Errors
     shares: dict[str, pd.Series]
@@ -615,7 +616,7 @@ def _by_estimator(
     naive, is_delta = plain["verdict"], len(conditions) > 1
     if group.by_strata:
         in_strata = _delta_in_strata if is_delta else _rate_in_strata
-        nothing = undefined("", _OTHER_DRAW, ci_level=ci_level, n=0.0)
+        nothing = undefined("", _OTHER_DRAW, ci_level, 0.0)
         weighted = in_strata(group, conditions, ci_level)
         return dict.fromkeys(ESTIMATORS, nothing) | {"naive": naive, "gold_only": weighted}
     sides = [group.sides[name] for name in conditions]
@@ -630,7 +631,7 @@ def _by_estimator(
         difference = difference_of_rates(by_arm[0], by_arm[1], "Rogan-Gladen by condition")
         pooled, by_condition = _with_p_value(pooled), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
-        pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))
+        pooled = pooled.with_note(first=group.pooled.pooled_note)
     estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
     return dict(zip(ESTIMATORS, estimated, strict=True))
 
@@ -647,10 +648,10 @@ def _rate_in_strata(group: Group, conditions: Sequence[str], ci_level: float) ->
     (condition,) = conditions
     units = group.units[condition]
     rate = weighted_rate(
-        units["gold"].to_numpy(),
-        units["stratum"].to_numpy(),
-        weights=units["size"].to_numpy(),
-        clusters=units["cluster"].to_numpy(),
+        units["gold"],
+        units["stratum"],
+        weights=units["size"],
+        clusters=units["cluster"],
         ci_level=ci_level,
     )
     note = f"{rate.note} of '{condition}': {NAME_DRAWN_BY}" if NO_GOLD in rate.note else rate.note

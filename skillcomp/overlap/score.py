@@ -600,7 +600,7 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
 
     n, n_short = passages["n"].iloc[0], passages["short"].sum()
     passages = passages[~passages["short"] | passages["level"].isin(copying)]
-    copies, share = passages["level"].isin(copying).to_numpy(), passages["share"].fillna(0.0)
+    copies, share = passages["level"].isin(copying), passages["share"].fillna(0.0)
     if copies.all():
         raise FrameError(
             f"overlap.roc: every passage that does not copy has fewer than {n} tokens; allowed: "

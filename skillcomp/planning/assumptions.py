@@ -141,7 +141,7 @@ class Assumptions:
         low, high = ends_of(self.value, self.bounds)
         return high - low
 
-    def components(self) -> dict[str, float]:
+    def components(self) -> Fields:
         """Return the stated components by name; tau2, omega2 and sigma2 set two components each."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):

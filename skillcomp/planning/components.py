@@ -256,7 +256,7 @@ def components(
     (delta of far cases minus delta of near cases) and the variance components.
     """
     if not len(pairs.skill):
-        nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
+        nothing = undefined("", "no case has outcomes in both conditions", ci_level, 0)
         return dict.fromkeys(MEASURES, nothing)
     sigma = {
         "sigma2_skill": sigma2_interval(pairs.variance1, ci_level),
@@ -284,7 +284,7 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     """Return the mean over cases of the variance between repeats, with its interval."""
     if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
-        return undefined("", note, ci_level=ci_level, n=len(variances))
+        return undefined("", note, ci_level, len(variances))
     interval = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
     method = f"mean over cases of the variance between repeats, {interval.method}"
     return replace(interval, method=method)
@@ -324,12 +324,12 @@ def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
 def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
     """Return the variance of true deltas between cases: the mean square minus the noise."""
     if np.isnan(square.value):
-        return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
+        return undefined(_MOMENTS, "no group has two cases", ci_level)
     if not np.isnan(noise.value):
         return _difference_of_squares(square, noise, ci_level)
     interval = _difference_of_squares(square, _Square(0.0, np.inf), ci_level)
     note = "one repeat a case: holds the variance between repeats of both conditions as well"
-    return replace(interval, note=join_notes(note, interval.note))
+    return interval.with_note(first=note)
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
@@ -337,7 +337,7 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
-        return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
+        return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
     effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
@@ -363,7 +363,7 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     both = (n_far > 0) & (n_near > 0)
     if both.sum() < 2 or np.isnan(within.value):
         note = _NEEDS.format("near and far cases, with two of a kind")
-        return undefined(_MOMENTS, note, ci_level=ci_level)
+        return undefined(_MOMENTS, note, ci_level)
     far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
@@ -376,7 +376,7 @@ def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
-        return undefined("", note, ci_level=how["ci_level"], n=len(pairs.far))
+        return undefined("", note, how["ci_level"], len(pairs.far))
     samples = [pairs.sample("mean1", "mean0", at=pairs.far == side) for side in (0, 1)]
     near, far = bounded_means(samples, quantity=DELTAS, **how)
     return replace(far.minus(near), n=len(pairs.far))
@@ -465,14 +465,13 @@ class Components:
 
     def of_a_case(self, plan: StudyPlan) -> float:
         """Return the variance, between cases, of the observed delta in the simulation."""
-        if plan.assumptions.effect == "gap":
-            variance = self.omega2_gap
+        settings = plan.assumptions
+        variance, skills = self.omega2, not math.isnan(self.tau2)
+        if settings.effect == "gap":
             # The interval of a pooled gap counts variation between skills as variation between
             # cases.
-            skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
-        else:
-            variance = self.omega2
-            skills = plan.assumptions.cluster == "case" and not math.isnan(self.tau2)
+            variance, skills = self.omega2_gap, settings.scope == "pooled"
+        skills = skills and settings.cluster == "case"
         return variance + (self.tau2 if skills else 0.0) + sum(self.sigma2) / plan.n_repeats
 
 
@@ -547,7 +546,7 @@ def components_by_group(
     """
     scale = scale_of(assumptions.value, assumptions.bounds)
 
-    def between_0_and_1(values: dict[str, float]) -> Components:
+    def between_0_and_1(values: Fields) -> Components:
         parts = {
             name: (number - scale[name][1]) / scale[name][0] for name, number in values.items()
         }

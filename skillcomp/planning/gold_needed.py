@@ -293,11 +293,10 @@ def _label_rows(
 ) -> Iterator[Fields]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES.get(quality, quality), "raw_agreement"
-    quantities = list(dict.fromkeys([whole_rate, measure]))
     frame = agreement(
         verdicts,
         gold,
-        quantities=quantities,
+        quantities=[whole_rate, measure],
         by=by,
         ci_level=ci_level,
         n_resamples=_N_RESAMPLES,
@@ -317,7 +316,7 @@ def _label_rows(
                 count = Interval(n_labels, NAN, NAN, ci_level, method, _SQUARE_ROOT)
             else:
                 reason = interval.note or "no labelled item counts for the measure"
-                count = undefined(method, reason, ci_level=ci_level)
+                count = undefined(method, reason, ci_level)
             about = {"width": width, "target": quality, "n_pilot": interval.n}
             about["rate"] = interval.estimate
             yield row("gold_labels", count, **about) | values
@@ -352,7 +351,7 @@ def _count_rows(
     elif scale == 0:
         problem = "gold or grader does not vary among the gold cases: nothing to plan with"
     if problem:
-        count = undefined(method, problem, ci_level=ci_level, n=n_cases)
+        count = undefined(method, problem, ci_level, n_cases)
     else:
         count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
         extra |= more
@@ -362,7 +361,7 @@ def _count_rows(
 
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
-) -> tuple[Interval, dict[str, float]]:
+) -> tuple[Interval, Fields]:
     """Return the smallest number of gold cases whose interval is expected to be narrow enough.
 
     Narrow enough means no wider than ``width``. The returned dict has the width that is expected
@@ -374,7 +373,7 @@ def _fewest_gold_cases(
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
-        nothing = undefined(method, note, ci_level=ci_level, n=n_cases)
+        nothing = undefined(method, note, ci_level, n_cases)
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
     resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
     resampled = resampled[np.isfinite(resampled).all(axis=-1)]

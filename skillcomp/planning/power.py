@@ -360,7 +360,7 @@ class _PlannedStudy:
 
     def nothing(self, why: str) -> Interval:
         """Return an undefined interval with the reason `why` as its note."""
-        return undefined(self.method, why, ci_level=self.plan.assumptions.ci_level)
+        return undefined(self.method, why, self.plan.assumptions.ci_level)
 
     def power(self, size: float) -> Interval:
         """Return the share of simulated studies that detect an effect of this size."""
@@ -456,7 +456,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
         planned = study.with_cases(n)
         return not planned.plan.problem and planned.power(size).estimate >= power
 
-    skills = study.plan.assumptions.cluster == "skill"
+    skills = settings.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
     guess = _guess_of_cases(study, size, power)
     fewest = None if hopeless else smallest_sufficient(reached, guess)
@@ -474,10 +474,10 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     """Guess the number of cases per skill from a normal approximation of the power."""
-    reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
+    settings = study.plan.assumptions
+    reach = norm.ppf((1 + settings.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
-    settings = study.plan.assumptions
     distance = (
         size + settings.margin if settings.claim == "as_good" else abs(size) - settings.margin
     )

@@ -120,7 +120,7 @@ def consistency(
                 note = _NO_PAIR if part["again"].any() else _NO_RETEST
                 interval = replace(interval, method=name, note=note)
             elif not interval.n:
-                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level=ci_level, n=0.0)
+                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level, 0.0)
             n_missing = means[name if name == "attempt_flip_rate" else "flip_rate"].missing[0]
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
@@ -181,7 +181,7 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
         table: pd.DataFrame, unit: list[str], arm: Sequence[str] = (), average: Sequence[str] = ()
     ) -> Estimate:
         if table.empty:
-            return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
+            return Estimate(undefined("", "", ci_level, 0.0), [], 0, [0], [NAN, NAN])
         units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
         weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
         return within(

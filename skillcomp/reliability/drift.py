@@ -205,8 +205,8 @@ def drift(
 
 def _change_rows(
     items: pd.DataFrame,
-    versions: dict[str, str],
-    why: dict[str, str],
+    versions: Fields,
+    why: Fields,
     ci_level: float,
     rule: IntervalRule,
 ) -> list[Fields]:
@@ -235,7 +235,7 @@ def _severity(items: pd.DataFrame, ci_level: float = 0.95) -> Interval:
     return severity_shift(items[["old", "new"]], items["cluster"], ci_level=ci_level)
 
 
-def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
+def _missing_columns(items: pd.DataFrame, measure: str) -> Fields:
     """Count the missing verdicts of items that both graded, and return the bounds they allow."""
     graded = items.dropna(subset=["_check", "_old_check"])
     # In the first copy, missing verdicts of the version are FAIL and those of the reference PASS.
@@ -269,7 +269,7 @@ def paired_changes(
         if len(both):
             columns |= dict(zip(_RATES, (both["new"].mean(), both["old"].mean()), strict=True))
         else:
-            change = undefined("paired difference", "", ci_level=ci_level, n=0.0)
+            change = undefined("paired difference", "", ci_level, 0.0)
         rows.append(row(f"{measure}_{what}", change, **columns))
     return rows
 
@@ -301,11 +301,11 @@ def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: in
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
-    q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level=ci_level, n=0.0)
+    q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level, 0.0)
     if len(full):
         clusters = full.index.get_level_values("cluster")
         test = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
-        q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
+        q = undefined(test.method, join_notes(test.note, note), ci_level, len(full))
         q = replace(q, estimate=test.statistic, n_clusters=n_distinct(clusters))
         q = replace(q, p_value=test.p_value)
     return row("cochran_q", q, n_dropped=n_dropped)
@@ -417,7 +417,7 @@ def _graded_versions(
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     **how: Any,
-) -> tuple[pd.DataFrame, dict[str, str], str]:
+) -> tuple[pd.DataFrame, Fields, str]:
     """Return the verdicts with gold and codes, the reference version, and a note.
 
     Raise FrameError if a version has several rounds.
@@ -452,12 +452,10 @@ def with_labels(
         _check=group_codes(verdicts, [*CASE, "check_id"])[0],
         _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids
     )
-    return verdicts[list(dict.fromkeys([*names, *_READ]))]
+    return verdicts[listed([*names, *_READ])]
 
 
-def _reference_version(
-    verdicts: pd.DataFrame, reference_grader: Reference | None
-) -> dict[str, str]:
+def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Fields:
     """Return the name and version of the reference.
 
     Raise FrameError unless ``reference_grader`` fits exactly one of at least two versions.
@@ -502,8 +500,8 @@ def _reference_version(
 
 
 def _pairs_with_reference(
-    part: pd.DataFrame, reference: dict[str, str]
-) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    part: pd.DataFrame, reference: Fields
+) -> Iterator[tuple[Fields, pd.DataFrame]]:
     """Yield the names of each version and of the reference, and their items."""
     of_version = dict(iter(part.groupby(VERSION, sort=False, observed=True)))
     old = of_version.pop(tuple(reference.values()), part.head(0))

@@ -43,7 +43,7 @@ from skillcomp.frames.reference_labels import (
 )
 from skillcomp.stats.agreement import bootstrap_agreement
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.grader_errors import rates_against_gold
+from skillcomp.stats.grader_errors import GoldSample, rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
     NAN,
@@ -237,12 +237,12 @@ def agreement(
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels, every = reference_labels(gold, "reliability"), check(gold, "gold")
     single = every[every["labeller"].notna() & ~every["labeller"].isin(SETTLED)]
-    single = single.assign(_label=single["passed"].astype("float64"))
-    raters = single.pivot(index=ITEM, columns="labeller", values="_label")
+    single = single.astype({"passed": "float64"})
+    raters = single.pivot(index=ITEM, columns="labeller", values="passed")
     decided = join_gold(checked, labels)
-    keys = list(dict.fromkeys([*names, "condition"]))
+    keys = listed([*names, "condition"])
     shares = one_draw(labelled_shares(decided, keys), keys)
-    refuted = ""
+    why, refuted = _why_no_ceiling(gold, raters), ""
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
@@ -267,19 +267,18 @@ def agreement(
         elif items["inclusion_probability"].nunique() > 1:
             about_labels.append(_UNEQUAL_DRAW)
         else:
-            rates = rows_of_group(shares, values).iterrows()
-            about_labels.append(unequal_shares({row["condition"]: row for _, row in rates}))
+            of_condition: Any = rows_of_group(shares, values).set_index("condition")
+            about_labels.append(unequal_shares(of_condition.to_dict("index")))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
-        why, weights = _why_no_ceiling(gold, raters), items.get("weight")
-        intervals = _all_measures(part, measures, weights, raters, why, settings)
-        missing = _missing_verdicts(items, weighted=weights is not None)
+        intervals = _all_measures(part, items, measures, raters, why, settings)
+        missing = _missing_verdicts(items)
         for name in measures:
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
                 continue
             interval = intervals[name]
             bounds, left_out = missing.get(name, ((0, NAN, NAN), ""))
             notes = [*about_labels, left_out] if name in missing else []
-            units = _UNITS.get(name, "labels") if weights is None else "labels"
+            units = "labels" if gold_drawn == "verdict" else _UNITS.get(name, "labels")
             coefficient = UNITS.get(name) == "coefficient"
             notes += [note_on_width(interval, units, coefficient=coefficient), together]
             own = intervals.get(f"ceiling_{name}")
@@ -302,36 +301,29 @@ def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
 
 def _all_measures(
     part: pd.DataFrame,
+    items: pd.DataFrame,
     measures: Sequence[str],
-    weights: Any,
     raters: pd.DataFrame,
     lone: str,
     settings: Fields,
 ) -> Intervals:
-    """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
-    items = part.dropna(subset="settled_by")
-    if weights is not None:
-        items = items.assign(weight=weights)
+    """Estimate the measures of one group and its ``items`` with gold, which may have weights."""
     both = items.dropna(subset=["gold", "verdict"])
     names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
     intervals = _against_gold(items, names, settings)
-    if weights is not None:
+    if "weight" in items:
         intervals = _with_strata(intervals, part.dropna(subset="stratum"), settings["ci_level"])
-    intervals |= {
-        "false_passes": intervals["specificity"].complement,
-        "false_fails": intervals["sensitivity"].complement,
-        "failure_share": failure_share(part, settings["ci_level"]),
-    }
+    intervals["failure_share"] = failure_share(part, settings["ci_level"])
     for name, (verdict, label) in _CONFUSION.items():
         count = (both["verdict"].eq(verdict) & both["gold"].eq(label)).sum()
-        bare = undefined("", "a count of labelled items", n=len(both))
-        intervals[name] = replace(bare, estimate=count, ci_level=settings["ci_level"])
+        about = settings["ci_level"], "", "a count of labelled items", len(both)
+        intervals[name] = Interval(count, NAN, NAN, *about)
     ceiling = _labeller_agreement(both, names, raters, lone, settings)
     return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
 
 
 def _missing_verdicts(
-    items: pd.DataFrame, *, weighted: bool
+    items: pd.DataFrame,
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
     """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
     verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
@@ -339,10 +331,9 @@ def _missing_verdicts(
     missing = {}
     labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
     for name, worst in extremes.items():
-        counted = gold == labels.get(name, gold)
-        lacking = counted & np.isnan(verdict)
+        lacking = (gold == labels.get(name, gold)) & np.isnan(verdict)
         n = lacking.sum()
-        low, high = (NAN, NAN) if weighted else worst
+        low, high = (NAN, NAN) if "weight" in items else worst
         notes = [f"{plural(n, 'label')} without a verdict left out"]
         notes = [] if name in labels else notes
         notes.append(f"verdicts missing: {missing_reasons(items['status'][lacking])}")
@@ -371,14 +362,15 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
         gold_passed = (passes + fails + missing)[0] / total
         agreed = (both + neither) / total
         mean = (passed + gold_passed) / 2.0
-        ac1, kappa = 2.0 * mean * (1.0 - mean), passed * gold_passed
-        kappa = kappa + (1.0 - passed) * (1.0 - gold_passed)
-        alpha = 1.0 - 2.0 * mean * (1.0 - mean) * 2.0 * total / (2.0 * total - 1.0)
+        ac1 = 2.0 * mean * (1.0 - mean)
+        by_chance = {
+            "gwet_ac1": ac1,
+            "cohen_kappa": passed * gold_passed + (1.0 - passed) * (1.0 - gold_passed),
+            "krippendorff_alpha": 1.0 - ac1 * 2.0 * total / (2.0 * total - 1.0),
+        }
         values = {
             "raw_agreement": agreed,
-            "gwet_ac1": 1.0 - (1.0 - agreed) / (1.0 - ac1),
-            "cohen_kappa": 1.0 - (1.0 - agreed) / (1.0 - kappa),
-            "krippendorff_alpha": 1.0 - (1.0 - agreed) / (1.0 - alpha),
+            **{name: 1.0 - (1.0 - agreed) / (1.0 - p) for name, p in by_chance.items()},
             "sensitivity": both / (gold_passed * total),
             "specificity": neither / (total - gold_passed * total),
             "precision": both / (passed * total),
@@ -396,7 +388,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
 def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
     verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
-    strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
+    strata, clusters = units["stratum"], units["cluster"]
     has = np.isfinite(gold)
 
     def weighted(counted: Any) -> Interval:
@@ -406,13 +398,23 @@ def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> I
     raw = weighted(np.isfinite(verdict))
     if NO_GOLD in raw.note:
         note = f"{raw.note}: {NAME_DRAWN_BY}"
-        return {n: undefined(n, note, ci_level=ci_level, n=i.n) for n, i in measures.items()}
-    samples = [(verdict, gold, truth, clusters, None, strata) for truth in (1.0, 0.0)]
-    right_passes, right_fails = rates_against_gold(samples, ci_level)
-    rates = {"sensitivity": right_passes, "specificity": right_fails, "raw_agreement": raw}
+        return {n: undefined(n, note, ci_level, i.n) for n, i in measures.items()}
+    sample = verdict, gold, clusters, None, strata
+    rates = {"raw_agreement": raw} | _error_rates(sample, ci_level)
     rates["precision"] = weighted(verdict == 1.0)
     rates["f1"] = _f1(weighted(np.isfinite(verdict) & ((verdict == 1.0) | (gold == 1.0))))
     return measures | rates
+
+
+def _error_rates(sample: GoldSample, ci_level: float) -> Intervals:
+    """Return sensitivity and specificity with the false fails and passes, their complements."""
+    ((sensitivity, specificity),) = rates_against_gold([sample], ci_level)
+    return {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "false_fails": sensitivity.complement,
+        "false_passes": specificity.complement,
+    }
 
 
 def _f1(jaccard: Interval) -> Interval:
@@ -433,13 +435,11 @@ def _gold_columns(items: pd.DataFrame) -> Fields:
 
 
 def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
-    cluster = items["cluster"].to_numpy()
+    cluster = items["cluster"]
     verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
     ratings = np.column_stack([verdict, gold])
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
-    samples = [(verdict, gold, truth, cluster, None, None) for truth in (1.0, 0.0)]
-    rates = rates_against_gold(samples, settings["ci_level"])
-    intervals |= dict(zip(("sensitivity", "specificity"), rates, strict=True))
+    intervals |= _error_rates((verdict, gold, cluster, None, None), settings["ci_level"])
     passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
     shares = []
     for among, why in (
@@ -447,7 +447,7 @@ def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -
         (passed | (gold == 1.0), "nobody passes a"),
     ):
         used = among & both
-        share = undefined("", f"{why} labelled item", ci_level=settings["ci_level"], n=0.0)
+        share = undefined("", f"{why} labelled item", settings["ci_level"], 0.0)
         if used.any():
             right, of_used = verdict[used] == gold[used], cluster[used]
             share = bounded_mean(right, of_used, ci_level=settings["ci_level"])
@@ -474,10 +474,10 @@ def coefficients(
     n = len(ratings)
     for name in names:
         if not n:
-            intervals[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=n)
+            intervals[name] = undefined(name, "no item has both ratings", ci_level, n)
         elif name == "cohen_kappa" and ratings.shape[1] > 2:
             note = "kappa compares two raters; use krippendorff_alpha"
-            intervals[name] = undefined(name, note, ci_level=ci_level, n=n)
+            intervals[name] = undefined(name, note, ci_level, n)
         else:
             intervals[name] = bootstrap_agreement(
                 ratings, name, clusters=clusters, n_categories=2, **settings
@@ -500,14 +500,13 @@ def _labeller_agreement(
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
     if note:
         level = settings["ci_level"]
-        return {name: undefined(name, note, ci_level=level, n=0.0) for name in names}
+        return {name: undefined(name, note, level, 0.0) for name in names}
     intervals = coefficients(
-        ratings, items["cluster"].to_numpy(), names, weights=items.get("weight"), **settings
+        ratings, items["cluster"], names, weights=items.get("weight"), **settings
     )
     who = " and ".join(map(str, raters.columns))
     return {
-        name: replace(interval, note=join_notes(f"between {who}", interval.note))
-        for name, interval in intervals.items()
+        name: interval.with_note(first=f"between {who}") for name, interval in intervals.items()
     }
 
 
@@ -529,5 +528,5 @@ def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
 def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     """Estimate the share of gradings without a verdict; the note lists the kinds of failure."""
     failed = part["verdict"].isna()
-    share = bounded_mean(failed.to_numpy(), part["cluster"].to_numpy(), ci_level=ci_level)
-    return replace(share, note=join_notes(missing_reasons(part.loc[failed, "status"]), share.note))
+    share = bounded_mean(failed, part["cluster"], ci_level=ci_level)
+    return share.with_note(first=missing_reasons(part.loc[failed, "status"]))

@@ -271,7 +271,7 @@ def _family_rows(
         if unknown[k]:
             note = f"not compared with {plural(unknown[k], 'grader')}"
         place, low, high = ranks[k]
-        rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
+        rank = undefined(method, join_notes(note, own.note), ci_level, own.n)
         rank = replace(rank, estimate=place, low=low, high=high, n_clusters=own.n_clusters)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 

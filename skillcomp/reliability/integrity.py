@@ -40,7 +40,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
 )
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -328,7 +328,7 @@ def integrity_rates(
             broken = units[rule].astype("float64")
             rate = bounded_mean(broken, units["cluster"], ci_level=ci_level)
             if units.empty:
-                rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
+                rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level, 0.0)
             n_broken = int(broken.sum())
             rows.append(row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
@@ -338,7 +338,7 @@ def verdicts_with(
     frame: pd.DataFrame,
     argument: str,
     columns: Sequence[str],
-    made: Mapping[str, str],
+    made: Fields,
     *,
     by: Sequence[str],
     cases: pd.DataFrame | None,

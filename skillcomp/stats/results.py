@@ -73,9 +73,9 @@ class Interval:
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
         return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
 
-    def with_note(self, *notes: str) -> Interval:
-        """Append notes; those that are empty are left out."""
-        return replace(self, note=join_notes(self.note, *notes))
+    def with_note(self, *notes: str, first: str = "") -> Interval:
+        """Append notes, and put ``first`` before them all; those that are empty are left out."""
+        return replace(self, note=join_notes(first, self.note, *notes))
 
     def with_t_limits(self, se: float, df: float, null: float | None = 0.0) -> Interval:
         """Return the interval with a standard error, its t limits, and the p-value of ``null``.
@@ -147,7 +147,7 @@ class HypothesisTest:
 Intervals = dict[str, Interval]  # The estimates of several measures, by name.
 
 
-def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
+def undefined(method: str, note: str, ci_level: float = 0.95, n: float = NAN) -> Interval:
     """Return an interval that is NaN except for ``n``, with the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
