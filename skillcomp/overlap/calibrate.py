@@ -56,10 +56,16 @@ SCORED = [*NEEDED, "not_ascii"]
 _NUMBERS = ["estimate", "ci_low", "ci_high", "ci_level", "se", "df"]
 _NUMBERS += ["n_texts", "n_clusters", "limit"]
 COLUMNS = {
-    **{"rule": "str", "n": "Int64", "cut": "float64", "measure": "str", "unit": "str"},
+    "rule": "str",
+    "n": "Int64",
+    "cut": "float64",
+    "measure": "str",
+    "unit": "str",
     **dict.fromkeys(_NUMBERS, "float64"),
-    **{"keeps_limit": "boolean", "n_short": "float64", "chosen": "bool", "method": "str"},
-    **{"note": "str", "tokenizer": "str"},
+    "keeps_limit": "boolean",
+    "n_short": "float64",
+    "chosen": "bool",
+    **dict.fromkeys(["method", "note", "tokenizer"], "str"),
 }
 N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases than this, a bootstrap is not reliable.
@@ -487,9 +493,9 @@ def _rate_at_answer_length(
         chance = brentq(lambda c: np.mean(-np.expm1(-c * places)) - rate, 0.0, top)
         return float(-np.expm1(-chance * target))
 
-    estimate, low, high = map(carried, (flagged.estimate, flagged.low, flagged.high))
-    note, counts = "modelled: longer texts share more", (flagged.n, flagged.n_clusters)
-    return Interval(estimate, low, high, flagged.ci_level, method, note, *counts)
+    note = "modelled: longer texts share more"
+    longer = replace(flagged.mapped(carried), method=method, note=note)
+    return replace(longer, se=NAN, df=NAN, p_value=NAN)
 
 
 def _auc_row(sample: Sample, column: int, n: int) -> Fields:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -58,8 +58,7 @@ class Settings:
             raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Texts of one class, with their flags under each candidate.
 
     Attributes

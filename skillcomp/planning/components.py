@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from skillcomp.contrast import (
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, groups, listed, require_columns, row
+from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, require_columns, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -232,8 +232,7 @@ def pilot_pairs(
     numbers = part.assign(_value=(part[value].astype("float64") - low) / (high - low))
     keys = [*CASE, "transfer"]
     sides = [
-        numbers[numbers["condition"].eq(name)]
-        .groupby(keys, sort=False, dropna=False)["_value"]
+        grouped(numbers[numbers["condition"].eq(name)], keys)["_value"]
         .agg(mean="mean", n="count", variance="var")
         .add_suffix(end)
         for name, end in ((condition, "1"), (reference, "0"))
@@ -290,15 +289,14 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     return replace(interval, method=method)
 
 
-@dataclass(frozen=True, slots=True)
-class _Square:
+class _Square(NamedTuple):
     """A mean square with its degrees of freedom; both are NaN if it is undefined."""
 
     value: float
     df: float
 
     def times(self, factor: float) -> _Square:
-        return replace(self, value=factor * self.value)
+        return self._replace(value=factor * self.value)
 
 
 def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
@@ -566,7 +564,7 @@ def components_by_group(
         table = variance_components(pilot, **words)
     require_columns(table, [*keys, "estimate"], "planning")
     out = []
-    for key, rows in table.groupby(keys, sort=False, dropna=False):
+    for about, rows in groups(table, keys):
         if rows["measure"].duplicated().any():
             raise FrameError(
                 "planning: the frame of components holds several groups; name their columns in by=."
@@ -577,7 +575,7 @@ def components_by_group(
         notes = rows["note"].fillna("") if "note" in rows.columns else pd.Series([""])
         lost = [part for part in notes.iloc[0].split("; ") if part.startswith(MISSING_ATTEMPTS)]
         lacking = _missing_components(merged, needed)
-        out.append((dict(zip(keys, key, strict=True)), merged, lacking, join_notes(*lost)))
+        out.append((about, merged, lacking, join_notes(*lost)))
     if out and all(lacking for _, _, lacking, _ in out):
         about, _, lacking, _ = out[0]
         of = ", ".join(map(str, about.values()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -57,8 +57,7 @@ _N_RESAMPLES = 500
 _FEWEST_PILOT = 5  # With fewer gold cases than this, a pilot's covariances are too imprecise.
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(NamedTuple):
     """Means and covariances of the cases' paired differences, in a pilot or in its resamples.
 
     A paired difference is the value of a case under a condition minus its value under the
@@ -356,7 +355,14 @@ def _count_rows(
         count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
         extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
-    return [row(name, _scaled_count(count, times), **extra) for name, times in per_case.items()]
+    return [
+        row(name, count.mapped(partial(_whole_units, times)), **extra)
+        for name, times in per_case.items()
+    ]
+
+
+def _whole_units(per_case: float, n_cases: float) -> float:
+    return math.ceil(n_cases * per_case - 1e-9) if math.isfinite(n_cases) else NAN
 
 
 def _fewest_gold_cases(
@@ -391,13 +397,6 @@ def _fewest_gold_cases(
     return count, {"expected_width": length[place], "lam": lam[place]}
 
 
-def _scaled_count(interval: Interval, factor: float) -> Interval:
-    numbers = (interval.estimate, interval.low, interval.high)
-    scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else NAN for v in numbers)
-    estimate, low, high = map(float, scaled)
-    return replace(interval, estimate=estimate, low=low, high=high)
-
-
 def _first_sufficient(length: Floats, width: float) -> Indices:
     """Return the first index on the last axis at which `length` is at most `width`.
 
@@ -429,8 +428,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
     return Differences(mean, joint, grader, errors, largest, checks, count.max())
 
 
-@dataclass(frozen=True)
-class _LabelledCases:
+class _LabelledCases(NamedTuple):
     """Paired differences of one group and condition.
 
     ``cases`` has one row per case with verdicts in both conditions. Its columns are paired

@@ -261,7 +261,7 @@ def detectable_changes(
     error_rate = 1.0 - deltas["ci_level"]
     # without a spread between the cases there is no standard error: that of the interval is taken
     se = deltas["se"].fillna(pd.Series(reach / norm.isf(error_rate / 2), deltas.index))
-    df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].notna().sum(), 1)
+    df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].count(), 1)
     needed = np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se)
     changes = pd.Series(needed + student.isf(1.0 - power, df) * se, deltas.index)
     possible = np.maximum(
@@ -367,15 +367,13 @@ class _PlannedStudy:
         settings, plan = self.plan.assumptions, self.plan
         span = settings.span
         rng = np.random.default_rng(settings.seed)
-        drawn, possible, change = [], True, size / span
+        change = size / span
         deltas = [change]
         if settings.effect == "gap":
             far_share, delta = plan.sides[1] / plan.n_cases, self.components.delta
             deltas = [delta - far_share * change, delta + (1 - far_share) * change]
-        for n_cases, delta in zip(plan.sides, deltas, strict=True):
-            counts, fits = self._draw_counts(rng, n_cases, delta)
-            drawn.append(counts)
-            possible &= fits
+        draws = [self._draw_counts(rng, *side) for side in zip(plan.sides, deltas, strict=True)]
+        drawn, possible = zip(*draws, strict=True)
         values, arms = case_results(plan)
         arms = arms if self.adaptive else []
         if settings.cluster == "case":
@@ -393,8 +391,8 @@ class _PlannedStudy:
                 interval=settings.interval,
             )
             right &= sides == side
-        share = bounded_mean(right.astype(float))
-        note = "" if possible else OTHER_VARIANCE
+        share = bounded_mean(right)
+        note = "" if all(possible) else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
     def _draw_counts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -114,9 +115,13 @@ class Interval:
 
         ``plus`` is then added to the estimate and its limits.
         """
-        numbers = (self.estimate, self.low, self.high)
-        estimate, low, high = (factor * number + plus for number in numbers)
-        return replace(self, estimate=estimate, low=low, high=high, se=factor * self.se)
+        moved = self.mapped(lambda number: factor * number + plus)
+        return replace(moved, se=factor * self.se)
+
+    def mapped(self, function: Callable[[float], float]) -> Interval:
+        """Apply an increasing function to the estimate and its limits."""
+        estimate, low, high = map(function, (self.estimate, self.low, self.high))
+        return replace(self, estimate=estimate, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
