@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -109,8 +109,7 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Consecutive lines of an answer that form a block.
 
     Attributes
@@ -141,9 +140,8 @@ def parts(answer: str) -> list[Part]:
     for line in answer.split("\n"):
         mark = FENCE.match(line)
         if fence or mark:
-            started = not fence
             split.append(Part("fixed", (line,)))
-            if mark and started:
+            if mark and not fence:
                 fence = mark.group(1)
             elif mark and line.strip() == fence:
                 fence = ""
@@ -151,10 +149,8 @@ def parts(answer: str) -> list[Part]:
         kind = _line_kind(line)
         last = split[-1] if split else None
         indent = len(line) - len(line.lstrip())
-        if last and kind == "fixed" and _continues_part(last, line, indent, kind):
-            kind = "paragraph"
-        if last and _continues_part(last, line, indent, kind):
-            split[-1] = replace(last, lines=(*last.lines, line))
+        if last and _continues_part(last, indent, kind):
+            split[-1] = last._replace(lines=(*last.lines, line))
         else:
             split.append(Part(kind, (line,), indent))
     return split
@@ -172,8 +168,8 @@ def _line_kind(line: str) -> Kind:
     return "fixed" if re.match(r"( {4}|\t)", line) else "paragraph"
 
 
-def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
-    """Return whether a line continues the part ``last`` of the same answer."""
+def _continues_part(last: Part, indent: int, kind: Kind) -> bool:
+    """Return whether a line of this indent and kind continues the part before it."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
     return last.kind == "paragraph" and kind == "paragraph"
@@ -263,11 +259,6 @@ def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
     return (order - first) / span.where(span.gt(0))
 
 
-def in_points(interval: Interval) -> Interval:
-    """Convert an interval from rates to percentage points."""
-    return interval.times(POINTS)
-
-
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Build an undefined interval; its note gives the reason after "not identified"."""
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level, n)
@@ -305,13 +296,13 @@ def feature_effect(
     if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
         few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
         return not_identified(few, ci_level, len(rows))
-    controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
+    controls = [other for other in others if 2 * rows[other].count() >= len(rows)]
     whole = rows.dropna(subset=controls)
     notes = []
     if n_lost := len(rows) - len(whole):
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
-        if n_known := rows[other].notna().sum():
+        if n_known := rows[other].count():
             notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
@@ -369,7 +360,7 @@ def _feature_slope(
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")
-    return in_points(replace(slope, method=f"{_METHOD}, {slope.method}", note=note))
+    return replace(slope, method=f"{_METHOD}, {slope.method}", note=note).times(POINTS)
 
 
 def _residual_square_sum(column: Floats, others: list[Floats]) -> float:

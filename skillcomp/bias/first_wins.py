@@ -45,7 +45,7 @@ def first_win_rows(
         raise FrameError(f"{what}: by= names '{taken[0]}', a column of the result. Rename yours.")
     names = judged[["first", "second"]].to_numpy(object)
     sorted_names = np.sort(names, axis=1)
-    clusters = grouped(judged, CASE).ngroup()
+    clusters = case = grouped(judged, CASE).ngroup()
     if cases is not None:  # linked cases (contrast pairs) share a cluster
         cases = check(cases, "cases")
         # infer a missing skill from the case id if only one skill has a case with this id
@@ -57,7 +57,7 @@ def first_win_rows(
         _pair=[" against ".join(answers) for answers in sorted_names],
         # In order 1, the answer with the alphabetically first id is shown first.
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
-        _case=judged.groupby(CASE, dropna=False).ngroup(),
+        _case=case,
         _first=_first_results(judged),
         _systems=_names_of_systems(judged["case_id"], sorted_names),
         _cluster=clusters,
@@ -85,7 +85,7 @@ def first_wins(
         )
     wide = long.set_index([*keys, "_order"])["_first"].unstack("_order").reindex(columns=[1, 2])
     wide = wide.rename(columns={1: "first_1", 2: "first_2"}).reset_index()
-    about = long.assign(n_orders=long.groupby(keys, dropna=False)["_order"].transform("size"))
+    about = long.assign(n_orders=grouped(long, keys)["_order"].transform("size"))
     about = about.drop_duplicates(keys)[[*keys, "_cluster", "n_orders", "_systems"]]
     return wide.merge(about, on=keys, how="left")
 

@@ -12,9 +12,9 @@ import pandas as pd
 
 from skillcomp.bias.feature_effects import (
     MARK,
+    POINTS,
     Part,
     checked_verdicts,
-    in_points,
     known_attempts,
     parts,
 )
@@ -359,7 +359,7 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
         change = undefined("", nothing, ci_level, 0.0)
     return row(
         "perturbation_points",
-        in_points(change),
+        change.times(POINTS),
         n_to_pass=to_pass,
         n_to_fail=to_fail,
         n_dropped=len(pairs) - len(decided),

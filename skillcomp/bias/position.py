@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 from scipy.stats import binomtest
 
-from skillcomp.bias.feature_effects import in_points, not_identified
+from skillcomp.bias.feature_effects import POINTS, not_identified
 from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
@@ -175,15 +175,9 @@ def _n_ties(pairs: pd.DataFrame) -> int:
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
     cases = pairs.groupby("_case", sort=False)
-    return in_points(
-        bounded_mean(
-            cases["points"].mean(),
-            cases["_cluster"].first(),
-            quantity=DELTAS,
-            null=0.0,
-            ci_level=ci_level,
-        )
-    )
+    values, clusters = cases["points"].mean(), cases["_cluster"].first()
+    mean = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    return mean.times(POINTS)
 
 
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> Intervals:

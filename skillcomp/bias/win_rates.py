@@ -17,7 +17,6 @@ from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
 _COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
-_PAIR = ["_case", "_pair"]
 
 
 def win_rates(
@@ -154,7 +153,8 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
             missing = undefined("", "no comparison has a verdict", how["ci_level"], 0.0)
             yield row("win_rate", missing, **counts) | about
             continue
-        pairs = decided.groupby([*_PAIR, "_cluster"], sort=False)["_result"].agg(["mean", "size"])
+        by_pair = decided.groupby(["_case", "_pair", "_cluster"], sort=False)["_result"]
+        pairs = by_pair.agg(["mean", "size"])
         of_case = pairs.groupby(["_case", "_cluster"], sort=False)["mean"].agg(["mean", "size"])
         values = of_case["mean"].to_numpy()
         arm = Arm(values, of_case["size"].to_numpy())
