@@ -390,11 +390,12 @@ def _estimated_rows(
             }
         kind = "rate" if reference is None else "delta"
         rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
-    extra = [*LEADING, "sensitivity", "specificity", "youden"]
+    own_errors = ("sensitivity", "specificity")
+    extra = [*LEADING, *own_errors, "youden"]
     if reference is not None:
-        error_names = ["sensitivity", "specificity"]
-        error_names += [f"reference_{name}" for name in error_names]
-        extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
+        base_errors = ("reference_sensitivity", "reference_specificity")
+        differences = ("delta_youden", "p_differential")
+        extra = [*LEADING, "reference", *own_errors, *base_errors, *differences]
     result = estimates(
         rows,
         by=[*made.by, "condition"],
@@ -484,10 +485,10 @@ def _without_a_draw(
 
 def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
     """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
-    lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
-    note = intervals["ppi"].note
+    note, no_ppi = intervals["ppi"].note, math.isnan(intervals["ppi"].low)
     equal = all(map(have_equal_chances, sides.values()))
-    if lacking["ppi"] and (lacking["gold_only"] or not equal):
+    no_gold_only = not equal or math.isnan(intervals["gold_only"].low)
+    if no_ppi and no_gold_only:
         return "", note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
@@ -495,12 +496,10 @@ def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, st
     n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
-        return (
-            ("", lost) if lacking["gold_only"] or not equal else ("gold_only", f"{drawn}; {lost}")
-        )
+        return ("", lost) if no_gold_only else ("gold_only", f"{drawn}; {lost}")
     if not equal:
         why = "cases drawn with unequal chances, which gold alone does not weigh"
-    elif lacking["ppi"]:
+    elif no_ppi:
         name, why = "gold_only", "no prediction-powered interval"
     imagined = name == "ppi" and SAFEGUARD in note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
@@ -570,7 +569,7 @@ def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> P
             note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
-        known = {c: shares.get((*key, c)) for c in part["condition"]}
+        known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
         yield values, _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
 
 
@@ -589,8 +588,8 @@ def _group_of(
     # strata differ between conditions, so no error rates can be pooled over conditions
     whole = every.iloc[:0] if by_strata else every
     errors = errors_of([*units.values(), whole], ci_level)
-    errors[-1] = replace(errors[-1], n_lost=(whole["gold"].notna() & whole["verdict"].isna()).sum())
+    n_lost = (whole["gold"].notna() & whole["verdict"].isna()).sum()
+    errors[-1] = errors[-1]._replace(n_lost=n_lost)
     sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
-    known = {c: row for c, row in shares.items() if row is not None}
-    return Group(sides, units, by_condition, errors[-1], known, by_strata, note)
+    return Group(sides, units, by_condition, errors[-1], shares, by_strata, note)

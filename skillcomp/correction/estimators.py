@@ -91,9 +91,8 @@ class Tables:
 
     ``units`` are the units that gold can label: the items or, if ``value`` is ``passed``, the
     attempts, with one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
-    passed and share_passed come from the grader, gold_passed and gold_share from gold. verdict and
-    gold are copies of the two columns that ``value`` selects: passed and gold_passed, or
-    share_passed and gold_share. seen is the grader's value on only those checks that have gold.
+    verdict and gold are the value (``passed`` or ``share_passed``) according to the grader and to
+    gold. seen is the grader's value on only those checks that have gold.
 
     ``cases`` has one row per ``by``, case and condition. verdict, gold and seen are means over
     attempts. size is the number of attempts. The other counts are numbers of attempts: with a
@@ -213,7 +212,7 @@ def tables(
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
     units = items if value == "share_passed" else attempts
-    refuted = refuted_draw(units, [*by, "condition"], drawn_by) if gold_drawn == "verdict" else ""
+    refuted = refuted_draw(units, [*by, "condition"], drawn_by)
     draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), refuted)
     about = strays_of(checked, labels), notes, cluster, weight, draw
     return Tables(items, units, means, list(by), value, *about)
@@ -235,24 +234,22 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     n_checks, n_gold = frame["n_checks"], frame["_gold"]
-    frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
-    frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
-    frame["gold_share"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
     # A whole attempt has gold only if all its checks do. Gold on some of its checks can show that
     # the attempt fails but never that it passes, so counting such attempts would favour failures.
     whole = n_gold.eq(n_checks)
-    frame["gold_passed"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
     if value == "share_passed":
-        own = (frame["share_passed"], frame["gold_share"])
-        on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0) & own[1].notna())
+        frame["verdict"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
+        frame["gold"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
+        on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0))
     else:
-        own = (frame["passed"], frame["gold_passed"])
-        on_gold = frame["passed"].where(frame["gold_passed"].notna())
-    sparse = n_gold.gt(0) & own[1].isna()
+        frame["verdict"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
+        frame["gold"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
+        on_gold = frame["verdict"]
+    labelled = frame["gold"].notna()
+    sparse = n_gold.gt(0) & ~labelled
     checks = n_checks.where(n_checks.gt(0) & (value == "share_passed"))
-    return frame.assign(
-        verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole, checks=checks
-    )
+    seen = on_gold.where(labelled)
+    return frame.assign(seen=seen, sparse=sparse, whole=whole, checks=checks)
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -296,7 +293,7 @@ POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where t
 
 def n_with_gold(cases: pd.DataFrame) -> int:
     """Return the number of cases with gold, of rows of ``Tables.cases``."""
-    return cases["gold"].notna().sum()
+    return cases["gold"].count()
 
 
 def have_equal_chances(cases: pd.DataFrame) -> bool:
@@ -334,8 +331,7 @@ def _ppi_of_table(table: pd.DataFrame, quantity: Quantity, ci_level: float) -> I
     )
 
 
-@dataclass(frozen=True)
-class Errors:
+class Errors(NamedTuple):
     """Sensitivity and specificity of the grader under one or several conditions.
 
     ``n_lost`` counts the units with gold but without a verdict. It is set only for error rates over
@@ -371,7 +367,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """
     samples = []
     for units in groups:
-        verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
+        verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
         about = units["cluster"], units.get(WEIGHT), units.get("stratum")
         samples.append((verdict, gold, *about))
     return [Errors(*rates) for rates in rates_against_gold(samples, ci_level)]
@@ -451,18 +447,17 @@ def _means_of_source(
 def _cases_of_both(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the cases that both conditions have, in the same order."""
     _, at, other = np.intersect1d(first["case"], second["case"], return_indices=True)
-    return first.take(at), second.take(other)
+    return first.take(at).reset_index(drop=True), second.take(other).reset_index(drop=True)
 
 
 def paired_cases(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """Compute the difference, first minus second, of each case that both conditions have."""
     first, second = _cases_of_both(first, second)
-    names = ("verdict", "gold", "seen")
-    columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
-    columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
-    facts = columns_of(first, "cluster", "skill", WEIGHT)
-    columns |= {name: first[name].to_numpy() for name in facts}
-    return pd.DataFrame(columns)
+    names = ["verdict", "gold", "seen"]
+    facts = first[columns_of(first, "cluster", "skill", WEIGHT)]
+    return facts.assign(
+        **(first[names] - second[names]), chance=np.minimum(first["chance"], second["chance"])
+    )
 
 
 def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
@@ -556,8 +551,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     )
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Cases, units with gold and error rates of one group, under each condition.
 
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
