@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.results import NAN, Fields, undefined
+from skillcomp.stats.results import NAN, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
@@ -236,7 +236,11 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
     # no resampling, because only the chance-corrected coefficients need it
-    how: Fields = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
-    how["average"] = ["agent"] if "agent" in verdicts else []
-    rows = consistency(verdicts[n_rounds.gt(1)], **how)
+    rows = consistency(
+        verdicts[n_rounds.gt(1)],
+        by=["grader", "grader_version"],
+        average=["agent"] if "agent" in verdicts else [],
+        cases=cases,
+        n_resamples=1,
+    )
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)

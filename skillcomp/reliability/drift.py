@@ -34,17 +34,15 @@ from skillcomp.frames.reference_labels import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import NAN, Fields, Interval, join_notes, undefined
-from skillcomp.stats.significance import (
-    clustered_cochran,
-    severity_shift,
-)
+from skillcomp.stats.significance import clustered_cochran, severity_shift
 
 VERSION = ["grader", "grader_version"]
 Reference = str | tuple[str, str]
 _REFERENCE = ["reference", "reference_version"]
 _RATES = ["rate", "reference_rate"]
 _MISSING = ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
-EXTRA = [*_REFERENCE, *_RATES, "n_gained", "n_lost", "n_dropped", *_MISSING]
+_COUNTS = ["n_gained", "n_lost", "n_dropped"]
+EXTRA = [*_REFERENCE, *_RATES, *_COUNTS, *_MISSING]
 _BOTH = ["new", "old"]  # The verdicts of two graders on an item.
 _FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
 _TEXTS = ["evidence_quote", "rationale"]
@@ -184,9 +182,16 @@ def drift(
     """
     what, names = "reliability.drift", listed(by)
     check_settings(what, ci_level, n_resamples, seed)
-    how: Fields = {"by": names, "average": average, "cases": cases}
-    how["exclude_checks"] = exclude_checks
-    graded, reference, note = _graded_versions(verdicts, gold, reference_grader, what, **how)
+    graded, reference, note = _graded_versions(
+        verdicts,
+        gold,
+        reference_grader,
+        what,
+        by=names,
+        average=average,
+        exclude_checks=exclude_checks,
+        cases=cases,
+    )
     no_item, no_label = "no item has both verdicts", "no such gold label among these items"
     why = {"agreement": "no item has a gold label"}
     if gold is None:
@@ -206,7 +211,7 @@ def drift(
 def _change_rows(
     items: pd.DataFrame,
     versions: Fields,
-    why: Fields,
+    why: dict[str, str],
     ci_level: float,
     rule: IntervalRule,
 ) -> list[Fields]:
@@ -221,7 +226,7 @@ def _change_rows(
     of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
     both = items.dropna(subset=_BOTH)
     shift = _severity(both, ci_level)
-    counts = {name: of_passes[name] for name in ("n_gained", "n_lost", "n_dropped")}
+    counts = {name: of_passes[name] for name in _COUNTS}
     rows.append(row("severity_shift", shift, **counts))
     parts["severity"] = items
     for (measure, part), change in zip(parts.items(), rows, strict=True):
@@ -264,8 +269,9 @@ def paired_changes(
     rows = []
     for (measure, items), both, change in zip(parts, decided, found, strict=True):
         gained, lost = both["new"].gt(both["old"]), both["new"].lt(both["old"])
-        columns: Fields = {"n_gained": gained.sum(), "n_lost": lost.sum()}
-        columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
+        dropped = items["new"].isna() ^ items["old"].isna()
+        numbers = gained.sum(), lost.sum(), dropped.sum()
+        columns: Fields = dict(zip(_COUNTS, numbers, strict=True))
         if len(both):
             columns |= dict(zip(_RATES, (both["new"].mean(), both["old"].mean()), strict=True))
         else:
@@ -422,8 +428,9 @@ def _graded_versions(
 
     Raise FrameError if a version has several rounds.
     """
-    how |= {"compared": GRADER, "graders": False}
-    verdicts, note = clustered_verdicts(verdicts, by, what, cases=cases, **how)
+    verdicts, note = clustered_verdicts(
+        verdicts, by, what, cases=cases, compared=GRADER, graders=False, **how
+    )
     rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         version = rounds.index[rounds.to_numpy() > 1][0]

@@ -242,18 +242,18 @@ def agreement(
     decided = join_gold(checked, labels)
     keys = listed([*names, "condition"])
     shares = one_draw(labelled_shares(decided, keys), keys)
-    why, refuted = _why_no_ceiling(gold, raters), ""
+    why = _why_no_ceiling(gold, raters)
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
-        refuted = refuted_draw(decided, keys, drawn_by)
+    refuted = refuted_draw(decided, keys, drawn_by)
     rows = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = part.dropna(subset="settled_by")
         # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
         # no columns except those of the grader.
-        lost = labels["gold"].notna().sum() - items["gold"].notna().sum()
+        lost = labels["gold"].count() - items["gold"].count()
         lost = lost if set(names) <= set(GRADER) else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
@@ -281,12 +281,10 @@ def agreement(
             units = "labels" if gold_drawn == "verdict" else _UNITS.get(name, "labels")
             coefficient = UNITS.get(name) == "coefficient"
             notes += [note_on_width(interval, units, coefficient=coefficient), together]
-            own = intervals.get(f"ceiling_{name}")
-            columns = dict(zip(EXTRA[-3:], bounds, strict=True))
-            columns["ceiling"] = NAN if own is None else own.estimate
-            columns |= needed_columns(interval)
+            columns = dict(zip(EXTRA[-3:], bounds, strict=True)) | needed_columns(interval)
+            ceiling = intervals.get(f"ceiling_{name}", undefined("", "")).estimate
             interval = interval.with_note(*notes)
-            rows.append(row(name, interval, **about, **columns))
+            rows.append(row(name, interval, ceiling=ceiling, **about, **columns))
     return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
 
 
@@ -326,7 +324,7 @@ def _missing_verdicts(
     items: pd.DataFrame,
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
     """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
-    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
+    verdict, gold = items[["verdict", "gold"]].to_numpy(float).T
     extremes = _extreme_values(verdict, gold)
     missing = {}
     labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
@@ -387,7 +385,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
 
 def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
-    verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
+    verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
     strata, clusters = units["stratum"], units["cluster"]
     has = np.isfinite(gold)
 
@@ -423,8 +421,7 @@ def _f1(jaccard: Interval) -> Interval:
     The index is the share of items that grader and gold both pass, among
     the items that at least one of them passes.
     """
-    estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
-    return replace(jaccard, estimate=estimate, low=low, high=high, se=NAN)
+    return replace(jaccard.mapped(lambda share: 2 * share / (1 + share)), se=NAN)
 
 
 def _gold_columns(items: pd.DataFrame) -> Fields:
@@ -436,23 +433,20 @@ def _gold_columns(items: pd.DataFrame) -> Fields:
 
 def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
     cluster = items["cluster"]
-    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
-    ratings = np.column_stack([verdict, gold])
+    ratings = items[["verdict", "gold"]].to_numpy(float)
+    verdict, gold = ratings.T
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
     intervals |= _error_rates((verdict, gold, cluster, None, None), settings["ci_level"])
     passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
-    shares = []
-    for among, why in (
-        (passed, "the grader passes no"),
-        (passed | (gold == 1.0), "nobody passes a"),
+    right, level = verdict == gold, settings["ci_level"]
+    for name, among, why in (
+        ("precision", passed, "the grader passes no labelled item"),
+        ("f1", passed | (gold == 1.0), "nobody passes a labelled item"),
     ):
         used = among & both
-        share = undefined("", f"{why} labelled item", settings["ci_level"], 0.0)
-        if used.any():
-            right, of_used = verdict[used] == gold[used], cluster[used]
-            share = bounded_mean(right, of_used, ci_level=settings["ci_level"])
-        shares.append(share)
-    return intervals | {"precision": shares[0], "f1": _f1(shares[1])}
+        share = bounded_mean(right[used], cluster[used], ci_level=level)
+        intervals[name] = share if used.any() else undefined("", why, level, 0.0)
+    return intervals | {"f1": _f1(intervals["f1"])}
 
 
 def coefficients(
@@ -461,24 +455,22 @@ def coefficients(
     names: Sequence[str] = COEFFICIENTS,
     *,
     weights: Any = None,
-    ci_level: float,
-    n_resamples: int,
-    seed: int,
+    **settings: Any,
 ) -> Intervals:
-    """Estimate coefficients of agreement between ratings; NaN with a note if undefined."""
+    """Estimate coefficients of agreement between ratings; NaN with a note if undefined.
+
+    ``settings`` are the level, the number of resamples and the seed.
+    """
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
-    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals = {}
-    n = len(ratings)
     for name in names:
-        if not n:
-            intervals[name] = undefined(name, "no item has both ratings", ci_level, n)
-        elif name == "cohen_kappa" and ratings.shape[1] > 2:
+        note = "" if len(ratings) else "no item has both ratings"
+        if not note and name == "cohen_kappa" and ratings.shape[1] > 2:
             note = "kappa compares two raters; use krippendorff_alpha"
-            intervals[name] = undefined(name, note, ci_level, n)
-        else:
+        intervals[name] = undefined(name, note, settings["ci_level"], len(ratings))
+        if not note:
             intervals[name] = bootstrap_agreement(
                 ratings, name, clusters=clusters, n_categories=2, **settings
             )
@@ -499,8 +491,7 @@ def _labeller_agreement(
     if not note and n_both < len(items):
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
     if note:
-        level = settings["ci_level"]
-        return {name: undefined(name, note, level, 0.0) for name in names}
+        return {name: undefined(name, note, settings["ci_level"], 0.0) for name in names}
     intervals = coefficients(
         ratings, items["cluster"], names, weights=items.get("weight"), **settings
     )
