@@ -149,7 +149,7 @@ def test_the_method_names_resamples_and_seed_and_repeats_itself():
 def rate(verdicts, gold, truth):
     """Return the sensitivity (truth 1) or the specificity (truth 0)."""
     arrays = np.asarray(verdicts, float), np.asarray(gold, float)
-    return rates_against_gold([(*arrays, truth, None, None, None)], 0.95)[0]
+    return rates_against_gold([(*arrays, None, None, None)], 0.95)[0][0 if truth else 1]
 
 
 def test_sensitivity_and_specificity_by_hand():

@@ -21,7 +21,7 @@ from skillcomp.stats.results import Interval
 def rate(verdicts, gold, truth):
     """Return the sensitivity (truth 1) or the specificity (truth 0)."""
     arrays = np.asarray(verdicts, float), np.asarray(gold, float)
-    return rates_against_gold([(*arrays, truth, None, None, None)], 0.95)[0]
+    return rates_against_gold([(*arrays, None, None, None)], 0.95)[0][0 if truth else 1]
 
 
 def test_youden_by_hand_and_its_difference():

@@ -297,7 +297,7 @@ def _leniency_rows(
     return rows
 
 
-def _position_row(pairs: pd.DataFrame | None, values: Mapping[str, Any], ci_level: float) -> Fields:
+def _position_row(pairs: pd.DataFrame | None, values: Fields, ci_level: float) -> Fields:
     """Estimate the position bias of the pairs with these values; None means no judgements."""
     reason = "no pairwise judgements were given"
     if pairs is not None:

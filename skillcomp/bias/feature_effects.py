@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -102,15 +102,14 @@ def _answer_features(answer: object) -> tuple[float, float, float, float]:
     items = sum(part.kind in ("bullet", "number") for part in parts(answer))
     sentences = [s for s in (MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
-        float(n_words),
+        n_words,
         100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
-        float(items >= 2),
+        items >= 2,
         spoken / len(sentences) if sentences else NAN,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Consecutive lines of an answer that form a block.
 
     Attributes
@@ -141,9 +140,8 @@ def parts(answer: str) -> list[Part]:
     for line in answer.split("\n"):
         mark = FENCE.match(line)
         if fence or mark:
-            started = not fence
             split.append(Part("fixed", (line,)))
-            if mark and started:
+            if mark and not fence:
                 fence = mark.group(1)
             elif mark and line.strip() == fence:
                 fence = ""
@@ -151,10 +149,8 @@ def parts(answer: str) -> list[Part]:
         kind = _line_kind(line)
         last = split[-1] if split else None
         indent = len(line) - len(line.lstrip())
-        if last and kind == "fixed" and _continues_part(last, line, indent, kind):
-            kind = "paragraph"
-        if last and _continues_part(last, line, indent, kind):
-            split[-1] = replace(last, lines=(*last.lines, line))
+        if last and _continues_part(last, indent, kind):
+            split[-1] = last._replace(lines=(*last.lines, line))
         else:
             split.append(Part(kind, (line,), indent))
     return split
@@ -172,8 +168,8 @@ def _line_kind(line: str) -> Kind:
     return "fixed" if re.match(r"( {4}|\t)", line) else "paragraph"
 
 
-def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
-    """Return whether a line continues the part ``last`` of the same answer."""
+def _continues_part(last: Part, indent: int, kind: Kind) -> bool:
+    """Return whether a line of this indent and kind continues the part before it."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
     return last.kind == "paragraph" and kind == "paragraph"
@@ -263,14 +259,9 @@ def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
     return (order - first) / span.where(span.gt(0))
 
 
-def in_points(interval: Interval) -> Interval:
-    """Convert an interval from rates to percentage points."""
-    return interval.times(POINTS)
-
-
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Build an undefined interval; its note gives the reason after "not identified"."""
-    return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
+    return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level, n)
 
 
 def _centred_by_stratum(values: Floats, codes: Indices) -> Floats:
@@ -305,19 +296,19 @@ def feature_effect(
     if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
         few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
         return not_identified(few, ci_level, len(rows))
-    controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
+    controls = [other for other in others if 2 * rows[other].count() >= len(rows)]
     whole = rows.dropna(subset=controls)
     notes = []
     if n_lost := len(rows) - len(whole):
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
-        if n_known := int(rows[other].notna().sum()):
+        if n_known := rows[other].count():
             notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
     feature = rows[name].to_numpy(float)
-    value, span, reason = _centred_by_stratum(feature, codes), float(np.ptp(feature)), ""
-    total = float(value @ value)
+    value, span, reason = _centred_by_stratum(feature, codes), np.ptp(feature), ""
+    total = value @ value
     names = []
     columns: list[Floats] = []
     for other in controls:  # keep those that the features before them do not determine
@@ -359,7 +350,7 @@ def _feature_slope(
 
     The other columns are controls. ``codes`` holds the strata.
     """
-    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"].to_numpy()
+    verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"]
     units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
     slope = bounded_slope(
         verdict, columns, codes, cluster, units=units, ci_level=ci_level, interval=interval
@@ -369,7 +360,7 @@ def _feature_slope(
     note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         note = join_notes(note, "no verdict varies within a skill and gold label")
-    return in_points(replace(slope, method=f"{_METHOD}, {slope.method}", note=note))
+    return replace(slope, method=f"{_METHOD}, {slope.method}", note=note).times(POINTS)
 
 
 def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
@@ -410,16 +401,15 @@ def leniency(
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
     else:
         rows &= np.isin(strata, usable)
-        cluster = frame["cluster"].to_numpy()
-        if min(len(np.unique(cluster[rows & at])) for at in (compared, ~compared)) < _FEWEST:
+        if min(frame["cluster"][rows & at].nunique() for at in (compared, ~compared)) < _FEWEST:
             reason = "all labels of a condition are of one case"
     if reason:
-        return not_identified(reason, ci_level, float(rows.sum())), n_empty
+        return not_identified(reason, ci_level, rows.sum()), n_empty
     side = compared[rows, None].astype(float)
     difference = _feature_slope(frame[rows], side, strata[rows], ci_level, interval)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
     if n_empty:
-        difference = replace(difference, note=join_notes(note, difference.note))
+        difference = difference.with_note(first=note)
     return difference, n_empty
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import clusters_of, grouped, prepared
+from skillcomp.frames.estimates import clusters_of, grouped, listed, prepared
 from skillcomp.frames.words import NO_VALUE
 
 WHAT = "bias.position"
@@ -45,7 +45,7 @@ def first_win_rows(
         raise FrameError(f"{what}: by= names '{taken[0]}', a column of the result. Rename yours.")
     names = judged[["first", "second"]].to_numpy(object)
     sorted_names = np.sort(names, axis=1)
-    clusters = grouped(judged, CASE).ngroup()
+    clusters = case = grouped(judged, CASE).ngroup()
     if cases is not None:  # linked cases (contrast pairs) share a cluster
         cases = check(cases, "cases")
         # infer a missing skill from the case id if only one skill has a case with this id
@@ -57,7 +57,7 @@ def first_win_rows(
         _pair=[" against ".join(answers) for answers in sorted_names],
         # In order 1, the answer with the alphabetically first id is shown first.
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
-        _case=judged.groupby(CASE, dropna=False).ngroup(),
+        _case=case,
         _first=_first_results(judged),
         _systems=_names_of_systems(judged["case_id"], sorted_names),
         _cluster=clusters,
@@ -75,7 +75,7 @@ def first_wins(
     names the system shown first in order 1, then the other; NA if the systems have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
-    keys = list(dict.fromkeys([*by, "_case", "_pair"]))
+    keys = listed([*by, "_case", "_pair"])
     doubled = long.duplicated([*keys, "_order"], keep=False)
     if doubled.any():
         first = long.loc[doubled, "_pair"].iloc[0]
@@ -85,7 +85,7 @@ def first_wins(
         )
     wide = long.set_index([*keys, "_order"])["_first"].unstack("_order").reindex(columns=[1, 2])
     wide = wide.rename(columns={1: "first_1", 2: "first_2"}).reset_index()
-    about = long.assign(n_orders=long.groupby(keys, dropna=False)["_order"].transform("size"))
+    about = long.assign(n_orders=grouped(long, keys)["_order"].transform("size"))
     about = about.drop_duplicates(keys)[[*keys, "_cluster", "n_orders", "_systems"]]
     return wide.merge(about, on=keys, how="left")
 
@@ -101,7 +101,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
     if unknown.any():
         quoted = ", ".join(f"'{name}'" for name in judged.loc[unknown, "winner"].unique()[:5])
         raise FrameError(
-            f"{WHAT}: {int(unknown.sum())} of {len(judged)} rows name a winner that is not known: "
+            f"{WHAT}: {unknown.sum()} of {len(judged)} rows name a winner that is not known: "
             f"{quoted}; allowed: the id of the first or the second answer, first, second, tie, or "
             "missing. sc.from_frame(table).pairwise reads other words."
         )

@@ -12,9 +12,9 @@ import pandas as pd
 
 from skillcomp.bias.feature_effects import (
     MARK,
+    POINTS,
     Part,
     checked_verdicts,
-    in_points,
     known_attempts,
     parts,
 )
@@ -321,12 +321,12 @@ def perturbed(
     )
     refuse_pooling(graded, names, what, graders=False, copies=False, agents=True)
     if graded.empty:
-        return estimates([], by=[*names, "perturbation"], extra=list(EXTRA))
+        return estimates([], by=[*names, "perturbation"], extra=EXTRA)
     pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):
         rows.append(compared(part, ci_level) | values)
-    return estimates(rows, by=[*names, "perturbation"], extra=list(EXTRA))
+    return estimates(rows, by=[*names, "perturbation"], extra=EXTRA)
 
 
 def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -352,14 +352,14 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
     """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs.dropna(subset=["before", "after"])
     steps = decided["after"] - decided["before"]
-    to_pass, to_fail = (int(steps.eq(step).sum()) for step in (1.0, -1.0))
+    to_pass, to_fail = (steps.eq(step).sum() for step in (1.0, -1.0))
     (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
     if not len(decided):
         nothing = "no copy has a verdict together with its original"
-        change = undefined("", nothing, ci_level=ci_level, n=0.0)
+        change = undefined("", nothing, ci_level, 0.0)
     return row(
         "perturbation_points",
-        in_points(change),
+        change.times(POINTS),
         n_to_pass=to_pass,
         n_to_fail=to_fail,
         n_dropped=len(pairs) - len(decided),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 from scipy.stats import binomtest
 
-from skillcomp.bias.feature_effects import in_points, not_identified
+from skillcomp.bias.feature_effects import POINTS, not_identified
 from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
@@ -126,15 +126,15 @@ def position(
         for name, interval in intervals.items():
             noted = interval.with_note(note if name in _DEPENDS_ON_TIES else "")
             rows.append(row(name, noted, **counts) | values)
-    return estimates(rows, by=names, extra=list(COUNTS))
+    return estimates(rows, by=names, extra=COUNTS)
 
 
-def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, dict[str, int]]:
+def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, Fields]:
     """Estimate the measures of one group of pairs, and count its pairs and ties."""
     shown_once = pairs["n_orders"].eq(1)
     once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
     if once and shown_once.all():
-        n_dropped = int(pairs[_RESULTS].isna().all(axis=1).sum())
+        n_dropped = pairs[_RESULTS].isna().all(axis=1).sum()
         return once, dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
     if once:
         pairs = pairs[~shown_once]
@@ -143,10 +143,10 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     wins = decided["first_1"] + decided["first_2"]
     n_dropped, is_reversed = len(pairs) - len(decided), wins.isin([0, 2])
     outcomes = (wins.eq(1), wins.eq(2), wins.eq(0), wins.isin([TIE, 1 + TIE]))
-    numbers = (*(int(outcome.sum()) for outcome in outcomes), _n_ties(decided), n_dropped)
+    numbers = (*(outcome.sum() for outcome in outcomes), _n_ties(decided), n_dropped)
     counts = dict(zip(COUNTS, numbers, strict=True))
     if decided.empty:
-        nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
+        nothing = undefined("", "no pair has a verdict in both orders", ci_level, 0.0)
         return dict.fromkeys(_MEASURES, nothing) | once, counts
     how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [
@@ -175,15 +175,9 @@ def _n_ties(pairs: pd.DataFrame) -> int:
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the mean of the column ``points`` in percentage points, with equal weight of cases."""
     cases = pairs.groupby("_case", sort=False)
-    return in_points(
-        bounded_mean(
-            cases["points"].mean(),
-            cases["_cluster"].first(),
-            quantity=DELTAS,
-            null=0.0,
-            ci_level=ci_level,
-        )
-    )
+    values, clusters = cases["points"].mean(), cases["_cluster"].first()
+    mean = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    return mean.times(POINTS)
 
 
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> Intervals:
@@ -214,7 +208,7 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
     table = pairs.groupby("_systems")["first_1"].agg(["size", "count"])
     for systems, row_of_pair in table.iterrows():
-        n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
+        n, n_in_order = row_of_pair["size"], row_of_pair["count"]
         share = max(n_in_order, n - n_in_order) / n
         if is_uneven(share, n, len(table)):
             first, second = str(systems).split(" against ", 1)

@@ -17,7 +17,6 @@ from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
 _COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
-_PAIR = ["_case", "_pair"]
 
 
 def win_rates(
@@ -108,7 +107,7 @@ def win_rates(
         for values, part in groups(judged, names)
         for estimate in _win_rate_rows(part, ci_level=ci_level, interval=interval)
     ]
-    return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
+    return estimates(rows, by=[*names, "side", "opponent"], extra=_COUNTS)
 
 
 def _with_sides(
@@ -144,17 +143,18 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         decided = judged.dropna(subset="_result")
         result = decided["_result"]
         counts = {
-            "n_wins": int(result.gt(TIE).sum()),
-            "n_losses": int(result.lt(TIE).sum()),
-            "n_ties": int(result.eq(TIE).sum()),
+            "n_wins": result.gt(TIE).sum(),
+            "n_losses": result.lt(TIE).sum(),
+            "n_ties": result.eq(TIE).sum(),
             "n_dropped": len(judged) - len(decided),
         }
         about = {"side": side, "opponent": opponent}
         if decided.empty:
-            missing = undefined("", "no comparison has a verdict", ci_level=how["ci_level"], n=0.0)
+            missing = undefined("", "no comparison has a verdict", how["ci_level"], 0.0)
             yield row("win_rate", missing, **counts) | about
             continue
-        pairs = decided.groupby([*_PAIR, "_cluster"], sort=False)["_result"].agg(["mean", "size"])
+        by_pair = decided.groupby(["_case", "_pair", "_cluster"], sort=False)["_result"]
+        pairs = by_pair.agg(["mean", "size"])
         of_case = pairs.groupby(["_case", "_cluster"], sort=False)["mean"].agg(["mean", "size"])
         values = of_case["mean"].to_numpy()
         arm = Arm(values, of_case["size"].to_numpy())
@@ -163,7 +163,7 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         n_dropped = plural(counts["n_dropped"], "comparison")
         notes = [f"{n_dropped} without a verdict left out" if counts["n_dropped"] else ""]
         if pairs["size"].eq(1).mean() > 0.5:
-            share, n = float(decided["_side_first"].mean()), len(decided)
+            share, n = decided["_side_first"].mean(), len(decided)
             name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
             if is_uneven(share, n):
                 notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from skillcomp.correction.estimators import (
     Draw,
     Errors,
     Group,
+    Sides,
     Tables,
     differential_tests,
     errors_of,
@@ -44,7 +45,7 @@ from skillcomp.stats.results import (
     NEEDED,
     OUTSIDE,
     Fields,
-    Interval,
+    Intervals,
     join_notes,
     needed_columns,
     note_on_width,
@@ -389,11 +390,12 @@ def _estimated_rows(
             }
         kind = "rate" if reference is None else "delta"
         rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
-    extra = [*LEADING, "sensitivity", "specificity", "youden"]
+    own_errors = ("sensitivity", "specificity")
+    extra = [*LEADING, *own_errors, "youden"]
     if reference is not None:
-        error_names = ["sensitivity", "specificity"]
-        error_names += [f"reference_{name}" for name in error_names]
-        extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
+        base_errors = ("reference_sensitivity", "reference_specificity")
+        differences = ("delta_youden", "p_differential")
+        extra = [*LEADING, "reference", *own_errors, *base_errors, *differences]
     result = estimates(
         rows,
         by=[*made.by, "condition"],
@@ -412,7 +414,7 @@ def complete(sides: Iterable[pd.DataFrame]) -> bool:
 def choose(
     group: Group,
     conditions: Sequence[str],
-    intervals: Mapping[str, Interval],
+    intervals: Intervals,
     n_gold: int,
     draw: Draw,
     settled: str = "",
@@ -437,8 +439,8 @@ def choose(
 
 def _without_a_draw(
     group: Group,
-    sides: Mapping[str, pd.DataFrame],
-    intervals: Mapping[str, Interval],
+    sides: Sides,
+    intervals: Intervals,
     n_gold: int,
     draw: Draw,
 ) -> tuple[str, str] | None:
@@ -481,27 +483,23 @@ def _without_a_draw(
     return ("", unknown) if unknown else None
 
 
-def _by_a_draw(
-    sides: Mapping[str, pd.DataFrame], intervals: Mapping[str, Interval], n_gold: int
-) -> tuple[str, str]:
+def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
     """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
-    lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
-    note = intervals["ppi"].note
+    note, no_ppi = intervals["ppi"].note, math.isnan(intervals["ppi"].low)
     equal = all(map(have_equal_chances, sides.values()))
-    if lacking["ppi"] and (lacking["gold_only"] or not equal):
+    no_gold_only = not equal or math.isnan(intervals["gold_only"].low)
+    if no_ppi and no_gold_only:
         return "", note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
-    n_lost, n_with_gold = int(lacks_verdict.sum()), len(lacks_verdict)
+    n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
-        return (
-            ("", lost) if lacking["gold_only"] or not equal else ("gold_only", f"{drawn}; {lost}")
-        )
+        return ("", lost) if no_gold_only else ("gold_only", f"{drawn}; {lost}")
     if not equal:
         why = "cases drawn with unequal chances, which gold alone does not weigh"
-    elif lacking["ppi"]:
+    elif no_ppi:
         name, why = "gold_only", "no prediction-powered interval"
     imagined = name == "ppi" and SAFEGUARD in note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
@@ -509,20 +507,20 @@ def _by_a_draw(
     return name, join_notes(drawn, rests, why, unseen)
 
 
-def _partial_gold_note(sides: Mapping[str, pd.DataFrame]) -> str:
+def _partial_gold_note(sides: Sides) -> str:
     """Return a note that counts the attempts with gold on only some of their checks."""
-    sparse = int(sum(cases["n_sparse"].sum() for cases in sides.values()))
-    part = int(sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values()))
+    sparse = sum(cases["n_sparse"].sum() for cases in sides.values())
+    part = sum((cases["n_gold"] - cases["n_whole"]).sum() for cases in sides.values())
     few = f"gold on too few checks of {sparse} attempts, left out" if sparse else ""
     return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
 
 def rows_of(
     measure: str,
-    intervals: Mapping[str, Interval],
+    intervals: Intervals,
     estimators: tuple[str, ...],
     chosen: tuple[str, str],
-    columns: Mapping[str, Any],
+    columns: Fields,
     lost: str,
 ) -> list[Fields]:
     """Build one row per estimator, marking the recommended one.
@@ -533,7 +531,7 @@ def rows_of(
     rows = []
     for word in estimators:
         interval = intervals[word]
-        by_gold = replace(interval, n=float(columns["n_gold"]))
+        by_gold = replace(interval, n=columns["n_gold"])
         has_width = word != "naive" and columns["n_gold"] > 0
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
         noted = interval.with_note("" if word == "gold_only" else lost, wide)
@@ -552,7 +550,7 @@ def rows_of(
     return rows
 
 
-def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
+def error_columns(own: Errors, prefix: str = "") -> Fields:
     """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
     return {
         f"{prefix}sensitivity": own.sensitivity.estimate,
@@ -560,9 +558,7 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
     }
 
 
-def labelled_groups(
-    made: Tables, ci_level: float, *, deltas: bool = False
-) -> Iterator[tuple[Fields, Group]]:
+def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
     # a group without gold has no strata
@@ -573,7 +569,7 @@ def labelled_groups(
             note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
-        known = {c: shares.get((*key, c)) for c in part["condition"]}
+        known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
         yield values, _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
 
 
@@ -581,7 +577,7 @@ def _group_of(
     part: pd.DataFrame,
     every: pd.DataFrame,
     cluster: str,
-    shares: Mapping[str, Any],
+    shares: Fields,
     ci_level: float,
     note: str,
 ) -> Group:
@@ -592,10 +588,8 @@ def _group_of(
     # strata differ between conditions, so no error rates can be pooled over conditions
     whole = every.iloc[:0] if by_strata else every
     errors = errors_of([*units.values(), whole], ci_level)
-    errors[-1] = replace(
-        errors[-1], n_lost=int((whole["gold"].notna() & whole["verdict"].isna()).sum())
-    )
+    n_lost = (whole["gold"].notna() & whole["verdict"].isna()).sum()
+    errors[-1] = errors[-1]._replace(n_lost=n_lost)
     sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
-    known = {c: row for c, row in shares.items() if row is not None}
-    return Group(sides, units, by_condition, errors[-1], known, by_strata, note)
+    return Group(sides, units, by_condition, errors[-1], shares, by_strata, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, get_args
@@ -59,6 +59,7 @@ from skillcomp.stats.grader_errors import (
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean
 from skillcomp.stats.results import (
+    Fields,
     Interval,
     Intervals,
     join_notes,
@@ -68,6 +69,7 @@ from skillcomp.stats.results import (
 )
 
 _PLACE = [*CASE, "condition", "attempt_id"]
+Sides = dict[str, pd.DataFrame]  # The rows of each condition.
 ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
 
@@ -89,9 +91,8 @@ class Tables:
 
     ``units`` are the units that gold can label: the items or, if ``value`` is ``passed``, the
     attempts, with one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
-    passed and share_passed come from the grader, gold_passed and gold_share from gold. verdict and
-    gold are copies of the two columns that ``value`` selects: passed and gold_passed, or
-    share_passed and gold_share. seen is the grader's value on only those checks that have gold.
+    verdict and gold are the value (``passed`` or ``share_passed``) according to the grader and to
+    gold. seen is the grader's value on only those checks that have gold.
 
     ``cases`` has one row per ``by``, case and condition. verdict, gold and seen are means over
     attempts. size is the number of attempts. The other counts are numbers of attempts: with a
@@ -117,7 +118,7 @@ class Tables:
     weight: str | None
     draw: Draw
 
-    def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> tuple[str, str]:
+    def label_notes(self, values: Fields, conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
@@ -155,10 +156,10 @@ class Tables:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
         keys = listed([*self.by, "condition"])
         table = one_draw(labelled_shares(self.units, keys), keys)
-        return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
+        return {key_of(row, keys): row for _, row in table.iterrows()}
 
 
-def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+def key_of(values: Fields | pd.Series, names: Sequence[str]) -> tuple[Any, ...]:
     """Build the key of a group from its values; a missing value becomes None."""
     return tuple(None if pd.isna(values[name]) else values[name] for name in names)
 
@@ -211,7 +212,7 @@ def tables(
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
     units = items if value == "share_passed" else attempts
-    refuted = refuted_draw(units, [*by, "condition"], drawn_by) if gold_drawn == "verdict" else ""
+    refuted = refuted_draw(units, [*by, "condition"], drawn_by)
     draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), refuted)
     about = strays_of(checked, labels), notes, cluster, weight, draw
     return Tables(items, units, means, list(by), value, *about)
@@ -233,24 +234,22 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame: pd.DataFrame = of_attempt[list(counted)].sum().join(of_attempt[facts].first())
     frame = frame.reset_index()
     n_checks, n_gold = frame["n_checks"], frame["_gold"]
-    frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
-    frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
-    frame["gold_share"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
     # A whole attempt has gold only if all its checks do. Gold on some of its checks can show that
     # the attempt fails but never that it passes, so counting such attempts would favour failures.
     whole = n_gold.eq(n_checks)
-    frame["gold_passed"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
     if value == "share_passed":
-        own = (frame["share_passed"], frame["gold_share"])
-        on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0) & own[1].notna())
+        frame["verdict"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
+        frame["gold"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
+        on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0))
     else:
-        own = (frame["passed"], frame["gold_passed"])
-        on_gold = frame["passed"].where(frame["gold_passed"].notna())
-    sparse = n_gold.gt(0) & own[1].isna()
+        frame["verdict"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
+        frame["gold"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
+        on_gold = frame["verdict"]
+    labelled = frame["gold"].notna()
+    sparse = n_gold.gt(0) & ~labelled
     checks = n_checks.where(n_checks.gt(0) & (value == "share_passed"))
-    return frame.assign(
-        verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole, checks=checks
-    )
+    seen = on_gold.where(labelled)
+    return frame.assign(seen=seen, sparse=sparse, whole=whole, checks=checks)
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -277,10 +276,9 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     ).reset_index()
     # P(a case is drawn) = P(a given repeat gets gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
-    case = grouped(table, CASE).ngroup()
     return table.assign(
         chance=drawn.clip(upper=1.0),
-        case=case.to_numpy(),
+        case=grouped(table, CASE).ngroup(),
         cluster=pd.factorize(table["cluster"])[0],
     )
 
@@ -295,7 +293,7 @@ POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where t
 
 def n_with_gold(cases: pd.DataFrame) -> int:
     """Return the number of cases with gold, of rows of ``Tables.cases``."""
-    return int(cases["gold"].notna().sum())
+    return cases["gold"].count()
 
 
 def have_equal_chances(cases: pd.DataFrame) -> bool:
@@ -307,7 +305,7 @@ def have_equal_chances(cases: pd.DataFrame) -> bool:
 def unrecorded(sides: Iterable[pd.DataFrame]) -> str:
     """Return a note on missing inclusion probabilities; empty if all or none are missing."""
     tables = pd.concat([cases[["n_gold", "n_unknown"]] for cases in sides])
-    n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
+    n_gold, unknown = (tables[name].sum() for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
         return ""
     return (
@@ -322,19 +320,18 @@ def _ppi_of_table(table: pd.DataFrame, quantity: Quantity, ci_level: float) -> I
     recorded = table.loc[table["gold"].notna(), "chance"]
     chances = len(recorded) and recorded.notna().all()
     return ppi_mean(
-        table["gold"].to_numpy(),
-        table["verdict"].to_numpy(),
+        table["gold"],
+        table["verdict"],
         quantity=quantity,
-        predicted_on_gold=table["seen"].to_numpy(),
+        predicted_on_gold=table["seen"],
         clusters=codes if len(clusters) < len(codes) else None,
         weights=table.get(WEIGHT),
-        inclusion_probability=table["chance"].to_numpy() if chances else None,
+        inclusion_probability=table["chance"] if chances else None,
         ci_level=ci_level,
     )
 
 
-@dataclass(frozen=True)
-class Errors:
+class Errors(NamedTuple):
     """Sensitivity and specificity of the grader under one or several conditions.
 
     ``n_lost`` counts the units with gold but without a verdict. It is set only for error rates over
@@ -370,19 +367,19 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """
     samples = []
     for units in groups:
-        verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
-        about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
-        samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
-    rates = rates_against_gold(samples, ci_level)
-    return [Errors(rates[i], rates[i + 1]) for i in range(0, len(rates), 2)]
+        verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
+        about = units["cluster"], units.get(WEIGHT), units.get("stratum")
+        samples.append((verdict, gold, *about))
+    return [Errors(*rates) for rates in rates_against_gold(samples, ci_level)]
 
 
 def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
     """Test whether the grader's error rates are equal under two conditions, clustered by case."""
     both = pd.concat([units, base])
-    verdict, gold, cluster = (both[name].to_numpy() for name in ("verdict", "gold", "cluster"))
-    first = np.arange(len(verdict)) < len(units)
-    return differential_misclassification(verdict, gold, first, clusters=cluster)
+    first = np.arange(len(both)) < len(units)
+    return differential_misclassification(
+        both["verdict"], both["gold"], first, clusters=both["cluster"]
+    )
 
 
 # for each source of values, the method and the name of who gave them
@@ -438,7 +435,7 @@ def _means_of_source(
         notes.append(note)
     how = {"quantity": DELTAS, "null": 0.0} if is_delta else {"quantity": RATES}
     label, who = LABELS[source]
-    nothing = undefined(label, f"no outcome by {who}", ci_level=ci_level, n=0.0)
+    nothing = undefined(label, f"no outcome by {who}", ci_level, 0.0)
     return [
         replace(mean.with_note(note), method=f"{label}, {mean.method}") if mean.n else nothing
         for mean, note in zip(
@@ -450,18 +447,17 @@ def _means_of_source(
 def _cases_of_both(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the cases that both conditions have, in the same order."""
     _, at, other = np.intersect1d(first["case"], second["case"], return_indices=True)
-    return first.take(at), second.take(other)
+    return first.take(at).reset_index(drop=True), second.take(other).reset_index(drop=True)
 
 
 def paired_cases(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """Compute the difference, first minus second, of each case that both conditions have."""
     first, second = _cases_of_both(first, second)
-    names = ("verdict", "gold", "seen")
-    columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
-    columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
-    facts = columns_of(first, "cluster", "skill", WEIGHT)
-    columns |= {name: first[name].to_numpy() for name in facts}
-    return pd.DataFrame(columns)
+    names = ["verdict", "gold", "seen"]
+    facts = first[columns_of(first, "cluster", "skill", WEIGHT)]
+    return facts.assign(
+        **(first[names] - second[names]), chance=np.minimum(first["chance"], second["chance"])
+    )
 
 
 def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
@@ -473,7 +469,7 @@ def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
     is_delta = len(sides) > 1
     if why := unrecorded(sides):
         label = "PPI++ paired difference" if is_delta else "PPI++ mean"
-        return undefined(label, why, ci_level=ci_level, n=0.0)
+        return undefined(label, why, ci_level, 0.0)
     if not is_delta:
         return _ppi_of_table(sides[0], RATES, ci_level)
     pairs = paired_cases(*sides).dropna(subset="verdict")
@@ -484,7 +480,7 @@ def ppi_estimate(sides: Sequence[pd.DataFrame], ci_level: float) -> Interval:
     if math.isnan(difference.estimate):
         return difference
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
-    return replace(difference, note=join_notes(note, difference.note))
+    return difference.with_note(first=note)
 
 
 def rogan_gladen(
@@ -505,7 +501,7 @@ def rogan_gladen(
         reasons = [rate.note for rate in rates] + [naive.note if is_delta else "no verdict"]
         return nothing(next(filter(None, reasons)), n=0.0)
     if j <= _NO_BETTER_THAN:
-        return nothing(NO_BETTER, n=float(n_gold))
+        return nothing(NO_BETTER, n=n_gold)
     if is_delta:
         estimate, bounds = naive.estimate / j, (-1.0, 1.0)
         moved = (abs(estimate), abs(estimate))
@@ -523,7 +519,7 @@ def rogan_gladen(
     high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
     inside, low, high, cut = within_range(estimate, low, high, bounds)
     method = f"{label}, {naive.method}"
-    return Interval(inside, low, high, naive.ci_level, method, cut, float(n_gold))
+    return Interval(inside, low, high, naive.ci_level, method, cut, n_gold)
 
 
 def _effective_labels(rate: Interval) -> float:
@@ -544,7 +540,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     if math.isnan(difference.low):
         # Use the notes of the rates without limits, because only they explain the missing limits.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        return undefined(label, join_notes(*dict.fromkeys(whys)), ci_level=first.ci_level, n=0.0)
+        return undefined(label, join_notes(*dict.fromkeys(whys)), first.ci_level, 0.0)
     return replace(
         difference,
         low=max(difference.low, -1.0),
@@ -555,8 +551,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     )
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Cases, units with gold and error rates of one group, under each condition.
 
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
@@ -564,8 +559,8 @@ class Group:
     drawn by verdict. ``claim`` is a note on skills as clusters.
     """
 
-    sides: dict[str, pd.DataFrame]
-    units: dict[str, pd.DataFrame]
+    sides: Sides
+    units: Sides
     errors: dict[str, Errors]
     pooled: Errors
     shares: dict[str, pd.Series]
@@ -615,7 +610,7 @@ def _by_estimator(
     naive, is_delta = plain["verdict"], len(conditions) > 1
     if group.by_strata:
         in_strata = _delta_in_strata if is_delta else _rate_in_strata
-        nothing = undefined("", _OTHER_DRAW, ci_level=ci_level, n=0.0)
+        nothing = undefined("", _OTHER_DRAW, ci_level, 0.0)
         weighted = in_strata(group, conditions, ci_level)
         return dict.fromkeys(ESTIMATORS, nothing) | {"naive": naive, "gold_only": weighted}
     sides = [group.sides[name] for name in conditions]
@@ -630,7 +625,7 @@ def _by_estimator(
         difference = difference_of_rates(by_arm[0], by_arm[1], "Rogan-Gladen by condition")
         pooled, by_condition = _with_p_value(pooled), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
-        pooled = replace(pooled, note=join_notes(group.pooled.pooled_note, pooled.note))
+        pooled = pooled.with_note(first=group.pooled.pooled_note)
     estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
     return dict(zip(ESTIMATORS, estimated, strict=True))
 
@@ -647,10 +642,10 @@ def _rate_in_strata(group: Group, conditions: Sequence[str], ci_level: float) ->
     (condition,) = conditions
     units = group.units[condition]
     rate = weighted_rate(
-        units["gold"].to_numpy(),
-        units["stratum"].to_numpy(),
-        weights=units["size"].to_numpy(),
-        clusters=units["cluster"].to_numpy(),
+        units["gold"],
+        units["stratum"],
+        weights=units["size"],
+        clusters=units["cluster"],
         ci_level=ci_level,
     )
     note = f"{rate.note} of '{condition}': {NAME_DRAWN_BY}" if NO_GOLD in rate.note else rate.note
@@ -668,10 +663,10 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     if math.isnan(delta.low):
         return delta
     first, second = (set(group.units[name]["cluster"]) for name in conditions)
-    n_clusters = float(len(first & second))
+    n_clusters = len(first & second)
 
     def distance(logit: float) -> float:
-        ends = difference(float(expit(logit)))
+        ends = difference(expit(logit))
         return ends.low if delta.estimate > 0.0 else -ends.high
 
     # search for the p-value among interval levels from 2e-9 to 1 - 2e-9
@@ -679,7 +674,7 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     if delta.estimate == 0.0 or distance(ends[0]) <= 0.0:
         p_value = 1.0
     elif distance(ends[1]) >= 0.0:
-        p_value = float(expit(-_WIDEST))
+        p_value = expit(-_WIDEST)
     else:
-        p_value = 1.0 - float(expit(brentq(distance, *ends, xtol=1e-4)))
+        p_value = 1.0 - expit(brentq(distance, *ends, xtol=1e-4))
     return replace(delta, n_clusters=n_clusters, p_value=p_value)

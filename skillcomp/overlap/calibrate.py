@@ -10,8 +10,9 @@ must be at most the allowed rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import joblib
@@ -55,10 +56,16 @@ SCORED = [*NEEDED, "not_ascii"]
 _NUMBERS = ["estimate", "ci_low", "ci_high", "ci_level", "se", "df"]
 _NUMBERS += ["n_texts", "n_clusters", "limit"]
 COLUMNS = {
-    **{"rule": "str", "n": "Int64", "cut": "float64", "measure": "str", "unit": "str"},
+    "rule": "str",
+    "n": "Int64",
+    "cut": "float64",
+    "measure": "str",
+    "unit": "str",
     **dict.fromkeys(_NUMBERS, "float64"),
-    **{"keeps_limit": "boolean", "n_short": "float64", "chosen": "bool", "method": "str"},
-    **{"note": "str", "tokenizer": "str"},
+    "keeps_limit": "boolean",
+    "n_short": "float64",
+    "chosen": "bool",
+    **dict.fromkeys(["method", "note", "tokenizer"], "str"),
 }
 N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases than this, a bootstrap is not reliable.
@@ -245,7 +252,7 @@ def calibrate(
     every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
-        rows = pd.DataFrame(_calibration_rows(make_sample(part, settings), settings))
+        rows = pd.DataFrame(_calibration_rows(make_sample(part, settings)))
         lost = part.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
         if label == name_of_tokenizer(None) and lost >= FEW_LOST:
             rows.loc[rows["chosen"], "note"] += f"; {lost_letters_note(lost)}"
@@ -293,37 +300,35 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.
     return rows
 
 
-def _calibration_rows(sample: Sample, settings: Settings) -> list[Fields]:
+def _calibration_rows(sample: Sample) -> list[Fields]:
     """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
-    chooser = Chooser(sample, sample.nulls, settings)
-    chosen = chooser.best()
+    chooser, settings = Chooser(sample, sample.nulls), sample.settings
     rows = []
-    for candidate in _candidates_by_length(sample, chooser):
+    for candidate in _candidates_by_length(chooser):
         rows += performance(sample, settings, candidate)
-    rows += [_auc_row(sample, settings, *place) for place in enumerate(sample.lengths)]
-    rows += _nested_validation(sample, settings, chooser, chosen)
+    rows += [_auc_row(sample, *place) for place in enumerate(sample.lengths)]
+    rows += _nested_validation(chooser)
     for group in sample.nulls:
-        alone, note = Chooser(sample, [group], settings), f"under the null '{group.name}' alone"
-        measure = f"chosen_n_{group.name}"
-        rows.append(_choice_row(sample, settings, alone, alone.best(), measure, note))
+        note = f"under the null '{group.name}' alone"
+        rows.append(_choice_row(Chooser(sample, [group]), f"chosen_n_{group.name}", note))
     note = f"under {' and '.join(settings.nulls)} together"
-    answer = _choice_row(sample, settings, chooser, chosen, "chosen_n", note)
-    candidate = chooser.best(by_estimate=True) if chosen < 0 else -1
+    answer = _choice_row(chooser, "chosen_n", note)
+    candidate = chooser.best(by_estimate=True) if chooser.chosen < 0 else -1
     if candidate >= 0:  # a choice by estimates instead of upper limits
         note = "the estimates keep the limit; their intervals do not show it"
-        value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
-        value = replace(value, estimate=float(chooser.n[candidate]))
+        value = undefined("choice by the estimates", note, settings.ci_level)
+        value = replace(value, estimate=chooser.n[candidate])
         rows.append(_measure_row(sample, candidate, "estimated_n", value))
     return [*rows, answer | {"chosen": True}]
 
 
-def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
+def _candidates_by_length(chooser: Chooser) -> list[int]:
     """Return two candidates per n, as row numbers: ``any``, and ``share`` with its best cut."""
     allowed = chooser.keeps_limit(*chooser.whole)[0]
     picked = []
-    for n in sample.lengths:
+    for n in chooser.sample.lengths:
         here = chooser.n == n
-        picked.append(int(np.flatnonzero(here & chooser.is_any)[0]))
+        picked.append(np.flatnonzero(here & chooser.is_any)[0])
         cuts = here & ~chooser.is_any
         among = cuts & allowed if (cuts & allowed).any() else cuts
         by_share = chooser.best(among=among, by_estimate=True)
@@ -347,7 +352,7 @@ def _measure_row(
         about = sample.candidates.iloc[candidate].to_dict()
     unit = "count" if measure.startswith(("chosen_n", "estimated_n")) else "rate"
     # the number of texts is in the column n_texts, because n is the length of the n-gram here
-    estimate = row(measure, replace(value, note=join_notes(note, value.note)), unit=unit)
+    estimate = row(measure, value.with_note(first=note), unit=unit)
     estimate |= {"n_texts": value.n, "n": None, "limit": limit, "n_short": n_short}
     keeps = bool(value.high <= limit) if np.isfinite([value.high, limit]).all() else None
     return estimate | {"keeps_limit": keeps, "chosen": False} | about
@@ -371,40 +376,41 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fiel
         Rows of :func:`calibrate` with the measures ``sensitivity``, ``specificity``,
         ``false_flags_...`` and ``flagged_...``.
     """
-    copies, n_short = _flag_rate(sample, settings, sample.positive, candidate)
+    copies, n_short = _flag_rate(sample, sample.positive, candidate)
     note = f"{n_short} copies are too short for this n and count as missed" if n_short else ""
-    rows = [_measure_row(sample, candidate, "sensitivity", copies, n_short=n_short, note=note)]
+    made = partial(_measure_row, sample, candidate)
+    rows = [made("sensitivity", copies, n_short=n_short, note=note)]
     clean = [group for group in sample.nulls if group.passages]
     if clean:
-        judged = [group.judged[:, sample.column(candidate)] for group in clean]
-        parts = list(zip(clean, judged, strict=True))
-        passed = ~np.concatenate([group.flags[rows_, candidate] for group, rows_ in parts])
-        units = np.concatenate([group.units[rows_] for group, rows_ in parts])
+        column = sample.column(candidate)
+        passed = ~_of_judged(clean, column, lambda group: group.flags[:, candidate])
+        units = _of_judged(clean, column, lambda group: group.units)
         specificity = bounded_mean(passed, units, ci_level=settings.ci_level)
-        n_short = int(sum((~rows_).sum() for rows_ in judged))
-        rows.append(_measure_row(sample, candidate, "specificity", specificity, n_short=n_short))
+        n_short = sum((~group.judged[:, column]).sum() for group in clean)
+        rows.append(made("specificity", specificity, n_short=n_short))
     by_any = sample.candidates["rule"].iloc[candidate] == "any"
     for group in sample.nulls:
-        flagged, n_short = _flag_rate(sample, settings, group, candidate)
+        flagged, n_short = _flag_rate(sample, group, candidate)
         measure = f"false_flags_{group.name}"
         note = join_notes(_short_texts_note(n_short), _texts_needed_note(flagged, settings, group))
         how: Fields = {"limit": settings.max_false_flags, "n_short": n_short}
-        rows.append(_measure_row(sample, candidate, measure, flagged, **how, note=note))
+        rows.append(made(measure, flagged, **how, note=note))
         if group.passages and by_any and sample.n_cases:
             longer = _rate_at_answer_length(sample, group, candidate, flagged)
-            measure = f"{measure}_at_answer_length"
-            rows.append(_measure_row(sample, candidate, measure, longer, **how))
+            rows.append(made(f"{measure}_at_answer_length", longer, **how))
     for group in sample.others:
-        flagged, n_short = _flag_rate(sample, settings, group, candidate)
+        flagged, n_short = _flag_rate(sample, group, candidate)
         note = _short_texts_note(n_short)
-        measure = f"flagged_{group.name}"
-        rows.append(_measure_row(sample, candidate, measure, flagged, n_short=n_short, note=note))
+        rows.append(made(f"flagged_{group.name}", flagged, n_short=n_short, note=note))
     return rows
 
 
-def _flag_rate(
-    sample: Sample, settings: Settings, group: Group, candidate: int
-) -> tuple[Interval, int]:
+def _of_judged(groups: Iterable[Group], column: int, values: Callable[[Group], Any]) -> Any:
+    """Join the values of the texts in several groups that are judged at the n of a column."""
+    return np.concatenate([values(group)[group.judged[:, column]] for group in groups])
+
+
+def _flag_rate(sample: Sample, group: Group, candidate: int) -> tuple[Interval, int]:
     """Return the share of texts that a candidate flags, and the number of texts that are too short.
 
     A text is too short if it has fewer tokens than the n of the candidate.
@@ -412,8 +418,8 @@ def _flag_rate(
     column = sample.column(candidate)
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
-    rate = bounded_mean(flags, units, ci_level=settings.ci_level)
-    return _without_interval(rate, group), int((group.tokens < sample.lengths[column]).sum())
+    rate = bounded_mean(flags, units, ci_level=sample.settings.ci_level)
+    return _without_interval(rate, group), (group.tokens < sample.lengths[column]).sum()
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
@@ -467,7 +473,7 @@ def _rate_at_answer_length(
     Then P(flag) = 1 - exp(-chance x positions). The limits of the interval are extrapolated in the
     same way.
     """
-    n = int(sample.candidates["n"].iloc[candidate])
+    n = sample.candidates["n"].iloc[candidate]
     # leave out texts that are too short, because they are not judged
     places = group.tokens[group.tokens >= n] - n + 1
     target = max(sample.answer_tokens - n + 1, 0.0)
@@ -478,7 +484,7 @@ def _rate_at_answer_length(
     elif flagged.high >= np.mean(places > 0):
         why = "passages too short to carry the rate over"
     if why:
-        return undefined(method, why, ci_level=flagged.ci_level, n=flagged.n)
+        return undefined(method, why, flagged.ci_level, flagged.n)
 
     def carried(rate: float) -> float:
         if rate <= 0:
@@ -487,25 +493,25 @@ def _rate_at_answer_length(
         chance = brentq(lambda c: np.mean(-np.expm1(-c * places)) - rate, 0.0, top)
         return float(-np.expm1(-chance * target))
 
-    estimate, low, high = map(carried, (flagged.estimate, flagged.low, flagged.high))
-    note, counts = "modelled: longer texts share more", (flagged.n, flagged.n_clusters)
-    return Interval(estimate, low, high, flagged.ci_level, method, note, *counts)
+    note = "modelled: longer texts share more"
+    longer = replace(flagged.mapped(carried), method=method, note=note)
+    return replace(longer, se=NAN, df=NAN, p_value=NAN)
 
 
-def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> Fields:
+def _auc_row(sample: Sample, column: int, n: int) -> Fields:
     """Return a row with the AUC of the share of shared n-grams, for copies against nulls.
 
     AUC is the area under the ROC curve. Nulls are texts that do not copy.
     """
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
-    judged = [g.judged[:, column] for g in groups]
-    parts = list(zip(groups, judged, strict=True))
-    labels = np.repeat([1, *[0] * len(clean)], [int(rows.sum()) for rows in judged])
-    share = np.concatenate([g.share[rows, column] for g, rows in parts])
-    units = np.concatenate([(g.units if g.passages else g.units + sample.n_documents)[rows]
-                            for g, rows in parts])  # fmt: skip
+    labels = _of_judged(groups, column, lambda g: np.full(len(g.units), g is sample.positive))
+    share = _of_judged(groups, column, lambda g: g.share[:, column])
+    # the numbers of cases follow those of documents
+    first = {True: 0, False: sample.n_documents}
+    units = _of_judged(groups, column, lambda g: g.units + first[g.passages])
     # one resample is enough for made-up copies, because they get no interval
+    settings = sample.settings
     n_resamples = 1 if sample.positive.made_up else settings.n_resamples
     value = bootstrap_auc(
         labels, share, clusters=units, n_resamples=n_resamples, seed=settings.seed,
@@ -515,25 +521,24 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> Fields:
     return _measure_row(sample, None, "auc", value) | {"rule": "share", "n": n}
 
 
-def _nested_validation(
-    sample: Sample, settings: Settings, chooser: Chooser, chosen: int
-) -> list[Fields]:
+def _nested_validation(chooser: Chooser) -> list[Fields]:
     """Evaluate the choice of a rule by repeated cross-validation over documents and cases."""
+    sample, chosen = chooser.sample, chooser.chosen
     few = min([sample.n_documents, *([sample.n_cases] if sample.n_cases else [])])
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
-    method += f"{N_REPEATS} repeats, seed {settings.seed}"
+    method += f"{N_REPEATS} repeats, seed {sample.settings.seed}"
     if few < 2 * N_SPLITS:
         note = f"{few} documents or cases are too few for {N_SPLITS} folds"
-        none = undefined(method, note, ci_level=settings.ci_level)
+        none = undefined(method, note, sample.settings.ci_level)
         return [_measure_row(sample, chosen, f"nested_{name}", none) for name in names]
-    flagged, judged, left_out = _held_out_flags(sample, settings, chooser)
+    flagged, judged, left_out = _held_out_flags(chooser)
     note = f"{left_out} of {N_SPLITS * N_REPEATS} folds left out: no candidate kept the limit"
     rows = []
     for name, hits, times, group in zip(names, flagged, judged, chooser.groups, strict=True):
         some = times > 0
         shares, units = hits[some] / times[some], group.units[some]
-        value = bounded_mean(shares, units, ci_level=settings.ci_level)
+        value = bounded_mean(shares, units, ci_level=sample.settings.ci_level)
         value = _without_interval(value, group)
         words = f"{method}; {note}" if left_out else method
         rows.append(_measure_row(sample, chosen, f"nested_{name}", value, note=words))
@@ -541,7 +546,7 @@ def _nested_validation(
 
 
 def _held_out_flags(
-    sample: Sample, settings: Settings, chooser: Chooser
+    chooser: Chooser,
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
     """Count the folds in which each held-out text was flagged, and those in which it was judged.
 
@@ -551,7 +556,8 @@ def _held_out_flags(
     """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
     judged = [np.zeros(len(group.units)) for group in chooser.groups]
-    seeds = [settings.seed + repeat for repeat in range(N_REPEATS)]
+    sample = chooser.sample
+    seeds = [sample.settings.seed + repeat for repeat in range(N_REPEATS)]
     folds = [
         np.repeat([_fold_numbers(size, seed) for seed in seeds], N_SPLITS, axis=0)
         for size in (sample.n_documents, sample.n_cases)
@@ -564,7 +570,7 @@ def _held_out_flags(
             test &= group.judged[:, chooser.column[picked[at]]]
             flagged[index][test] += group.flags[test, picked[at]]
             judged[index][test] += 1
-    left_out = int((picked < 0).sum())
+    left_out = (picked < 0).sum()
     return flagged, judged, left_out
 
 
@@ -577,26 +583,25 @@ def _fold_numbers(n_units: int, seed: int) -> Indices:
     return fold
 
 
-def _choice_row(
-    sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
-) -> Fields:
+def _choice_row(chooser: Chooser, measure: str, note: str) -> Fields:
     """Return the row of a chosen n, with the range of n over resamples of documents and cases."""
-    limit, level = settings.max_false_flags, settings.ci_level
+    sample, chosen = chooser.sample, chooser.chosen
+    settings, level = sample.settings, sample.settings.ci_level
     best = "shortest n" if sample.positive.made_up else "most sensitivity"
-    method = f"{best} with the upper limit of false flags at most {limit:g} under each "
+    method = f"{best} with the upper limit of false flags at most {chooser.limit:g} under each "
     method += "null, from the longest n down; bootstrap of documents and cases, "
     method += f"{settings.n_resamples} resamples, seed {settings.seed}"
     if chosen < 0:
-        why = f"{note}: {_reason_without_choice(sample, settings, chooser)}"
-        return _measure_row(sample, None, measure, undefined(method, why, ci_level=level))
-    picked = _choices_on_resamples(sample, settings, chooser)
+        why = f"{note}: {_reason_without_choice(chooser)}"
+        return _measure_row(sample, None, measure, undefined(method, why, level))
+    picked = _choices_on_resamples(chooser)
     resampled = picked[picked >= 0]
     again = chooser.n[resampled]
     low = high = NAN
-    words, few = [note, chooser.at_the_end(chosen)], _few_units_note(chooser)
+    words, few = [note, chooser.at_the_end()], _few_units_note(chooser)
     if resampled.size:
-        same = float(np.mean(again == chooser.n[chosen]))
-        any_share = float(np.mean(chooser.is_any[resampled]))
+        same = np.mean(again == chooser.n[chosen])
+        any_share = np.mean(chooser.is_any[resampled])
         again_text = f"chosen again in {100 * same:.0f} % of the resamples"
         words.append(f"{again_text} (rule 'any' in {100 * any_share:.0f} %)")
     if resampled.size and not few:
@@ -606,16 +611,16 @@ def _choice_row(
         words.append(f"{picked.size - resampled.size} resamples in which nothing kept the limit")
     # Widen the interval by 0.5 on each side, because n is a whole number and the width could be 0.
     value = Interval(
-        float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
-        method=method, n=float(sum(len(g.units) for g in chooser.groups)),
-        n_clusters=float(sample.n_documents + sample.n_cases),
+        chooser.n[chosen], low - 0.5, high + 0.5, ci_level=level,
+        method=method, n=sum(len(g.units) for g in chooser.groups),
+        n_clusters=sample.n_documents + sample.n_cases,
     )  # fmt: skip
     return _measure_row(sample, chosen, measure, value, note=join_notes(*words, few))
 
 
-def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser) -> str:
+def _reason_without_choice(chooser: Chooser) -> str:
     """Explain why no length was chosen, and which limit or number of texts would allow a choice."""
-    limit = settings.max_false_flags
+    sample, limit = chooser.sample, chooser.limit
     by_estimate = chooser.best(by_estimate=True)
     if (sample.positive.tokens < min(sample.lengths)).all():
         return (
@@ -626,7 +631,7 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
         return f"no n and rule keeps the false flags within {100 * limit:g} % and finds a copy"
     n, rule = chooser.n[by_estimate], sample.candidates["rule"].iloc[by_estimate]
     nulls = chooser.groups[1:]
-    rates = [(g, _flag_rate(sample, settings, g, by_estimate)[0]) for g in nulls]
+    rates = [(g, _flag_rate(sample, g, by_estimate)[0]) for g in nulls]
     group, worst = max(rates, key=lambda pair: pair[1].high)
     flagged = round(worst.estimate * worst.n)
     reason = (
@@ -636,13 +641,14 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     )
     related, unit = _related_texts(worst, group)
     if limit > 0:
-        needed = clean_needed(limit, ci_level=settings.ci_level)
+        needed = clean_needed(limit, ci_level=sample.settings.ci_level)
         reason += f"; {related}{needed} {unit} of each null with none flagged would support it"
     return reason + f", or choose max_false_flags={np.ceil(worst.high * 1000) / 1000:g}"
 
 
-def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> Indices:
+def _choices_on_resamples(chooser: Chooser) -> Indices:
     """Return the rule that is chosen on each resample of documents and cases."""
+    sample, settings = chooser.sample, chooser.sample.settings
     rng = np.random.default_rng(settings.seed)
     draws = [
         rng.multinomial(size, np.full(size, 1 / size), settings.n_resamples).astype(float)
@@ -660,7 +666,7 @@ def _few_units_note(chooser: Chooser) -> str:
     """Return a note if the class with the fewest units has too few for a bootstrap, else ""."""
     groups = [group for group in chooser.groups if not group.made_up]
     counts = [len(np.unique(group.units)) for group in groups]
-    fewest = int(np.argmin(counts))
+    fewest = np.argmin(counts)
     if counts[fewest] >= FEW_UNITS:
         return ""
     group = groups[fewest]

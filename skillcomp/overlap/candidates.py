@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,8 +58,7 @@ class Settings:
             raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Texts of one class, with their flags under each candidate.
 
     Attributes
@@ -103,6 +103,8 @@ class Sample:
         (``any`` before ``share``), n (descending) and cut (ascending).
     lengths : tuple of int
         Lengths of n-grams, ascending.
+    settings : Settings
+        The arguments of the calibration.
     positive : Group
         Passages that copy.
     nulls, others : tuple of Group
@@ -120,6 +122,7 @@ class Sample:
 
     candidates: pd.DataFrame
     lengths: tuple[int, ...]
+    settings: Settings
     positive: Group
     nulls: tuple[Group, ...]
     others: tuple[Group, ...]
@@ -130,7 +133,7 @@ class Sample:
 
     def column(self, candidate: int) -> int:
         """Return the position of the candidate's n among the lengths."""
-        return self.lengths.index(int(self.candidates["n"].iloc[candidate]))
+        return self.lengths.index(self.candidates["n"].iloc[candidate])
 
     def n_units(self, group: Group) -> int:
         """Return the number of documents (for passages) or of cases (for attempts)."""
@@ -180,19 +183,19 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     wide = scored.pivot(index=keys, columns="n", values=["any", "share", "long"])
     about = scored.drop_duplicates(keys).set_index(keys).loc[wide.index]
     lengths = tuple(int(n) for n in wide["any"].columns)
-    positive = wide.index.get_level_values("name").isin(settings.positive)
+    level = wide.index.get_level_values("name").to_numpy()
+    positive, null = np.isin(level, settings.positive), np.isin(level, settings.nulls)
     passages = wide.index.get_level_values("kind") == "passage"
     long = wide["long"].to_numpy() > 0
     share, any_ = np.where(long, wide["share"].to_numpy(), 0.0), (wide["any"].to_numpy() > 0) & long
-    null = wide.index.get_level_values("name").isin(settings.nulls)
     made_up = about["made_up"].eq(True).fillna(False).to_numpy(bool)
     candidates = _list_candidates(lengths, share, positive | null)
     if (made_up & positive).any():
         # drop the rule `share`: its best cut would reflect how the made-up copies were generated
         candidates = candidates[candidates["rule"].eq("any")]
-    column = np.searchsorted(lengths, candidates["n"].to_numpy())
+    column = np.searchsorted(lengths, candidates["n"])
     by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
-    flags = np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
+    flags = np.where(candidates["rule"].eq("any"), any_[:, column], by_share)
     codes = pd.factorize(about["document"].fillna(about["passage_id"]))[0]
     codes[~passages] = clusters_of(about[~passages])
     tokens = about["n_tokens"].to_numpy(float)
@@ -203,18 +206,18 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         facts = flags[mask], share[mask], judged, codes[mask], tokens[mask]
         return Group(name, of_passages, *facts, bool(made_up[mask].any()))
 
-    level = wide.index.get_level_values("name").to_numpy()
     rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
-    answers = ~passages & ~np.isin(level, settings.nulls)
+    answers = ~passages & ~null
     return Sample(
         candidates,
         lengths,
+        settings,
         group("positive", positive),
         tuple(group(name, level == name) for name in settings.nulls),
         tuple(group(name, level == name) for name in rest),
-        int(codes[passages].max(initial=-1)) + 1,
-        int(codes[~passages].max(initial=-1)) + 1,
-        float(np.median(tokens[answers])) if answers.any() else NAN,
+        codes[passages].max(initial=-1) + 1,
+        codes[~passages].max(initial=-1) + 1,
+        np.median(tokens[answers]) if answers.any() else NAN,
     )
 
 
@@ -244,7 +247,7 @@ def _list_candidates(lengths: Sequence[int], share: Floats, judged: Bools) -> pd
         middle = (values[1:] + values[:-1]) / 2
         if len(middle) > MAX_CUTS:
             middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
-        rows += [("share", n, float(cut)) for cut in middle]
+        rows += [("share", n, cut) for cut in middle]
     return pd.DataFrame(rows, columns=["rule", "n", "cut"])
 
 
@@ -268,9 +271,8 @@ class Chooser:
     of copies that it finds: the choice depends only on the nulls.
     """
 
-    def __init__(self, sample: Sample, nulls: Sequence[Group], settings: Settings) -> None:
-        self.limit, self.ci_level = settings.max_false_flags, settings.ci_level
-        self.limits = sample.limits
+    def __init__(self, sample: Sample, nulls: Sequence[Group]) -> None:
+        self.sample, self.limit = sample, sample.settings.max_false_flags
         self.groups = [sample.positive, *nulls]
         self.is_any = sample.candidates["rule"].eq("any").to_numpy()
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
@@ -354,14 +356,16 @@ class Chooser:
         ``counts`` has the number of units of each kind. Limits are stored, because many resamples
         have equal rows of ``counts``.
         """
+        known = self.sample.limits
         rows, row_of = np.unique(counts.round(9), axis=0, return_inverse=True)
         keys = [kinds.tobytes() + row.tobytes() for row in rows]
-        new = [at for at, key in enumerate(keys) if key not in self.limits]
+        new = [at for at, key in enumerate(keys) if key not in known]
         if new:
-            about = kinds[:, 0] / kinds[:, 1], rows[new], kinds[:, 1], self.ci_level
-            limits = upper_limits_of_rates(*about)
-            self.limits |= {keys[at]: high for at, high in zip(new, limits, strict=True)}
-        return np.array([self.limits[key] for key in keys])[row_of.ravel()]
+            ci_level = self.sample.settings.ci_level
+            rates = kinds[:, 0] / kinds[:, 1]
+            limits = upper_limits_of_rates(rates, rows[new], kinds[:, 1], ci_level)
+            known |= {keys[at]: high for at, high in zip(new, limits, strict=True)}
+        return np.array([known[key] for key in keys])[row_of.ravel()]
 
     def choose(
         self,
@@ -401,12 +405,18 @@ class Chooser:
         """Return the preferred candidate for the whole sample, as :meth:`choose` does."""
         return int(self.choose(*self.whole, **how)[0])
 
-    def at_the_end(self, chosen: int) -> str:
+    @cached_property
+    def chosen(self) -> int:
+        """The preferred candidate for the whole sample, or -1."""
+        return self.best()
+
+    def at_the_end(self) -> str:
         """Return a note if the chosen n is at the end of the offered range, else an empty text.
 
         With made-up copies, this end is the shortest n. Otherwise it is the longest n, and there is
         a note only if a shorter n is equally sensitive.
         """
+        chosen = self.chosen
         end = self.n.min() if self.groups[0].made_up else self.n.max()
         if self.n[chosen] != end or not self.is_any[chosen]:
             return ""
@@ -415,7 +425,7 @@ class Chooser:
         sensitivity = self.rates(*self.whole)[0][0]
         alike = self.is_any & self.keeps_limit(*self.whole)[0]
         alike &= sensitivity >= sensitivity[chosen] - TIE
-        shortest = int(self.n[alike].min())
+        shortest = self.n[alike].min()
         if shortest == self.n[chosen]:
             return ""
         return (

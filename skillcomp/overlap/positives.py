@@ -164,7 +164,7 @@ def positives_found(
         for edit, rate in zip(table["edit"], table["edit_rate"], strict=True)
     ]
     table = table.assign(copy=copy, measure="sensitivity", unit="rate", note=MADE_UP)
-    table = table.assign(ci_low=NAN, ci_high=NAN)
+    table[["ci_low", "ci_high"]] = NAN
     front = [*keys, "copy", "n", "measure", "unit", "estimate", "ci_low", "ci_high"]
     return table[[*front, "n_texts", "note"]]
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from numbers import Real
 from os.path import exists
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -267,7 +268,7 @@ def checked_texts(
     source_of, slugs = pd.factorize(frame["skill"])
     for slug in slugs:
         if slug not in documents:
-            n_rows = plural(int((frame["skill"] == slug).sum()), "row")
+            n_rows = plural((frame["skill"] == slug).sum(), "row")
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({n_rows}), which is not in "
                 f"skills{instead(slug, documents)} Give the text of its SKILL.md, as "
@@ -297,8 +298,8 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
     parts["skills"] = documents, np.array([share_not_ascii(text) for text in documents])
     notes = []
     for what, (written, lost) in parts.items():
-        size = np.fromiter(map(len, written), dtype=float, count=len(written))
-        total = float(size @ lost / max(size.sum(), 1.0))
+        size = np.array([*map(len, written)], float)
+        total = size @ lost / max(size.sum(), 1.0)
         notes += [f"{what}: {lost_letters_note(total)}"] if total >= FEW_LOST else []
     if notes:
         warnings.warn(f"overlap.score: {'; '.join(notes)}.", FrameWarning, stacklevel=3)
@@ -511,17 +512,13 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     by_share = scored["share"].fillna(0.0).ge(scored["cut"]).astype("boolean")
     copied = scored["any_shared"].where(scored["rule"].eq("any"), by_share)
     copied = copied.mask(scored["any_shared"].isna())
-    marks = pd.DataFrame({"copied": copied.array}, index=scored["attempt_id"])
-    marks["too_short"] = pd.NA
-    if "n_tokens" in scored.columns:
-        marks["too_short"] = scored["n_tokens"].lt(scored["n"]).array
-    marks = marks.reindex(checked["attempt_id"]).astype("boolean")
-    marks["copied"] = marks["copied"].mask(marks["too_short"].fillna(False))
-    own_words = passed & ~pd.Series(marks["copied"].array, index=passed.index)
+    too_short: Any = scored["n_tokens"].lt(scored["n"]) if "n_tokens" in scored else pd.NA
+    marks = scored.assign(copied=copied, too_short=too_short).set_index("attempt_id")
+    marks = marks[["copied", "too_short"]].reindex(checked["attempt_id"]).astype("boolean")
+    marks = marks.set_axis(passed.index)
+    copied = marks["copied"].mask(marks["too_short"].fillna(False))
     return verdicts.assign(
-        copied=marks["copied"].array,
-        too_short=marks["too_short"].array,
-        passed_own_words=own_words,
+        copied=copied, too_short=marks["too_short"], passed_own_words=passed & ~copied
     )
 
 
@@ -598,9 +595,9 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
     """Return the points of the ROC curves for one length n of n-grams."""
     from sklearn.metrics import precision_recall_curve, roc_curve  # slow to import
 
-    n, n_short = int(passages["n"].iloc[0]), int(passages["short"].sum())
+    n, n_short = passages["n"].iloc[0], passages["short"].sum()
     passages = passages[~passages["short"] | passages["level"].isin(copying)]
-    copies, share = passages["level"].isin(copying).to_numpy(), passages["share"].fillna(0.0)
+    copies, share = passages["level"].isin(copying), passages["share"].fillna(0.0)
     if copies.all():
         raise FrameError(
             f"overlap.roc: every passage that does not copy has fewer than {n} tokens; allowed: "
@@ -616,7 +613,7 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
             "false_positive_rate": false_rate,
             "recall": recall[::-1],
             "precision": precision[::-1],
-            "prevalence": float(copies.mean()),
+            "prevalence": copies.mean(),
             "n_short": n_short,
         }
     )

@@ -17,11 +17,7 @@ from skillcomp.ngrams import (
     match_lengths,
     run_lengths,
 )
-from skillcomp.overlap.score import (
-    ScoredTexts,
-    Skills,
-    checked_texts,
-)
+from skillcomp.overlap.score import ScoredTexts, Skills, checked_texts
 from skillcomp.stats.results import Fields
 
 _KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
@@ -106,9 +102,9 @@ def spans(
     (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
     written = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
     rows = [
-        {"row": int(row), **place}
+        place
         for at in range(len(written.files))
-        for row, place in _spans_of_source(written, at, n, tokenizer)
+        for place in _spans_of_source(written, at, n, tokenizer)
     ]
     dtypes = {"row": "int64", "n_tokens": "int64", **_PLACES}
     places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
@@ -120,8 +116,8 @@ def spans(
 
 def _spans_of_source(
     written: ScoredTexts, source: int, n: int, tokenizer: Tokenizer | None
-) -> list[tuple[int, Fields]]:
-    """Return the spans that texts share with one source, each with the row number of its text."""
+) -> list[Fields]:
+    """Return the spans that texts share with one source; ``row`` is the number of the text."""
     rows = np.flatnonzero(written.source_of == source)
     texts = [written.texts[row] for row in rows]
     banned, exclude = np.unique(written.exclude_of[rows], return_inverse=True)
@@ -133,15 +129,15 @@ def _spans_of_source(
     placed = []
     ids = tokens.ids[: owned[1]]
     for begin, run in _without_repeats(tokens.ids, runs, n):
-        at = int(text[begin - tokens.bounds[first]])
+        at = text[begin - tokens.bounds[first]]
         other = _first_occurrence(ids, tokens.ids[begin : begin + run])
         part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
         file, whole = list(files.items())[part]
-        place = {"n_tokens": run, "file": file or None}
+        place = {"row": rows[at], "n_tokens": run, "file": file or None}
         place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
         names = ("source_start", "source_end", "source")
         place |= _place(tokens, whole, part, other, run, names)
-        placed.append((rows[at], place))
+        placed.append(place)
     return placed
 
 
@@ -203,6 +199,6 @@ def _place(
     tokens: Tokens, text: str, doc: int, begin: int, run: int, names: tuple[str, str, str]
 ) -> Fields:
     """Return start, end and text of a run of tokens in its document."""
-    at = begin - int(tokens.bounds[doc])
+    at = begin - tokens.bounds[doc]
     start, end = tokens.edges(text, doc, at, run) or (None, None)
     return dict(zip(names, (start, end, tokens.cut(text, doc, at, run)), strict=True))

@@ -141,7 +141,7 @@ class Assumptions:
         low, high = ends_of(self.value, self.bounds)
         return high - low
 
-    def components(self) -> dict[str, float]:
+    def components(self) -> Fields:
         """Return the stated components by name; tau2, omega2 and sigma2 set two components each."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):
@@ -152,11 +152,13 @@ class Assumptions:
     def needed(self, pilot: bool) -> list[str]:
         """Return the names of the required components; sigma2 is required only without a pilot."""
         suffix = "_gap" if self.effect == "gap" else ""
-        names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
-        if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":
-            names += ["tau2"]
-        if self.effect == "gap":
-            names += ["delta"]
+        names = [f"omega2{suffix}"]
+        if self.cluster == "skill":
+            names.append(f"tau2{suffix}")
+        elif suffix and self.scope == "pooled":
+            names.append("tau2")
+        if suffix:
+            names.append("delta")
         return names if pilot else [*names, "sigma2_skill", "sigma2_baseline"]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from skillcomp.contrast import (
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, groups, listed, require_columns, row
+from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, require_columns, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -159,16 +159,16 @@ def variance_components(
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, **read)
-                n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
+                n, sizes = len(pairs.skill), {"n_clusters": pairs.n_skills}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
-                about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else NAN
+                about["n_repeats"] = (pairs.n1 + pairs.n0).mean() / 2 if n else NAN
                 counted, sides = part.assign(size=1, n=part[value].notna()), (condition, reference)
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
                 intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     noted = intervals[measure].times(*scale[measure]).with_note(lost)
                     unit = "score" if value == "score" and "2" not in measure else None
-                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": float(n)})
+                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": n})
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
 
@@ -232,8 +232,7 @@ def pilot_pairs(
     numbers = part.assign(_value=(part[value].astype("float64") - low) / (high - low))
     keys = [*CASE, "transfer"]
     sides = [
-        numbers[numbers["condition"].eq(name)]
-        .groupby(keys, sort=False, dropna=False)["_value"]
+        grouped(numbers[numbers["condition"].eq(name)], keys)["_value"]
         .agg(mean="mean", n="count", variance="var")
         .add_suffix(end)
         for name, end in ((condition, "1"), (reference, "0"))
@@ -256,7 +255,7 @@ def components(
     (delta of far cases minus delta of near cases) and the variance components.
     """
     if not len(pairs.skill):
-        nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
+        nothing = undefined("", "no case has outcomes in both conditions", ci_level, 0)
         return dict.fromkeys(MEASURES, nothing)
     sigma = {
         "sigma2_skill": sigma2_interval(pairs.variance1, ci_level),
@@ -284,28 +283,27 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     """Return the mean over cases of the variance between repeats, with its interval."""
     if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
-        return undefined("", note, ci_level=ci_level, n=float(len(variances)))
+        return undefined("", note, ci_level, len(variances))
     interval = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
     method = f"mean over cases of the variance between repeats, {interval.method}"
     return replace(interval, method=method)
 
 
-@dataclass(frozen=True, slots=True)
-class _Square:
+class _Square(NamedTuple):
     """A mean square with its degrees of freedom; both are NaN if it is undefined."""
 
     value: float
     df: float
 
     def times(self, factor: float) -> _Square:
-        return replace(self, value=factor * self.value)
+        return self._replace(value=factor * self.value)
 
 
 def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
     """Return the variance that repeats add to the delta of a case, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
-    value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
-    spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
+    value = sum(interval.estimate * (1 / n).mean() for interval, n in parts)
+    spread = sum((interval.se * (1 / n).mean()) ** 2 for interval, n in parts)
     if not value > 0 or not spread > 0:
         return _Square(value, np.inf)
     return _Square(value, max(2 * value**2 / spread, 1.0))
@@ -314,22 +312,22 @@ def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
 def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
     """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
-    df = float(len(delta) - len(size))
+    df = len(delta) - len(size)
     if df < 1:
         return _Square(NAN, NAN)
     means = np.bincount(codes, weights=delta) / size
-    return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
+    return _Square(((delta - means[codes]) ** 2).sum() / df, df)
 
 
 def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
     """Return the variance of true deltas between cases: the mean square minus the noise."""
     if np.isnan(square.value):
-        return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
+        return undefined(_MOMENTS, "no group has two cases", ci_level)
     if not np.isnan(noise.value):
         return _difference_of_squares(square, noise, ci_level)
     interval = _difference_of_squares(square, _Square(0.0, np.inf), ci_level)
     note = "one repeat a case: holds the variance between repeats of both conditions as well"
-    return replace(interval, note=join_notes(note, interval.note))
+    return interval.with_note(first=note)
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
@@ -337,11 +335,11 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
-        return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
+        return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
-    effective = float(size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
-    between = _Square(float(squares.sum() / (n_skills - 1)) / effective, n_skills - 1.0)
+    effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
+    between = _Square(squares.sum() / (n_skills - 1) / effective, n_skills - 1.0)
     return _difference_of_squares(between, within.times(1 / effective), ci_level)
 
 
@@ -363,12 +361,12 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     both = (n_far > 0) & (n_near > 0)
     if both.sum() < 2 or np.isnan(within.value):
         note = _NEEDS.format("near and far cases, with two of a kind")
-        return undefined(_MOMENTS, note, ci_level=ci_level)
+        return undefined(_MOMENTS, note, ci_level)
     far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
-    scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
-    between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
+    scale = (1 / n_far[both] + 1 / n_near[both]).mean()
+    between = _Square(gaps.var(ddof=1), both.sum() - 1.0)
     return _difference_of_squares(between, within.times(scale), ci_level)
 
 
@@ -376,10 +374,10 @@ def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
-        return undefined("", note, ci_level=how["ci_level"], n=float(len(pairs.far)))
+        return undefined("", note, how["ci_level"], len(pairs.far))
     samples = [pairs.sample("mean1", "mean0", at=pairs.far == side) for side in (0, 1)]
     near, far = bounded_means(samples, quantity=DELTAS, **how)
-    return replace(far.minus(near), n=float(len(pairs.far)))
+    return replace(far.minus(near), n=len(pairs.far))
 
 
 def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> Interval:
@@ -417,13 +415,13 @@ def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple
 def _scaled_chi2(alpha: float, df: float) -> tuple[float, float]:
     if math.isinf(df):
         return 1.0, 1.0
-    return float(chi2.ppf(alpha, df) / df), float(chi2.ppf(1 - alpha, df) / df)
+    return chi2.ppf(alpha, df) / df, chi2.ppf(1 - alpha, df) / df
 
 
 def _f_quantile(level: float, df1: float, df2: float) -> float:
     if math.isinf(df2):
-        return float(chi2.ppf(level, df1) / df1)
-    return float(f_distribution.ppf(level, df1, df2))
+        return chi2.ppf(level, df1) / df1
+    return f_distribution.ppf(level, df1, df2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,14 +463,13 @@ class Components:
 
     def of_a_case(self, plan: StudyPlan) -> float:
         """Return the variance, between cases, of the observed delta in the simulation."""
-        if plan.assumptions.effect == "gap":
-            variance = self.omega2_gap
+        settings = plan.assumptions
+        variance, skills = self.omega2, not math.isnan(self.tau2)
+        if settings.effect == "gap":
             # The interval of a pooled gap counts variation between skills as variation between
             # cases.
-            skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
-        else:
-            variance = self.omega2
-            skills = plan.assumptions.cluster == "case" and not math.isnan(self.tau2)
+            variance, skills = self.omega2_gap, settings.scope == "pooled"
+        skills = skills and settings.cluster == "case"
         return variance + (self.tau2 if skills else 0.0) + sum(self.sigma2) / plan.n_repeats
 
 
@@ -513,7 +510,7 @@ def case_chances(
     targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
     features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
     chance = _most_even(features[: len(targets)], targets)
-    fits = abs(float(features[2] @ chance) - square) < _TOLERANCE
+    fits = abs(features[2] @ chance - square) < _TOLERANCE
     if sigma2:
         passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
         chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()
@@ -547,7 +544,7 @@ def components_by_group(
     """
     scale = scale_of(assumptions.value, assumptions.bounds)
 
-    def between_0_and_1(values: dict[str, float]) -> Components:
+    def between_0_and_1(values: Fields) -> Components:
         parts = {
             name: (number - scale[name][1]) / scale[name][0] for name, number in values.items()
         }
@@ -567,7 +564,7 @@ def components_by_group(
         table = variance_components(pilot, **words)
     require_columns(table, [*keys, "estimate"], "planning")
     out = []
-    for key, rows in table.groupby(keys, sort=False, dropna=False):
+    for about, rows in groups(table, keys):
         if rows["measure"].duplicated().any():
             raise FrameError(
                 "planning: the frame of components holds several groups; name their columns in by=."
@@ -578,7 +575,7 @@ def components_by_group(
         notes = rows["note"].fillna("") if "note" in rows.columns else pd.Series([""])
         lost = [part for part in notes.iloc[0].split("; ") if part.startswith(MISSING_ATTEMPTS)]
         lacking = _missing_components(merged, needed)
-        out.append((dict(zip(keys, key, strict=True)), merged, lacking, join_notes(*lost)))
+        out.append((about, merged, lacking, join_notes(*lost)))
     if out and all(lacking for _, _, lacking, _ in out):
         about, _, lacking, _ = out[0]
         of = ", ".join(map(str, about.values()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ from skillcomp.frames.check import as_list
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
-from skillcomp.stats.results import NAN, Fields
+from skillcomp.stats.results import NAN, Fields, join_notes
 
 MODES = {"plain": False, "cached": True}  # mode -> whether prefixes are cached
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
@@ -199,7 +199,7 @@ def _condition_rows(
     least = minimum_prefix(model) if cached else math.inf
     for condition, calls in calls_by_condition.items():
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
-        notes = [call.note for call in calls if call.note]
+        notes = [call.note for call in calls]
         for call in calls:
             for usage, n in _usages_with_cache(call, least, written):
                 cost = pricing.Cost(NAN, "no model is named, so no price is known")
@@ -216,7 +216,7 @@ def _condition_rows(
             "condition": condition,
             "n_calls": sum(call.n for call in calls),
             **sums,
-            "note": "; ".join(dict.fromkeys(notes)) or None,
+            "note": join_notes(*dict.fromkeys(notes)) or None,
         }
 
 
@@ -261,8 +261,7 @@ def minimum_prefix(model: str | None) -> int:
     return _MINIMUM.get(undated, _ASSUMED_MINIMUM)
 
 
-@dataclass(frozen=True)
-class GraderFrame:
+class GraderFrame(NamedTuple):
     """Numbers of characters in a grader's prompt and reply; the data of the case are not counted.
 
     ``system`` counts the instructions and the schema of the reply. ``case`` counts the tags that
@@ -318,8 +317,7 @@ def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
     return "\n".join(parts)
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(NamedTuple):
     """``n`` calls with the same prefix, prompt and length of reply.
 
     Calls with the same ``key`` have the same prefix, which is written to the cache once. The other
@@ -454,5 +452,5 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
         return {}
     by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
     coarse = letters.groupby(answered["condition"]).mean()
-    lengths = {**by_case, ("", ""): float(letters.mean())}
+    lengths = {**by_case, ("", ""): letters.mean()}
     return lengths | {("", condition): n for condition, n in coarse.items()}

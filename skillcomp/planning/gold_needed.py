@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -57,8 +57,7 @@ _N_RESAMPLES = 500
 _FEWEST_PILOT = 5  # With fewer gold cases than this, a pilot's covariances are too imprecise.
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(NamedTuple):
     """Means and covariances of the cases' paired differences, in a pilot or in its resamples.
 
     A paired difference is the value of a case under a condition minus its value under the
@@ -293,11 +292,10 @@ def _label_rows(
 ) -> Iterator[Fields]:
     """Yield one row per group and width: the number of labels, from the interval of a pilot."""
     measure, whole_rate = _MEASURES.get(quality, quality), "raw_agreement"
-    quantities = list(dict.fromkeys([whole_rate, measure]))
     frame = agreement(
         verdicts,
         gold,
-        quantities=quantities,
+        quantities=[whole_rate, measure],
         by=by,
         ci_level=ci_level,
         n_resamples=_N_RESAMPLES,
@@ -313,11 +311,11 @@ def _label_rows(
             method = f"interval of {quality}, length {width:g} at level {ci_level:g}"
             units = units_needed(interval, width / 2)
             if math.isfinite(units) and share > 0:
-                n_labels = float(math.ceil(units / share - 1e-9))
+                n_labels = math.ceil(units / share - 1e-9)
                 count = Interval(n_labels, NAN, NAN, ci_level, method, _SQUARE_ROOT)
             else:
                 reason = interval.note or "no labelled item counts for the measure"
-                count = undefined(method, reason, ci_level=ci_level)
+                count = undefined(method, reason, ci_level)
             about = {"width": width, "target": quality, "n_pilot": interval.n}
             about["rate"] = interval.estimate
             yield row("gold_labels", count, **about) | values
@@ -325,7 +323,7 @@ def _label_rows(
 
 def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
     """Return the differences in a pilot and in its resamples; NaN if too few cases have gold."""
-    n_gold = float(np.isfinite(values).all(axis=1).sum())
+    n_gold = np.isfinite(values).all(axis=1).sum()
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), NAN), np.full(2, NAN)
         nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
@@ -352,17 +350,24 @@ def _count_rows(
     elif scale == 0:
         problem = "gold or grader does not vary among the gold cases: nothing to plan with"
     if problem:
-        count = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
+        count = undefined(method, problem, ci_level, n_cases)
     else:
         count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
         extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
-    return [row(name, _scaled_count(count, times), **extra) for name, times in per_case.items()]
+    return [
+        row(name, count.mapped(partial(_whole_units, times)), **extra)
+        for name, times in per_case.items()
+    ]
+
+
+def _whole_units(per_case: float, n_cases: float) -> float:
+    return math.ceil(n_cases * per_case - 1e-9) if math.isfinite(n_cases) else NAN
 
 
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
-) -> tuple[Interval, dict[str, float]]:
+) -> tuple[Interval, Fields]:
     """Return the smallest number of gold cases whose interval is expected to be narrow enough.
 
     Narrow enough means no wider than ``width``. The returned dict has the width that is expected
@@ -374,7 +379,7 @@ def _fewest_gold_cases(
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
-        nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
+        nothing = undefined(method, note, ci_level, n_cases)
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
     resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
     resampled = resampled[np.isfinite(resampled).all(axis=-1)]
@@ -388,15 +393,8 @@ def _fewest_gold_cases(
         high, caveat = NAN, f"{share} gold on every case is not enough: no upper limit"
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
-    count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
+    count = Interval(n[place], low, high, ci_level, method, note, n=n_cases)
     return count, {"expected_width": length[place], "lam": lam[place]}
-
-
-def _scaled_count(interval: Interval, factor: float) -> Interval:
-    numbers = (interval.estimate, interval.low, interval.high)
-    scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else NAN for v in numbers)
-    estimate, low, high = map(float, scaled)
-    return replace(interval, estimate=estimate, low=low, high=high)
 
 
 def _first_sufficient(length: Floats, width: float) -> Indices:
@@ -427,11 +425,10 @@ def differences_of(values: Floats, checks: float) -> Differences:
         errors = (directions > _NO_ERROR).sum(axis=-2) / count
     grader = values[..., 1].var(axis=-1, ddof=1)
     largest = np.maximum(directions.max(axis=-2), 0.0)
-    return Differences(mean, joint, grader, errors, largest, checks, float(count.max()))
+    return Differences(mean, joint, grader, errors, largest, checks, count.max())
 
 
-@dataclass(frozen=True)
-class _LabelledCases:
+class _LabelledCases(NamedTuple):
     """Paired differences of one group and condition.
 
     ``cases`` has one row per case with verdicts in both conditions. Its columns are paired
@@ -462,7 +459,7 @@ def case_differences(
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
     checks = {
-        key: float(part.groupby(CASE)["check_id"].nunique().mean())
+        key: part.groupby(CASE)["check_id"].nunique().mean()
         for key, part in joined.by_group(joined.items).items()
     }
     labelled = []

@@ -261,7 +261,7 @@ def detectable_changes(
     error_rate = 1.0 - deltas["ci_level"]
     # without a spread between the cases there is no standard error: that of the interval is taken
     se = deltas["se"].fillna(pd.Series(reach / norm.isf(error_rate / 2), deltas.index))
-    df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].notna().sum(), 1)
+    df, n_rows = deltas["df"].fillna(np.inf), max(deltas["p_adjusted"].count(), 1)
     needed = np.maximum(reach, student.isf(error_rate / 2 / n_rows, df) * se)
     changes = pd.Series(needed + student.isf(1.0 - power, df) * se, deltas.index)
     possible = np.maximum(
@@ -334,8 +334,8 @@ class _PlannedStudy:
             **self.about,
             **self.plan.columns(),
             **row(measure, noted),
-            "n": float(self.plan.n_skills * self.plan.n_cases),
-            "n_clusters": float(self.plan.n_skills),
+            "n": self.plan.n_skills * self.plan.n_cases,
+            "n_clusters": self.plan.n_skills,
             **extra,
         }
 
@@ -360,22 +360,20 @@ class _PlannedStudy:
 
     def nothing(self, why: str) -> Interval:
         """Return an undefined interval with the reason `why` as its note."""
-        return undefined(self.method, why, ci_level=self.plan.assumptions.ci_level)
+        return undefined(self.method, why, self.plan.assumptions.ci_level)
 
     def power(self, size: float) -> Interval:
         """Return the share of simulated studies that detect an effect of this size."""
         settings, plan = self.plan.assumptions, self.plan
         span = settings.span
         rng = np.random.default_rng(settings.seed)
-        drawn, possible, change = [], True, size / span
+        change = size / span
         deltas = [change]
         if settings.effect == "gap":
             far_share, delta = plan.sides[1] / plan.n_cases, self.components.delta
             deltas = [delta - far_share * change, delta + (1 - far_share) * change]
-        for n_cases, delta in zip(plan.sides, deltas, strict=True):
-            counts, fits = self._draw_counts(rng, n_cases, delta)
-            drawn.append(counts)
-            possible &= fits
+        draws = [self._draw_counts(rng, *side) for side in zip(plan.sides, deltas, strict=True)]
+        drawn, possible = zip(*draws, strict=True)
         values, arms = case_results(plan)
         arms = arms if self.adaptive else []
         if settings.cluster == "case":
@@ -393,8 +391,8 @@ class _PlannedStudy:
                 interval=settings.interval,
             )
             right &= sides == side
-        share = bounded_mean(right.astype(float))
-        note = "" if possible else OTHER_VARIANCE
+        share = bounded_mean(right)
+        note = "" if all(possible) else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
     def _draw_counts(
@@ -456,7 +454,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
         planned = study.with_cases(n)
         return not planned.plan.problem and planned.power(size).estimate >= power
 
-    skills = study.plan.assumptions.cluster == "skill"
+    skills = settings.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
     guess = _guess_of_cases(study, size, power)
     fewest = None if hopeless else smallest_sufficient(reached, guess)
@@ -469,15 +467,15 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
             note = f"no number of cases is enough: {study.plan.n_skills} skills {why}"
         return study.nothing(note)
     at = study.with_cases(fewest).power(size)
-    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(fewest))
+    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=fewest)
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     """Guess the number of cases per skill from a normal approximation of the power."""
-    reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
+    settings = study.plan.assumptions
+    reach = norm.ppf((1 + settings.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
-    settings = study.plan.assumptions
     distance = (
         size + settings.margin if settings.claim == "as_good" else abs(size) - settings.margin
     )
@@ -511,7 +509,7 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
     """
     distinct, code = np.unique(values.round(9), return_inverse=True)
     counts = [side @ np.eye(len(distinct))[code] for side in drawn]
-    n = [float(side[0].sum()) for side in drawn]
+    n = [side[0].sum() for side in drawn]
     means = [side @ distinct / m for side, m in zip(counts, n, strict=True)]
     value, share = np.tile(distinct, (len(counts[0]), 1)), [1.0 / m for m in n]
     if len(drawn) > 1:
@@ -548,7 +546,7 @@ def _skill_samples(
         ]
         weight = side.sum(1) / side[0].sum()
         mixed = [mixed_outcomes(arm, weight) for arm in signed]
-        terms.append(contrast_terms(skills, share, n_cases=float(n), mixed_cases=mixed))
+        terms.append(contrast_terms(skills, share, n_cases=n, mixed_cases=mixed))
     return _placed_samples(value, share, np.ones(value.shape), terms, has_arms=bool(arms))
 
 

@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
-from skillcomp.stats.results import NAN, Fields, undefined
+from skillcomp.stats.results import NAN, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _NO_PAIR = "no item has verdicts in two rounds"
@@ -120,7 +120,7 @@ def consistency(
                 note = _NO_PAIR if part["again"].any() else _NO_RETEST
                 interval = replace(interval, method=name, note=note)
             elif not interval.n:
-                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level=ci_level, n=0.0)
+                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level, 0.0)
             n_missing = means[name if name == "attempt_flip_rate" else "flip_rate"].missing[0]
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
@@ -135,7 +135,7 @@ def _left_out(part: pd.DataFrame, flips: Estimate) -> list[str]:
     """Return notes on the items that are left out or lack verdicts, with reasons."""
     again, n_left, n_lacking = part["again"], flips.n_dropped, flips.missing[0]
     reasons = missing_reasons(part.loc[again & part["verdict"].isna(), "status"])
-    n_once = int((~again).sum())
+    n_once = (~again).sum()
     counts = {
         f"{plural(n_left, 'item')} left out, without verdicts in two rounds": n_left,
         f"{plural(n_lacking - n_left, 'item')} without a verdict in some round": n_lacking > n_left,
@@ -181,7 +181,7 @@ def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimat
         table: pd.DataFrame, unit: list[str], arm: Sequence[str] = (), average: Sequence[str] = ()
     ) -> Estimate:
         if table.empty:
-            return Estimate(undefined("", "", ci_level=ci_level, n=0.0), [], 0, [0], [NAN, NAN])
+            return Estimate(undefined("", "", ci_level, 0.0), [], 0, [0], [NAN, NAN])
         units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
         weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
         return within(
@@ -236,7 +236,11 @@ def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) ->
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
     # no resampling, because only the chance-corrected coefficients need it
-    how: Fields = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
-    how["average"] = ["agent"] if "agent" in verdicts else []
-    rows = consistency(verdicts[n_rounds.gt(1)], **how)
+    rows = consistency(
+        verdicts[n_rounds.gt(1)],
+        by=["grader", "grader_version"],
+        average=["agent"] if "agent" in verdicts else [],
+        cases=cases,
+        n_resamples=1,
+    )
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)

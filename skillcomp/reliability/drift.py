@@ -34,17 +34,15 @@ from skillcomp.frames.reference_labels import (
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import NAN, Fields, Interval, join_notes, undefined
-from skillcomp.stats.significance import (
-    clustered_cochran,
-    severity_shift,
-)
+from skillcomp.stats.significance import clustered_cochran, severity_shift
 
 VERSION = ["grader", "grader_version"]
 Reference = str | tuple[str, str]
 _REFERENCE = ["reference", "reference_version"]
 _RATES = ["rate", "reference_rate"]
 _MISSING = ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
-EXTRA = [*_REFERENCE, *_RATES, "n_gained", "n_lost", "n_dropped", *_MISSING]
+_COUNTS = ["n_gained", "n_lost", "n_dropped"]
+EXTRA = [*_REFERENCE, *_RATES, *_COUNTS, *_MISSING]
 _BOTH = ["new", "old"]  # The verdicts of two graders on an item.
 _FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
 _TEXTS = ["evidence_quote", "rationale"]
@@ -184,9 +182,16 @@ def drift(
     """
     what, names = "reliability.drift", listed(by)
     check_settings(what, ci_level, n_resamples, seed)
-    how: Fields = {"by": names, "average": average, "cases": cases}
-    how["exclude_checks"] = exclude_checks
-    graded, reference, note = _graded_versions(verdicts, gold, reference_grader, what, **how)
+    graded, reference, note = _graded_versions(
+        verdicts,
+        gold,
+        reference_grader,
+        what,
+        by=names,
+        average=average,
+        exclude_checks=exclude_checks,
+        cases=cases,
+    )
     no_item, no_label = "no item has both verdicts", "no such gold label among these items"
     why = {"agreement": "no item has a gold label"}
     if gold is None:
@@ -205,7 +210,7 @@ def drift(
 
 def _change_rows(
     items: pd.DataFrame,
-    versions: dict[str, str],
+    versions: Fields,
     why: dict[str, str],
     ci_level: float,
     rule: IntervalRule,
@@ -221,7 +226,7 @@ def _change_rows(
     of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
     both = items.dropna(subset=_BOTH)
     shift = _severity(both, ci_level)
-    counts = {name: of_passes[name] for name in ("n_gained", "n_lost", "n_dropped")}
+    counts = {name: of_passes[name] for name in _COUNTS}
     rows.append(row("severity_shift", shift, **counts))
     parts["severity"] = items
     for (measure, part), change in zip(parts.items(), rows, strict=True):
@@ -235,7 +240,7 @@ def _severity(items: pd.DataFrame, ci_level: float = 0.95) -> Interval:
     return severity_shift(items[["old", "new"]], items["cluster"], ci_level=ci_level)
 
 
-def _missing_columns(items: pd.DataFrame, measure: str) -> dict[str, float]:
+def _missing_columns(items: pd.DataFrame, measure: str) -> Fields:
     """Count the missing verdicts of items that both graded, and return the bounds they allow."""
     graded = items.dropna(subset=["_check", "_old_check"])
     # In the first copy, missing verdicts of the version are FAIL and those of the reference PASS.
@@ -264,12 +269,13 @@ def paired_changes(
     rows = []
     for (measure, items), both, change in zip(parts, decided, found, strict=True):
         gained, lost = both["new"].gt(both["old"]), both["new"].lt(both["old"])
-        columns: Fields = {"n_gained": gained.sum(), "n_lost": lost.sum()}
-        columns["n_dropped"] = (items["new"].isna() ^ items["old"].isna()).sum()
+        dropped = items["new"].isna() ^ items["old"].isna()
+        numbers = gained.sum(), lost.sum(), dropped.sum()
+        columns: Fields = dict(zip(_COUNTS, numbers, strict=True))
         if len(both):
             columns |= dict(zip(_RATES, (both["new"].mean(), both["old"].mean()), strict=True))
         else:
-            change = undefined("paired difference", "", ci_level=ci_level, n=0.0)
+            change = undefined("paired difference", "", ci_level, 0.0)
         rows.append(row(f"{measure}_{what}", change, **columns))
     return rows
 
@@ -301,12 +307,12 @@ def _cochran_row(part: pd.DataFrame, ci_level: float, n_resamples: int, seed: in
     full = wide.dropna()
     n_dropped, graders = len(wide) - len(full), ", ".join(wide.columns.get_level_values(0))
     note = f"versions of {graders}; {plural(n_dropped, 'item')} not decided by all"
-    q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level=ci_level, n=0.0)
+    q = undefined("Cochran's Q", f"no item decided by all; {note}", ci_level, 0.0)
     if len(full):
         clusters = full.index.get_level_values("cluster")
         test = clustered_cochran(full, clusters, n_resamples=n_resamples, seed=seed)
-        q = undefined(test.method, join_notes(test.note, note), ci_level=ci_level, n=len(full))
-        q = replace(q, estimate=test.statistic, n_clusters=float(n_distinct(clusters)))
+        q = undefined(test.method, join_notes(test.note, note), ci_level, len(full))
+        q = replace(q, estimate=test.statistic, n_clusters=n_distinct(clusters))
         q = replace(q, p_value=test.p_value)
     return row("cochran_q", q, n_dropped=n_dropped)
 
@@ -381,7 +387,7 @@ def flip_counts(
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
             of_label = items[items["gold"].eq(label) | (items["gold"].isna() & (name is None))]
             for old, new in product((True, False), repeat=2) if len(of_label) else ():
-                count = int((of_label["old"].eq(old) & of_label["new"].eq(new)).sum())
+                count = (of_label["old"].eq(old) & of_label["new"].eq(new)).sum()
                 rows.append([*values.values(), name, old, new, count])
     return pd.DataFrame(rows, columns=[*names, "gold", "old", "new", "count"])
 
@@ -417,13 +423,14 @@ def _graded_versions(
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     **how: Any,
-) -> tuple[pd.DataFrame, dict[str, str], str]:
+) -> tuple[pd.DataFrame, Fields, str]:
     """Return the verdicts with gold and codes, the reference version, and a note.
 
     Raise FrameError if a version has several rounds.
     """
-    how |= {"compared": GRADER, "graders": False}
-    verdicts, note = clustered_verdicts(verdicts, by, what, cases=cases, **how)
+    verdicts, note = clustered_verdicts(
+        verdicts, by, what, cases=cases, compared=GRADER, graders=False, **how
+    )
     rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         version = rounds.index[rounds.to_numpy() > 1][0]
@@ -452,12 +459,10 @@ def with_labels(
         _check=group_codes(verdicts, [*CASE, "check_id"])[0],
         _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids
     )
-    return verdicts[list(dict.fromkeys([*names, *_READ]))]
+    return verdicts[listed([*names, *_READ])]
 
 
-def _reference_version(
-    verdicts: pd.DataFrame, reference_grader: Reference | None
-) -> dict[str, str]:
+def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Fields:
     """Return the name and version of the reference.
 
     Raise FrameError unless ``reference_grader`` fits exactly one of at least two versions.
@@ -502,8 +507,8 @@ def _reference_version(
 
 
 def _pairs_with_reference(
-    part: pd.DataFrame, reference: dict[str, str]
-) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    part: pd.DataFrame, reference: Fields
+) -> Iterator[tuple[Fields, pd.DataFrame]]:
     """Yield the names of each version and of the reference, and their items."""
     of_version = dict(iter(part.groupby(VERSION, sort=False, observed=True)))
     old = of_version.pop(tuple(reference.values()), part.head(0))

@@ -22,7 +22,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import known_verdict
 from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of, verdicts_with
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Fields, Interval, undefined
 
 # The modes in order of precedence, each with the data that it needs. Without these data, it is
 # unknown whether the mode applies.
@@ -268,9 +268,7 @@ def failure_mode_rates(
     return estimates(rows, by=names, extra=["count", "n_undecided"])
 
 
-def _mode_share(
-    part: pd.DataFrame, mode: str | None, ci_level: float
-) -> tuple[Interval, dict[str, int]]:
+def _mode_share(part: pd.DataFrame, mode: str | None, ci_level: float) -> tuple[Interval, Fields]:
     """Return the share of failures with ``mode`` (None: without a mode), and two counts.
 
     ``count`` counts these failures. ``n_undecided`` is as in :func:`failure_mode_rates`.
@@ -283,12 +281,12 @@ def _mode_share(
         earlier = list(MODES[: MODES.index(mode)])
         may_gain = ~hit & ~part["mode"].isin(earlier) & unknown[mode]
         may_lose = hit & unknown[earlier].any(axis=1)
-    counts = {"count": int(hit.sum()), "n_undecided": int(may_gain.sum())}
+    counts = {"count": hit.sum(), "n_undecided": may_gain.sum()}
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"unknown for every failure: it needs {_NEEDS[mode]}"
-        return undefined("", note, ci_level=ci_level, n=0.0), counts
-    share = bounded_mean(hit.to_numpy(), part["cluster"], ci_level=ci_level)
-    undecided, lost, notes = counts["n_undecided"], int(may_lose.sum()), []
+        return undefined("", note, ci_level, 0.0), counts
+    share = bounded_mean(hit, part["cluster"], ci_level=ci_level)
+    undecided, lost, notes = counts["n_undecided"], may_lose.sum(), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:
         unknown_mode = "a mode is unknown" if mode is None else f"it is unknown ({_NEEDS[mode]})"

@@ -43,7 +43,7 @@ from skillcomp.frames.reference_labels import (
 )
 from skillcomp.stats.agreement import bootstrap_agreement
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.grader_errors import rates_against_gold
+from skillcomp.stats.grader_errors import GoldSample, rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
     NAN,
@@ -237,23 +237,23 @@ def agreement(
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels, every = reference_labels(gold, "reliability"), check(gold, "gold")
     single = every[every["labeller"].notna() & ~every["labeller"].isin(SETTLED)]
-    single = single.assign(_label=single["passed"].astype("float64"))
-    raters = single.pivot(index=ITEM, columns="labeller", values="_label")
+    single = single.astype({"passed": "float64"})
+    raters = single.pivot(index=ITEM, columns="labeller", values="passed")
     decided = join_gold(checked, labels)
-    keys = list(dict.fromkeys([*names, "condition"]))
+    keys = listed([*names, "condition"])
     shares = one_draw(labelled_shares(decided, keys), keys)
-    refuted = ""
+    why = _why_no_ceiling(gold, raters)
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
-        refuted = refuted_draw(decided, keys, drawn_by)
+    refuted = refuted_draw(decided, keys, drawn_by)
     rows = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = part.dropna(subset="settled_by")
         # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
         # no columns except those of the grader.
-        lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum())
+        lost = labels["gold"].count() - items["gold"].count()
         lost = lost if set(names) <= set(GRADER) else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
@@ -267,27 +267,24 @@ def agreement(
         elif items["inclusion_probability"].nunique() > 1:
             about_labels.append(_UNEQUAL_DRAW)
         else:
-            rates = rows_of_group(shares, values).iterrows()
-            about_labels.append(unequal_shares({row["condition"]: row for _, row in rates}))
+            of_condition: Any = rows_of_group(shares, values).set_index("condition")
+            about_labels.append(unequal_shares(of_condition.to_dict("index")))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
-        why, weights = _why_no_ceiling(gold, raters), items.get("weight")
-        intervals = _all_measures(part, measures, weights, raters, why, settings)
-        missing = _missing_verdicts(items, weighted=weights is not None)
+        intervals = _all_measures(part, items, measures, raters, why, settings)
+        missing = _missing_verdicts(items)
         for name in measures:
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
                 continue
             interval = intervals[name]
             bounds, left_out = missing.get(name, ((0, NAN, NAN), ""))
             notes = [*about_labels, left_out] if name in missing else []
-            units = _UNITS.get(name, "labels") if weights is None else "labels"
+            units = "labels" if gold_drawn == "verdict" else _UNITS.get(name, "labels")
             coefficient = UNITS.get(name) == "coefficient"
             notes += [note_on_width(interval, units, coefficient=coefficient), together]
-            own = intervals.get(f"ceiling_{name}")
-            columns = dict(zip(EXTRA[-3:], bounds, strict=True))
-            columns["ceiling"] = NAN if own is None else own.estimate
-            columns |= needed_columns(interval)
+            columns = dict(zip(EXTRA[-3:], bounds, strict=True)) | needed_columns(interval)
+            ceiling = intervals.get(f"ceiling_{name}", undefined("", "")).estimate
             interval = interval.with_note(*notes)
-            rows.append(row(name, interval, **about, **columns))
+            rows.append(row(name, interval, ceiling=ceiling, **about, **columns))
     return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
 
 
@@ -302,47 +299,39 @@ def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
 
 def _all_measures(
     part: pd.DataFrame,
+    items: pd.DataFrame,
     measures: Sequence[str],
-    weights: Any,
     raters: pd.DataFrame,
     lone: str,
     settings: Fields,
 ) -> Intervals:
-    """Estimate the measures of one group; ``weights`` is None or has one entry per gold item."""
-    items = part.dropna(subset="settled_by")
-    if weights is not None:
-        items = items.assign(weight=weights)
+    """Estimate the measures of one group and its ``items`` with gold, which may have weights."""
     both = items.dropna(subset=["gold", "verdict"])
     names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
     intervals = _against_gold(items, names, settings)
-    if weights is not None:
+    if "weight" in items:
         intervals = _with_strata(intervals, part.dropna(subset="stratum"), settings["ci_level"])
-    intervals |= {
-        "false_passes": intervals["specificity"].complement,
-        "false_fails": intervals["sensitivity"].complement,
-        "failure_share": failure_share(part, settings["ci_level"]),
-    }
+    intervals["failure_share"] = failure_share(part, settings["ci_level"])
     for name, (verdict, label) in _CONFUSION.items():
-        count = float((both["verdict"].eq(verdict) & both["gold"].eq(label)).sum())
-        bare = undefined("", "a count of labelled items", n=float(len(both)))
-        intervals[name] = replace(bare, estimate=count, ci_level=settings["ci_level"])
+        count = (both["verdict"].eq(verdict) & both["gold"].eq(label)).sum()
+        about = settings["ci_level"], "", "a count of labelled items", len(both)
+        intervals[name] = Interval(count, NAN, NAN, *about)
     ceiling = _labeller_agreement(both, names, raters, lone, settings)
     return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
 
 
 def _missing_verdicts(
-    items: pd.DataFrame, *, weighted: bool
+    items: pd.DataFrame,
 ) -> dict[str, tuple[tuple[int, float, float], str]]:
     """Return, by measure, the number of missing verdicts, the worst-case bounds, and a note."""
-    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
+    verdict, gold = items[["verdict", "gold"]].to_numpy(float).T
     extremes = _extreme_values(verdict, gold)
     missing = {}
     labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
     for name, worst in extremes.items():
-        counted = gold == labels.get(name, gold)
-        lacking = counted & np.isnan(verdict)
-        n = int(lacking.sum())
-        low, high = (NAN, NAN) if weighted else worst
+        lacking = (gold == labels.get(name, gold)) & np.isnan(verdict)
+        n = lacking.sum()
+        low, high = (NAN, NAN) if "weight" in items else worst
         notes = [f"{plural(n, 'label')} without a verdict left out"]
         notes = [] if name in labels else notes
         notes.append(f"verdicts missing: {missing_reasons(items['status'][lacking])}")
@@ -363,7 +352,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     )
     tried = [np.unique(np.linspace(0, n, _TRIED).round()) for n in missing]
     more_right, more_wrong = np.meshgrid(*tried)
-    total = float(np.isfinite(gold).sum())
+    total = np.isfinite(gold).sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         both = passes[0] + more_right
         neither = fails[1] + missing[1] - more_wrong
@@ -371,14 +360,15 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
         gold_passed = (passes + fails + missing)[0] / total
         agreed = (both + neither) / total
         mean = (passed + gold_passed) / 2.0
-        ac1, kappa = 2.0 * mean * (1.0 - mean), passed * gold_passed
-        kappa = kappa + (1.0 - passed) * (1.0 - gold_passed)
-        alpha = 1.0 - 2.0 * mean * (1.0 - mean) * 2.0 * total / (2.0 * total - 1.0)
+        ac1 = 2.0 * mean * (1.0 - mean)
+        by_chance = {
+            "gwet_ac1": ac1,
+            "cohen_kappa": passed * gold_passed + (1.0 - passed) * (1.0 - gold_passed),
+            "krippendorff_alpha": 1.0 - ac1 * 2.0 * total / (2.0 * total - 1.0),
+        }
         values = {
             "raw_agreement": agreed,
-            "gwet_ac1": 1.0 - (1.0 - agreed) / (1.0 - ac1),
-            "cohen_kappa": 1.0 - (1.0 - agreed) / (1.0 - kappa),
-            "krippendorff_alpha": 1.0 - (1.0 - agreed) / (1.0 - alpha),
+            **{name: 1.0 - (1.0 - agreed) / (1.0 - p) for name, p in by_chance.items()},
             "sensitivity": both / (gold_passed * total),
             "specificity": neither / (total - gold_passed * total),
             "precision": both / (passed * total),
@@ -388,15 +378,15 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
         values["false_passes"] = 1.0 - values["specificity"]
     defined = {name: value[np.isfinite(value)] for name, value in values.items()}
     return {
-        name: (float(value.min()), float(value.max())) if value.size else (NAN, NAN)
+        name: (value.min(), value.max()) if value.size else (NAN, NAN)
         for name, value in defined.items()
     }
 
 
 def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
     """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
-    verdict, gold = (units[name].to_numpy(float) for name in ("verdict", "gold"))
-    strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
+    verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
+    strata, clusters = units["stratum"], units["cluster"]
     has = np.isfinite(gold)
 
     def weighted(counted: Any) -> Interval:
@@ -406,13 +396,23 @@ def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> I
     raw = weighted(np.isfinite(verdict))
     if NO_GOLD in raw.note:
         note = f"{raw.note}: {NAME_DRAWN_BY}"
-        return {n: undefined(n, note, ci_level=ci_level, n=i.n) for n, i in measures.items()}
-    samples = [(verdict, gold, truth, clusters, None, strata) for truth in (1.0, 0.0)]
-    right_passes, right_fails = rates_against_gold(samples, ci_level)
-    rates = {"sensitivity": right_passes, "specificity": right_fails, "raw_agreement": raw}
+        return {n: undefined(n, note, ci_level, i.n) for n, i in measures.items()}
+    sample = verdict, gold, clusters, None, strata
+    rates = {"raw_agreement": raw} | _error_rates(sample, ci_level)
     rates["precision"] = weighted(verdict == 1.0)
     rates["f1"] = _f1(weighted(np.isfinite(verdict) & ((verdict == 1.0) | (gold == 1.0))))
     return measures | rates
+
+
+def _error_rates(sample: GoldSample, ci_level: float) -> Intervals:
+    """Return sensitivity and specificity with the false fails and passes, their complements."""
+    ((sensitivity, specificity),) = rates_against_gold([sample], ci_level)
+    return {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "false_fails": sensitivity.complement,
+        "false_passes": specificity.complement,
+    }
 
 
 def _f1(jaccard: Interval) -> Interval:
@@ -421,38 +421,32 @@ def _f1(jaccard: Interval) -> Interval:
     The index is the share of items that grader and gold both pass, among
     the items that at least one of them passes.
     """
-    estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
-    return replace(jaccard, estimate=estimate, low=low, high=high, se=NAN)
+    return replace(jaccard.mapped(lambda share: 2 * share / (1 + share)), se=NAN)
 
 
 def _gold_columns(items: pd.DataFrame) -> Fields:
     labelled = items.dropna(subset="gold")
     weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
-    share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else NAN
-    return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
+    share = np.average(labelled["gold"], weights=weights) if len(labelled) else NAN
+    return {"prevalence": share, "n_failed": labelled["verdict"].isna().sum()}
 
 
 def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
-    cluster = items["cluster"].to_numpy()
-    verdict, gold = (items[name].to_numpy(float) for name in ("verdict", "gold"))
-    ratings = np.column_stack([verdict, gold])
+    cluster = items["cluster"]
+    ratings = items[["verdict", "gold"]].to_numpy(float)
+    verdict, gold = ratings.T
     intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
-    samples = [(verdict, gold, truth, cluster, None, None) for truth in (1.0, 0.0)]
-    rates = rates_against_gold(samples, settings["ci_level"])
-    intervals |= dict(zip(("sensitivity", "specificity"), rates, strict=True))
+    intervals |= _error_rates((verdict, gold, cluster, None, None), settings["ci_level"])
     passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
-    shares = []
-    for among, why in (
-        (passed, "the grader passes no"),
-        (passed | (gold == 1.0), "nobody passes a"),
+    right, level = verdict == gold, settings["ci_level"]
+    for name, among, why in (
+        ("precision", passed, "the grader passes no labelled item"),
+        ("f1", passed | (gold == 1.0), "nobody passes a labelled item"),
     ):
         used = among & both
-        share = undefined("", f"{why} labelled item", ci_level=settings["ci_level"], n=0.0)
-        if used.any():
-            right, of_used = verdict[used] == gold[used], cluster[used]
-            share = bounded_mean(right, of_used, ci_level=settings["ci_level"])
-        shares.append(share)
-    return intervals | {"precision": shares[0], "f1": _f1(shares[1])}
+        share = bounded_mean(right[used], cluster[used], ci_level=level)
+        intervals[name] = share if used.any() else undefined("", why, level, 0.0)
+    return intervals | {"f1": _f1(intervals["f1"])}
 
 
 def coefficients(
@@ -461,24 +455,22 @@ def coefficients(
     names: Sequence[str] = COEFFICIENTS,
     *,
     weights: Any = None,
-    ci_level: float,
-    n_resamples: int,
-    seed: int,
+    **settings: Any,
 ) -> Intervals:
-    """Estimate coefficients of agreement between ratings; NaN with a note if undefined."""
+    """Estimate coefficients of agreement between ratings; NaN with a note if undefined.
+
+    ``settings`` are the level, the number of resamples and the seed.
+    """
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
-    settings: Fields = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals = {}
-    n = float(len(ratings))
     for name in names:
-        if not n:
-            intervals[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=n)
-        elif name == "cohen_kappa" and ratings.shape[1] > 2:
+        note = "" if len(ratings) else "no item has both ratings"
+        if not note and name == "cohen_kappa" and ratings.shape[1] > 2:
             note = "kappa compares two raters; use krippendorff_alpha"
-            intervals[name] = undefined(name, note, ci_level=ci_level, n=n)
-        else:
+        intervals[name] = undefined(name, note, settings["ci_level"], len(ratings))
+        if not note:
             intervals[name] = bootstrap_agreement(
                 ratings, name, clusters=clusters, n_categories=2, **settings
             )
@@ -494,20 +486,18 @@ def _labeller_agreement(
 ) -> Intervals:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(float)
-    n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
+    n_both = (np.isfinite(ratings).sum(axis=1) >= 2).sum()
     note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
     if not note and n_both < len(items):
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
     if note:
-        level = settings["ci_level"]
-        return {name: undefined(name, note, ci_level=level, n=0.0) for name in names}
+        return {name: undefined(name, note, settings["ci_level"], 0.0) for name in names}
     intervals = coefficients(
-        ratings, items["cluster"].to_numpy(), names, weights=items.get("weight"), **settings
+        ratings, items["cluster"], names, weights=items.get("weight"), **settings
     )
     who = " and ".join(map(str, raters.columns))
     return {
-        name: replace(interval, note=join_notes(f"between {who}", interval.note))
-        for name, interval in intervals.items()
+        name: interval.with_note(first=f"between {who}") for name, interval in intervals.items()
     }
 
 
@@ -529,5 +519,5 @@ def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
 def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     """Estimate the share of gradings without a verdict; the note lists the kinds of failure."""
     failed = part["verdict"].isna()
-    share = bounded_mean(failed.to_numpy(), part["cluster"].to_numpy(), ci_level=ci_level)
-    return replace(share, note=join_notes(missing_reasons(part.loc[failed, "status"]), share.note))
+    share = bounded_mean(failed, part["cluster"], ci_level=ci_level)
+    return share.with_note(first=missing_reasons(part.loc[failed, "status"]))

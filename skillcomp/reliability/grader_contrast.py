@@ -269,9 +269,9 @@ def _family_rows(
     for k in np.argsort(ranks[:, 0], kind="stable"):
         own, note = compared.agreement[k], ""
         if unknown[k]:
-            note = f"not compared with {plural(int(unknown[k]), 'grader')}"
+            note = f"not compared with {plural(unknown[k], 'grader')}"
         place, low, high = ranks[k]
-        rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
+        rank = undefined(method, join_notes(note, own.note), ci_level, own.n)
         rank = replace(rank, estimate=place, low=low, high=high, n_clusters=own.n_clusters)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 
@@ -331,7 +331,7 @@ def _compared_counts(table: pd.DataFrame, ci_level: float, what: str) -> _Compar
             difference = rates[measure][new].minus(rates[measure][old])
             p_value = NAN
             if np.isfinite(difference.estimate):
-                p_value = float(fisher_exact(cells[[new, old]]).pvalue)
+                p_value = fisher_exact(cells[[new, old]]).pvalue
             method = "unpaired, Newcombe; p: Fisher's exact test"
             difference = replace(difference, p_value=p_value, method=method)
             made[measure].append(row(f"{measure}_difference", difference, **about))

@@ -17,6 +17,7 @@ from skillcomp.frames.estimates import (
     clusters_of,
     estimates,
     groups,
+    is_among,
     listed,
     refuse_pooling,
     require_columns,
@@ -40,7 +41,7 @@ from skillcomp.overlap.score import (
     require_one_row_per_attempt,
 )
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import Fields, undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -192,31 +193,27 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
     kinds = behaviours[[*item, "check_kind"]].assign(expected=True)
     graded = verdicts.merge(kinds, on=item, how="left", suffixes=("", "_expected"))
     graded["check_kind"] = graded["check_kind"].fillna(graded["check_kind_expected"])
-    behaviours = behaviours.merge(verdicts[item].assign(there=True), on=item, how="left")
-    absent = behaviours[behaviours["there"].isna()].assign(expected=True)
+    absent = behaviours[~is_among(behaviours, verdicts, item)].assign(expected=True)
     rows = pd.concat([graded, absent], ignore_index=True) if len(absent) else graded
     flags = ("there", "usable", "expected")
     return rows.assign(**{name: rows[name].astype("boolean").fillna(False) for name in flags})
 
 
-def _over_reply(values: pd.Series, replies: pd.DataFrame, how: Any) -> pd.Series:
+def _over_reply(values: Any, replies: pd.DataFrame, how: Any) -> Any:
     """Return, for each row, a function such as "any" of the values of its reply."""
     return values.groupby([replies[name] for name in _REPLY], dropna=False).transform(how)
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
     """Mark the replies with a wrong number of verdicts, and the replies with wrong check ids."""
-    counts = {
-        name: _over_reply(replies[name].astype("int64"), replies, "sum")
-        for name in ("there", "expected", "usable")
-    }
-    mismatch = replies["there"] ^ replies["expected"]
+    flags = replies[["there", "expected", "usable"]]
+    flags = flags.assign(mismatch=flags["there"] ^ flags["expected"])
+    counts = _over_reply(flags.astype("int64"), replies, "sum")
     differs = {
         "count": counts["there"].ne(counts["expected"]),
-        "ids": _over_reply(mismatch, replies, "any"),
+        "ids": counts["mismatch"].gt(0),
     }
-    marks = pd.DataFrame(differs, index=replies.index).astype("boolean")
-    return marks.where(counts["usable"].gt(0))
+    return pd.DataFrame(differs).astype("boolean").where(counts["usable"].gt(0))
 
 
 def _has_text(values: pd.Series) -> pd.Series:
@@ -268,7 +265,7 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
     return rows.set_index("attempt_id")
 
 
-def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
+def _dimension_differs(replies: pd.DataFrame) -> Any:
     """Return whether a reply's verdict on the dimension contradicts those on the behaviours."""
     passed = replies["passed"].astype("boolean")
     failed = _over_reply(passed.eq(False).fillna(False), replies, "any")
@@ -328,7 +325,7 @@ def integrity_rates(
             broken = units[rule].astype("float64")
             rate = bounded_mean(broken, units["cluster"], ci_level=ci_level)
             if units.empty:
-                rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
+                rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level, 0.0)
             n_broken = int(broken.sum())
             rows.append(row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
@@ -338,7 +335,7 @@ def verdicts_with(
     frame: pd.DataFrame,
     argument: str,
     columns: Sequence[str],
-    made: Mapping[str, str],
+    made: Fields,
     *,
     by: Sequence[str],
     cases: pd.DataFrame | None,

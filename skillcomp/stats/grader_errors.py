@@ -25,45 +25,47 @@ from skillcomp.stats.results import (
     undefined,
 )
 
-Question = tuple[Floats, Floats, float, Any, Any, Any]  # an argument of `rates_against_gold`
+GoldSample = tuple[Floats, Floats, Any, Any, Any]  # an argument of `rates_against_gold`
 
 
-def rates_against_gold(questions: Sequence[Question], ci_level: float) -> list[Interval]:
-    """Return the sensitivity or the specificity of each of several samples.
+def rates_against_gold(
+    samples: Sequence[GoldSample], ci_level: float
+) -> list[tuple[Interval, Interval]]:
+    """Return the sensitivity and the specificity of each of several samples.
 
-    A sample is a tuple of verdicts, gold, truth, clusters, weights and strata; the last three may
-    be None. The result is the sensitivity if ``truth`` is 1, and the specificity if it is 0.
+    A sample is a tuple of verdicts, gold, clusters, weights and strata; the last three may be None.
     Missing verdicts and gold are NaN. With strata, the sample must also contain the units without
     gold, and the rate is computed by :func:`skillcomp.stats.intervals.weighted_rate`.
     """
-    samples, notes = [], []
-    for verdict, true, truth, clusters, weights, strata in questions:
+    questions = [(sample, truth) for sample in samples for truth in (1.0, 0.0)]
+    right_verdicts, notes = [], []
+    for (verdict, true, clusters, weights, strata), truth in questions:
         of_class = true == truth
         used = of_class & np.isfinite(verdict)
         right = (verdict[used] == truth).astype(float)
         parts = [None if v is None else np.asarray(v)[used] for v in (clusters, weights)]
-        samples.append((right, parts[0], parts[1]) if strata is None else ([], None, None))
+        right_verdicts.append((right, *parts) if strata is None else ([], None, None))
         lost = int(of_class.sum() - used.sum())
         notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
         if not used.any():
             notes[-1] = f"no gold label {'passes' if truth else 'fails'} with a verdict"
     rates = []
-    solved = bounded_means(samples, ci_level=ci_level)
-    for question, interval, note in zip(questions, solved, notes, strict=True):
-        label = "sensitivity" if question[2] else "specificity"
-        if question[5] is not None:
-            interval = _rate_in_strata(question, ci_level)
+    solved = bounded_means(right_verdicts, ci_level=ci_level)
+    for (sample, truth), interval, note in zip(questions, solved, notes, strict=True):
+        label = "sensitivity" if truth else "specificity"
+        if sample[-1] is not None:
+            interval = _rate_in_strata(sample, truth, ci_level)
         if not interval.n or math.isnan(interval.estimate):
             why = interval.note if interval.n else note
             rates.append(undefined(label, why, ci_level=ci_level, n=0.0))
         else:
             all_notes = join_notes(interval.note, note)
             rates.append(replace(interval, method=f"{label}, {interval.method}", note=all_notes))
-    return rates
+    return list(zip(rates[::2], rates[1::2], strict=True))
 
 
-def _rate_in_strata(question: Question, ci_level: float) -> Interval:
-    verdict, true, truth, clusters, weights, strata = question
+def _rate_in_strata(sample: GoldSample, truth: float, ci_level: float) -> Interval:
+    verdict, true, clusters, weights, strata = sample
     used = (true == truth) & np.isfinite(verdict)
     has = np.isfinite(true)
     right = np.where(has, used & (verdict == truth), NAN)

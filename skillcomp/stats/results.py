@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -73,9 +74,9 @@ class Interval:
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
         return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
 
-    def with_note(self, *notes: str) -> Interval:
-        """Append notes; those that are empty are left out."""
-        return replace(self, note=join_notes(self.note, *notes))
+    def with_note(self, *notes: str, first: str = "") -> Interval:
+        """Append notes, and put ``first`` before them all; those that are empty are left out."""
+        return replace(self, note=join_notes(first, self.note, *notes))
 
     def with_t_limits(self, se: float, df: float, null: float | None = 0.0) -> Interval:
         """Return the interval with a standard error, its t limits, and the p-value of ``null``.
@@ -114,9 +115,13 @@ class Interval:
 
         ``plus`` is then added to the estimate and its limits.
         """
-        numbers = (self.estimate, self.low, self.high)
-        estimate, low, high = (factor * number + plus for number in numbers)
-        return replace(self, estimate=estimate, low=low, high=high, se=factor * self.se)
+        moved = self.mapped(lambda number: factor * number + plus)
+        return replace(moved, se=factor * self.se)
+
+    def mapped(self, function: Callable[[float], float]) -> Interval:
+        """Apply an increasing function to the estimate and its limits."""
+        estimate, low, high = map(function, (self.estimate, self.low, self.high))
+        return replace(self, estimate=estimate, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class HypothesisTest:
 Intervals = dict[str, Interval]  # The estimates of several measures, by name.
 
 
-def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
+def undefined(method: str, note: str, ci_level: float = 0.95, n: float = NAN) -> Interval:
     """Return an interval that is NaN except for ``n``, with the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
