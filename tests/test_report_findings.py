@@ -516,7 +516,8 @@ def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> 
         "Triggering (precise): just the right skills are invoked at 100 % [96, 100] of the "
         "prompts; a skill that should fire does at 100 % "
     )
-    assert "stays silent at 84 % [68, 94] of its negative prompts; 84 prompts" in sentences[2]
+    assert "stays silent at 84 % [68, 94] of its negative prompts; " in sentences[2]
+    assert sentences[2].endswith("93 % [85, 98] of the invocations are right; 84 prompts.")
     assert "(named 100 %, only meant 89 %)" in sentences[2]
     assert result.facts == {"skills": 6, "cases": 84, "attempts": 756}
     assert result.headline().empty and result.grader == ""

@@ -222,7 +222,7 @@ def _with_checks(table: pd.DataFrame) -> pd.DataFrame:
     pairs = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
     rows = table[without].drop(columns=facts).merge(pairs, on=CASE, how="left")
     rows["check"] = rows["check"].fillna("passed")
-    if "check_weight" in rows.columns:
+    if "check_weight" in rows and table["check_weight"].notna().any():
         rows["check_weight"] = rows["check_weight"].fillna(1)
     made = pd.concat([table[~without], rows], ignore_index=True)
     graders = distinct_words(made["grader"])
