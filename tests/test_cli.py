@@ -89,7 +89,6 @@ def test_names_that_are_no_utf_8_are_shown_and_stop_no_command(run, small, tmp_p
     (odd / "skills" / "type-safety").rename(odd / "skills" / os.fsdecode(b"te\xff"))
     status, out, err = run("check", odd)
     assert (status, err) == (1, "") and "st\ufffdudy: skills/te\ufffd/SKILL.md is not in" in out
-    assert "st%FFudy/skills/te%FF/SKILL.md" in run("check", odd, "--format", "sarif")[1]
     assert run("status", odd)[0] == run("export", odd, odd / "out")[0] == 0
 
 

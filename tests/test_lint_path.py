@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app, deltas
-from skillcomp.cli.terminal import github, sarif
+from skillcomp.cli.terminal import github
 from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
 from skillcomp.lint.lint_path import lint_places, store_problems
@@ -355,49 +352,6 @@ def test_strict_fails_on_warnings_and_formats_are_for_machines(repository, monke
     assert check("--evals", "--strict", ".")[0] == 1
     _, output = check("--evals", "--format", "github", ".")
     assert output.startswith("::warning file=skills/tea/SKILL.md,line=10,title=download::line 10")
-    (place,) = sarif_results("--evals", ".").values()
-    assert place["artifactLocation"]["uri"] == "skills/tea/SKILL.md"
-    assert place["region"]["startLine"] == 10
-
-
-def sarif_results(*args: str) -> dict[str, dict[str, Any]]:
-    """Run the check and compare the fields that SARIF 2.1.0 and code scanning require."""
-    log = json.loads(check("--format", "sarif", *args)[1])
-    assert log["version"] == "2.1.0" and len(log["runs"]) == 1
-    driver = log["runs"][0]["tool"]["driver"]
-    assert driver["name"] and all(rule["id"] for rule in driver["rules"])
-    places = {}
-    for result in log["runs"][0]["results"]:
-        assert result["message"]["text"] and result["level"] in ("warning", "error")
-        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-        (location,) = result["locations"]
-        place = location["physicalLocation"]
-        uri = place["artifactLocation"]["uri"]
-        assert re.fullmatch(r"[A-Za-z0-9._~/%:-]+", uri), uri
-        assert place.get("region", {"startLine": 1})["startLine"] >= 1
-        places[result["message"]["text"]] = place
-    return places
-
-
-def uris(places: dict[str, dict[str, Any]]) -> set[str]:
-    return {place["artifactLocation"]["uri"] for place in places.values()}
-
-
-def test_sarif_has_what_its_schema_asks_for_wherever_the_files_are(repository, monkeypatch) -> None:
-    put(repository, "skills/my tea/SKILL.md", SKILL.replace("--dry-run", "-n"))
-    rows = 'a,true,"one\ntwo"\nb,line 99,"x"\nb,false,y\n'
-    put(repository, "evals/skills/tea/prompts.csv", f"id,should_trigger,prompt\n{rows}")
-    put(repository, "suite.json", '{"skill_name": "tea", "evals": [{"id": 1}]}')
-    monkeypatch.chdir(repository)
-    places = sarif_results("--evals", ".")
-    names = {"skills/my%20tea/SKILL.md", "skills/tea/SKILL.md", "evals/skills/tea/prompts.csv"}
-    assert uris(places) == names
-    (odd,) = (place for message, place in places.items() if "line 99" in message)
-    assert odd["region"] == {"startLine": 4}
-    assert uris(sarif_results("suite.json")) == {"suite.json"}
-    monkeypatch.chdir(repository / "artifacts")
-    elsewhere = {(repository / unquote(name)).as_uri() for name in names}
-    assert uris(sarif_results("--evals", "..")) == elsewhere
 
 
 def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
@@ -406,9 +360,6 @@ def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
     (line,) = github(hostile)
     assert "\n" not in line and "\r" not in line
     assert line.startswith("::error file=a%2Cb%3Ac.md,title=reading::a%0A::error::b 100%25%0D")
-    (result,) = json.loads(sarif(hostile))["runs"][0]["results"]
-    assert result["message"]["text"].startswith("a\n")
-    assert json.loads(sarif(findings_frame([])))["runs"][0]["results"] == []
 
 
 @pytest.mark.parametrize("ident", ["..", "/abs", '"a\nb"', "-x"])

@@ -27,7 +27,7 @@ from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.answer_command import answer
 from skillcomp.cli.option_help import OneOrMore, documented
-from skillcomp.cli.terminal import FORMATS, github, print_findings, sarif, say
+from skillcomp.cli.terminal import FORMATS, github, print_findings, say
 from skillcomp.errors import (
     SkillcompError,
     StoreError,
@@ -201,7 +201,7 @@ def check(
     evals : bool
         Lint all skills in a folder and their prompts.csv.
     form : str
-        text, sarif (for code scanning) or github (annotations).
+        text or github (annotations).
     coverage : bool
         Print the cases of each dimension, and stop.
     judges : bool
@@ -229,8 +229,6 @@ def check(
         if form == "text":
             print_findings(linted, with_warnings=advice or strict)
     findings = pd.concat(frames, ignore_index=True)
-    if form == "sarif":
-        say(sarif(findings), lines=True)
     for line in github(findings) if form == "github" else ():
         say(line)
     if findings["severity"].isin(("error", "warning") if strict else ("error",)).any():

@@ -5,13 +5,11 @@ The formats for programs are SARIF, for code scanning, and the annotations of Gi
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 
     from skillcomp.lint.lint_path import LintedPlace
 
-FORMATS = ("text", "sarif", "github")
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+FORMATS = ("text", "github")
 COLUMNS = "Columns: "  # begins the line of a message that lists the columns of a table
 _PYTHON = r"import json, |with open\(|table = pd|own = sc|print\(sc"  # begins a line of Python
 _LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS}|{_PYTHON})")
@@ -43,40 +40,6 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     shown = redact(str(text))
     plain = without_control(screenful(shown) if err else shown)
     typer.echo(plain if lines else _LINE_FEED.sub(" ", plain), err=err)
-
-
-def sarif(findings: pd.DataFrame) -> str:
-    """Return findings as JSON in SARIF 2.1.0, with paths relative to the working folder."""
-    rules = findings.drop_duplicates("rule").to_dict("records")
-    index_of = {row["rule"]: index for index, row in enumerate(rules)}
-    described = [
-        {
-            "id": row["rule"],
-            "shortDescription": {"text": row["reason"]},
-            "defaultConfiguration": {"level": row["severity"]},
-        }
-        for row in rules
-    ]
-    results = []
-    for row in findings.to_dict("records"):
-        # a path is relative if the file is in the working folder, else absolute
-        name = _relative_name(row["file"])
-        uri = Path(name).as_uri() if Path(name).is_absolute() else quote(os.fsencode(name))
-        place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
-        if line := _line_in_message(row["message"]):
-            place["region"] = {"startLine": line}
-        result = {
-            "ruleId": row["rule"],
-            "ruleIndex": index_of[row["rule"]],
-            "level": row["severity"],
-            "message": {"text": f"{row['message']} ({row['reason']})"},
-            "locations": [{"physicalLocation": place}],
-        }
-        results.append(result)
-    driver = {"name": "skillcomp", "rules": described}
-    run = {"tool": {"driver": driver}, "results": results}
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False)
 
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
