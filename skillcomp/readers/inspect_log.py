@@ -26,11 +26,14 @@ _OWN_FACTS = (
     *("prompt_kind", "right_skills"),
 )
 # maps each field of a verdict to a column of the table, for logs of skillcomp's own tasks
-_OF_VERDICT = {
-    **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
-    **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
-    **{name: name for name in ("rationale", "evidence_quote", "borderline", "graded_at")},
-    **{f"grader_{name}": f"grader_{name}" for name in ("kind", "model", "family", "version")},
+_SAME_NAMES = (
+    *("check_kind", "check_weight", "goal", "passed", "score", "rationale", "evidence_quote"),
+    *("borderline", "graded_at", "grader_kind", "grader_model", "grader_family"),
+    *("grader_version", "grader"),
+)
+_OF_VERDICT = {name: name for name in _SAME_NAMES} | {
+    "check_id": "check",
+    "status": "verdict_status",
 }
 
 
