@@ -15,7 +15,7 @@ from skillcomp.io.files import JsonObject, as_object, as_text, list_of_objects, 
 from skillcomp.io.json_files import json_object
 from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 
-_LETTERS = {"C": True, "I": False, "N": False, "P": False}
+_LETTERS = {"C": True, "I": False, "N": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
 # scorers of inspect-ai that need no model, because they only compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
@@ -201,11 +201,12 @@ def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | Non
     """Return whether a score passes, and the score as a number; each is None if unknown."""
     if isinstance(value, bool):
         return value, None
-    if isinstance(value, str) and value.upper() in _LETTERS:
-        if value.upper() == "P":
-            problems.add(f"scorer {scorer}", "P (partly correct)", "no pass; the score is 0.5")
-            return False, 0.5
-        return _LETTERS[value.upper()], None
+    letter = value.upper() if isinstance(value, str) else ""
+    if letter == "P":
+        problems.add(f"scorer {scorer}", "P (partly correct)", "no pass; the score is 0.5")
+        return False, 0.5
+    if letter in _LETTERS:
+        return _LETTERS[letter], None
     if isinstance(value, int | float) and not math.isnan(value):
         return passes(value, f"scorer {scorer}", problems), float(value)
     problems.add(f"scorer {scorer}", f"{value!r:.40}", "no verdict: missing, not a fail")

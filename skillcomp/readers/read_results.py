@@ -360,8 +360,7 @@ def _reader_and_file(
         readers = [reader for reader in readers if reader.name == format]
     if first := next((r for r in readers if r.recognises(path)), None):
         return first, path
-    places = _files_inside(path) if path.is_dir() else []
-    matches = [(r, place) for place in places for r in readers if r.recognises(place)]
+    matches = [(r, place) for place in _files_inside(path) for r in readers if r.recognises(place)]
     files = list(dict.fromkeys(place for _, place in matches))
     if len(files) > 1:
         listing = shortened((place.relative_to(path).as_posix() for place in files), 5)
@@ -375,7 +374,7 @@ def _reader_and_file(
 
 
 def _files_inside(folder: Path) -> list[Path]:
-    """Return the files that may hold results, from a folder and its subfolders."""
+    """Return the files that may hold results, from a folder and its subfolders; none of a file."""
     pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
     files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
     if len(files) > MAX_FILES:

@@ -18,7 +18,8 @@ MAX_FILES = 100_000  # Maximum number of results files in a folder.
 _LONG = 50  # maximum number of characters of a label
 # the problem that a check looks at the use of the skill
 USE_OF_SKILL = (
-    *("checks of the skill's use", "no checks of the answer"),
+    "checks of the skill's use",
+    "no checks of the answer",
     "they show when the skill fires (triggered)",
 )
 _SHOWN = 3  # maximum number of examples that a problem lists

@@ -323,13 +323,10 @@ def frames_of(
     if len(unchecked) == table["case"].nunique():
         known |= made.problems["place"].eq("condition")  # triggers need no second condition
     cases = reader.checked({"cases": cases})["cases"]
-    made = replace(made, cases=cases, problems=made.problems[~known])
-    if unchecked:  # cases that only look at the use of the skill
-        verdicts, results = (
-            f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes)
-        )
-        made = replace(made, verdicts=verdicts, outcomes=results)
-    return made
+    # without the cases that only look at the use of the skill
+    verdicts, results = (f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes))
+    problems_left = made.problems[~known]
+    return replace(made, cases=cases, problems=problems_left, verdicts=verdicts, outcomes=results)
 
 
 def with_conditions(

@@ -38,8 +38,11 @@ _GRADER = "skill-creator"
 FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = (
-    *("judge returned unparseable", "judge omitted", "judge response missing"),
-    *("grading parse error", "grading error"),
+    "judge returned unparseable",
+    "judge omitted",
+    "judge response missing",
+    "grading parse error",
+    "grading error",
 )
 _MISSING = "the verdict is missing, not a fail"
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
