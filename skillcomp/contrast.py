@@ -235,7 +235,7 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
 
 def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.DataFrame:
     """Add the value of each repeat to the rows of a case table, if the repeats have names."""
-    if NAMED_REPEATS not in outcomes.columns:
+    if NAMED_REPEATS not in outcomes:
         return table
     named = outcomes[NAMED_REPEATS].eq(True) & outcomes["repeat"].notna()
     repeat, names = pd.factorize(outcomes["repeat"].where(named), sort=True)
@@ -316,7 +316,7 @@ def attempt_cells(
     refuse_ids_as_repeats(frame, by)
     table = table.assign(size=np.bincount(code), absent=False, alone=False)
     guessed = np.ones(len(table), bool)
-    if PLANNED in frame.columns:
+    if PLANNED in frame:
         guessed = ~frame[PLANNED].eq(True).to_numpy(bool, na_value=False)[first]
     # a fact of the case does not divide its plan
     n_cases = len(group_codes(table, CASE)[1])

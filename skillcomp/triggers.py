@@ -214,7 +214,7 @@ def controls(
     FrameError
         If a frame breaks its contract or several agents or altered copies would be pooled.
     """
-    names = [*(n for n in _grouping_columns(by) if n != "offered"), "offered"]
+    names = [*listed(by, "condition", "offered"), "condition", "offered"]
     checked = _checked_invocations(
         invocations, cases, names, "triggers.controls", needs_truth=False, with_controls=True
     )
@@ -417,7 +417,7 @@ def goals(
     """
     check_settings("triggers.goals", ci_level)
     checked = check(verdicts, "verdicts")
-    names = [name for name in listed(by) if name != "goal"]
+    names = listed(by, "goal")
     if len(checked) and checked["goal"].isna().all():
         raise FrameError(f"triggers.goals: no verdict has a goal; allowed: {', '.join(GOALS)}.")
     contrasts = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
@@ -434,7 +434,7 @@ def goals(
 
 
 def _grouping_columns(by: By) -> list[str]:
-    return [name for name in listed(by) if name != "condition"] + ["condition"]
+    return [*listed(by, "condition"), "condition"]
 
 
 def _checked_invocations(
@@ -458,7 +458,7 @@ def _checked_invocations(
         if name in _MADE:
             raise FrameError(f"{what}: by= names '{name}', which is a column of the result.")
     facts = ["prompt_kind", "should_trigger", "contrast_of"]
-    checked = checked.drop(columns=[name for name in facts if name in checked.columns])
+    checked = checked.drop(columns=facts, errors="ignore")
     if cases is None:
         checked = checked.assign(prompt_kind=None, should_trigger=None, contrast_of=None)
     else:
@@ -480,7 +480,7 @@ def _checked_invocations(
     is_control = checked["prompt_kind"].eq(CONTROL).fillna(False).astype(bool)
     if with_controls:
         return checked
-    instrument = [name for name in ("agent", "condition", "offered") if name in checked]
+    instrument = ["agent", "condition", "offered"]
     calls = checked[is_control & checked["should"].eq(1.0)]
     best = calls.groupby(instrument, dropna=False)["did"].max()
     others = checked[is_control & _is_for_no_skill(checked)]

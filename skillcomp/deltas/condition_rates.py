@@ -6,14 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from skillcomp.contrast import (
-    MISSING,
-    BoundedValue,
-    Bounds,
-    Contrast,
-    Units,
-    compared_units,
-)
+from skillcomp.contrast import MISSING, BoundedValue, Bounds, Contrast, Units, compared_units
 from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
 from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
 from skillcomp.stats.bounded import IntervalRule

@@ -251,8 +251,8 @@ def _checked_outcomes(
 def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
     """Add the level to attempt ids, because two levels may have the same ids or repeat numbers."""
     names = ["attempt_id"]
-    if "attempt_id" not in outcomes.columns:
-        names = [name for name in ATTEMPT_KEYS if name in outcomes.columns]
+    if "attempt_id" not in outcomes:
+        names = [name for name in ATTEMPT_KEYS if name in outcomes]
         if "repeat" not in names:
             return outcomes
     ids = outcomes[between].astype("str")

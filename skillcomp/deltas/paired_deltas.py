@@ -229,8 +229,10 @@ def paired(
     if _DIMENSION in names:
         require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
         outcomes = outcomes[outcomes[_DIMENSION].notna()]
-    how: Fields = {"by": names, "reference": reference, "cluster": cluster}
-    how |= {
+    how: Fields = {
+        "by": names,
+        "reference": reference,
+        "cluster": cluster,
         "average": listed(average),
         "weight": weight,
         "ci_level": ci_level,
@@ -243,7 +245,7 @@ def paired(
         result = _deltas_of_value(outcomes, value, bounds, limit, how)
     if _DIMENSION not in names:
         return result
-    keys = [name for name in [*names, "condition", "measure"] if name != _DIMENSION]
+    keys = listed([*names, "condition", "measure"], _DIMENSION)
     parts = [part.sort_values(_DIMENSION, kind="stable") for _, part in groups(result, keys)]
     return pd.concat(parts or [result], ignore_index=True)
 
@@ -332,13 +334,15 @@ def in_own_words(
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
     unknown = passed.fillna(False) & own.isna()
-    turned = outcomes["condition"].eq(reference) if reference is not None else unknown & False
+    turned = unknown & False
+    if reference is not None:
+        turned = outcomes["condition"].eq(reference).astype("boolean")
     judged, low, high = (
         estimate(outcomes.assign(passed=own.mask(unknown, reading)))
-        for reading in (pd.NA, turned.astype("boolean"), ~turned.astype("boolean"))
+        for reading in (pd.NA, turned, ~turned)
     )
     result = high.assign(measure=high["measure"] + "_own_words")
-    counts = [name for name in ("n_missing", "n_missing_reference") if name in high.columns]
+    counts = [name for name in ("n_missing", "n_missing_reference") if name in high]
     n_unknown = (judged[counts] - high[counts]).sum(axis=1).astype(int)
     open_ = n_unknown > 0
     result["estimate"] = judged["estimate"].clip(low["estimate"], high["estimate"])
@@ -386,7 +390,7 @@ def _deltas_of_values(
             if attempts is not None:
                 facts = [*how["by"], *how["average"], how["cluster"]]
                 frame = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
-            elif value not in outcomes.columns:
+            elif value not in outcomes:
                 raise FrameError(
                     f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
                     f"sc.deltas.paired(outcomes, attempts, value={values})."
@@ -400,7 +404,7 @@ def _deltas_of_values(
 
 def has_single_checks(outcomes: pd.DataFrame) -> bool:
     """Return whether each attempt has one check, so that its share is its pass."""
-    return "n_checks" in outcomes.columns and bool(outcomes["n_checks"].eq(1).all())
+    return "n_checks" in outcomes and bool(outcomes["n_checks"].eq(1).all())
 
 
 def attempts_of_outcomes(
@@ -415,7 +419,7 @@ def attempts_of_outcomes(
     require_columns(attempts, CASE, f"{what}: attempts")
     outcomes, attempts = outcomes.reset_index(drop=True), attempts.reset_index(drop=True)
     names = dict.fromkeys([*facts, "contrast_of", "task"])
-    lacking = [n for n in names if n in outcomes.columns and n not in attempts.columns]
+    lacking = [n for n in names if n in outcomes and n not in attempts]
     rows = outcomes[[*CASE, *lacking]].drop_duplicates()
     several = grouped(rows, CASE)[lacking].nunique(dropna=False).gt(1).any()
     if several.any():

@@ -228,8 +228,10 @@ def _reason_without_price(
     cases = pairs.dropna(subset=["value", "passes"])
     if cases.empty:
         return ""
-    sides = [(cases["rate"], cases["n_priced"], None, 1.0)]
-    sides.append((cases["rate_reference"], cases["n_priced_reference"], None, -1.0))
+    sides = [
+        (cases["rate"], cases["n_priced"], None, 1.0),
+        (cases["rate_reference"], cases["n_priced_reference"], None, -1.0),
+    ]
     labels, _ = claim(cases["skill"], cases["cluster"], cluster)
     sample = Sample(cases["passes"].to_numpy(), labels, None, arms_of(sides, is_share=False))
     (delta,) = bounded_means([sample], quantity=DELTAS, ci_level=ci_level, interval=interval)

@@ -101,7 +101,7 @@ def over_time(
     require_columns(outcomes, ["run"], "deltas.over_time")
     if outcomes["run"].isna().any():
         raise FrameError("deltas.over_time: column 'run': missing in some rows; it is required.")
-    if "attempt_id" in outcomes.columns:  # two runs may use the same attempt ids
+    if "attempt_id" in outcomes:  # two runs may use the same attempt ids
         ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
         outcomes = outcomes.assign(attempt_id=ids)
     if "run" in names:

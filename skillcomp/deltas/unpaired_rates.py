@@ -100,8 +100,14 @@ def unpaired(
     0     0.667         12.0         12.0
     """
     names, what = listed(by), "deltas.unpaired"
-    how: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
-    how |= {"reference": reference, "cluster": cluster, "weight": weight}
+    how: Fields = {
+        "value": value,
+        "bounds": bounds,
+        "average": listed(average),
+        "reference": reference,
+        "cluster": cluster,
+        "weight": weight,
+    }
     checked, units = compared_units(outcomes, names, what, **how)
     rules = {"cluster": cluster, "interval": interval}
     rows = [

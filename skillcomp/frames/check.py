@@ -16,7 +16,15 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
+from skillcomp.errors import (
+    FrameError,
+    literal,
+    plural,
+    problem_list,
+    require_known,
+    shortened,
+    suggest,
+)
 from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, Cluster, Contract
 from skillcomp.records import DIMENSIONS, dimension_family
 
@@ -39,10 +47,8 @@ class ConversionError(Exception):
 def show(values: pd.Series) -> str:
     """Format the distinct values and the number of rows for an error message."""
     plain = (v.item() if isinstance(v, np.generic) else v for v in values.tolist())
-    distinct = list(dict.fromkeys(map(literal, plain)))
-    listing = ", ".join(distinct[:_MAX_SHOWN])
-    more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
-    return f"{listing}{more} ({plural(len(values), 'row')})"
+    distinct = dict.fromkeys(map(literal, plain))
+    return f"{shortened(distinct, _MAX_SHOWN)} ({plural(len(values), 'row')})"
 
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:
@@ -105,7 +111,7 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
     require_frame(frame, what)
     changed, problems = {}, []
     for name, dtype in dtypes.items():
-        if name in frame.columns and not _has_dtype(frame[name].dtype, dtype):
+        if name in frame and not _has_dtype(frame[name].dtype, dtype):
             try:
                 # assign an array: a Series would be aligned by an index that may hold duplicates
                 changed[name] = convert(frame[name].reset_index(drop=True), dtype).array
@@ -234,7 +240,7 @@ def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> 
     absent = {}  # missing values, by dtype
     source = frame.reset_index(drop=True)
     for name, dtype in contract.columns.items():
-        if name in source.columns:
+        if name in source:
             try:
                 columns[name] = convert(source[name], dtype)
             except ConversionError as error:
@@ -245,11 +251,11 @@ def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> 
             if dtype not in absent:
                 absent[dtype] = pd.Series(None, index=source.index, dtype=dtype).array
             columns[name] = absent[dtype].copy()
-    present = {name: values for name, values in columns.items() if name in source.columns}
+    present = {name: values for name, values in columns.items() if name in source}
     problems += _problems_of_values(present, contract)
     if compares_rows or problems:
         problems += _problems_of_keys(columns, contract)
-    if problems and kind == "outcomes" and "check_id" in source.columns:
+    if problems and kind == "outcomes" and "check_id" in source:
         problems.append(
             "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
         )
@@ -275,7 +281,7 @@ def _contract_of(kind: str) -> Contract:
 
 def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
     """Return a problem if the absent column is required, or if another column looks like it."""
-    others = [str(column) for column in frame.columns if column not in contract.columns]
+    others = [str(column) for column in frame if column not in contract.columns]
     if name in contract.required:
         near = get_close_matches(name, others, n=1)
         hint = f" Is it '{near[0]}'?" if near else ""
@@ -356,7 +362,7 @@ def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
     """
     if cluster in get_args(Cluster):
         return None
-    if cluster not in frame.columns:
+    if cluster not in frame:
         columns = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
         own = [name for name in frame.columns if name not in columns]
         require_known("cluster: found", cluster, [*get_args(Cluster), *own])

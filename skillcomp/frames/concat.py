@@ -100,11 +100,11 @@ def _combined_rows(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
     parts = []
     for name, study in studies.items():
         frame: pd.DataFrame = getattr(study, table)
-        if "study" in frame.columns:
+        if "study" in frame:
             raise FrameError(
                 f"concat: {literal(name)}: {table} have a column 'study' already. Rename it."
             )
-        ids = {column: f"{name}/" + frame[column] for column in _IDS if column in frame.columns}
+        ids = {column: f"{name}/" + frame[column] for column in _IDS if column in frame}
         for column in {"winner", "gold_winner"} & set(ids):
             ids[column] = ids[column].where(frame[column].ne("tie"), "tie")
         parts.append(frame.assign(**ids, study=str(name)))

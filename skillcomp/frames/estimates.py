@@ -133,9 +133,9 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
     """Raise FrameError if one of ``names`` is not a column of ``frame``."""
     require_frame(frame, what)
     for name in names:
-        if name not in frame.columns:
+        if name not in frame:
             message = f"{what}: there is no column {literal(name)}{instead(name, frame.columns)}"
-            if "attempt_id" in frame.columns:
+            if "attempt_id" in frame:
                 facts = argument("facts", name)
                 message += f" {facts} of from_frame keeps a column of your table about the cases."
             raise FrameError(message)
@@ -196,14 +196,14 @@ def refuse_pooling(
         added = "a column that the analysis adds. Rename yours"
         _refuse_names(by, average or (), RESERVED, what, added)
     for name, (kind, contents, why) in _POOLED.items():
-        if not refused[kind] or name in exempt or name not in frame.columns:
+        if not refused[kind] or name in exempt or name not in frame:
             continue
         values, groups_of = frame[name], list(by) if name == "study" else []
         if name == "perturbation":
             values = values.replace("", "none").fillna("none")
         if kind == "graders":
             before = GRADER[: GRADER.index(name)]
-            groups_of = [n for n in before if n in exempt and n in frame.columns]
+            groups_of = [n for n in before if n in exempt and n in frame]
         rows = values.groupby([frame[n] for n in groups_of], dropna=False) if groups_of else values
         if np.any(rows.nunique(dropna=name == "study") > 1):
             found = ", ".join(sorted(map(str, values.unique())))
@@ -218,8 +218,8 @@ def refuse_pooling(
 
 def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
     """Raise FrameError if two skills have equal rows, unless their tasks are known."""
-    unknown = frame[frame["task"].isna()] if "task" in frame.columns else frame
-    if "passed" in unknown.columns:  # skills without a verdict have equal rows but are not copies
+    unknown = frame[frame["task"].isna()] if "task" in frame else frame
+    if "passed" in unknown:  # skills without a verdict have equal rows but are not copies
         unknown = unknown[unknown.groupby("skill", observed=True)["passed"].transform("count") > 0]
     if not unknown[CASE].drop_duplicates()["case_id"].duplicated().any():
         return
@@ -549,10 +549,7 @@ def _linking_columns(frame: pd.DataFrame) -> list[str]:
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return skill, case_id, contrast_of and the columns ``names``; absent columns are NA."""
-    columns = listed([*CASE, *columns_of(frame, "contrast_of", *names)])
-    links = frame[columns].astype("str")
-    absent = {name: pd.Series(pd.NA, frame.index, dtype="str") for name in ("contrast_of", *names)}
-    return links.assign(**{name: na for name, na in absent.items() if name not in columns})
+    return frame.reindex(columns=listed([*CASE, "contrast_of", *names])).astype("str")
 
 
 def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
@@ -704,7 +701,7 @@ def with_adjusted_p(frame: pd.DataFrame) -> pd.DataFrame:
         is_tested &= frame["condition"].ne(PLACEBO).fillna(True).astype(bool)
     adjusted = pd.Series(np.nan, frame.index)
     family = pd.Series("", frame.index)
-    for _, rows in groups(frame[is_tested], [name for name in _FAMILY if name in frame]):
+    for _, rows in groups(frame[is_tested], columns_of(frame, *_FAMILY)):
         adjusted[rows.index] = holm(rows["p_value"])
         if len(rows) > 1:
             family[rows.index] = f"; p adjusted by Holm over {len(rows)} rows"
@@ -729,9 +726,9 @@ def with_notes_of(
     frame: pd.DataFrame, outcomes: pd.DataFrame, by: Sequence[str], reference: str | None
 ) -> pd.DataFrame:
     """Append to each row of an estimates frame the distinct notes of its outcomes."""
-    if "note" not in outcomes.columns:
+    if "note" not in outcomes:
         return frame
-    keys = [name for name in by if name in outcomes.columns and name != "condition"]
+    keys = [name for name in by if name in outcomes and name != "condition"]
     noted = outcomes.loc[outcomes["note"].fillna("").ne(""), [*keys, "condition", "note"]]
     if noted.empty:
         return frame

@@ -13,22 +13,10 @@ import pandas as pd
 from skillcomp.errors import FrameError, argument, literal, plural, require_known
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import (
-    CASE,
-    CAUTION,
-    CONTRACTS,
-    LINKED_BY,
-    NAMED_REPEATS,
-    PLANNED,
-)
+from skillcomp.frames.contracts import CASE, CAUTION, CONTRACTS, LINKED_BY, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
-from skillcomp.frames.missing_attempts import (
-    UNANSWERED,
-    with_asked,
-    with_cases,
-    without_unanswered,
-)
+from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_cases, without_unanswered
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw
 from skillcomp.frames.save_frames import Frames
@@ -720,7 +708,7 @@ def labels_beside(
     items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"))
     items = items.assign(**_labeller_facts(columns, other, needed=True))
     for name in ("inclusion_probability", "borderline", "note"):
-        if name in gold.columns:
+        if name in gold:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
     reader.unused = {key: value for key, value in reader.unused.items() if key in other.unused}
@@ -732,4 +720,4 @@ def labels_beside(
         n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
         stray = f"{n} match nothing in the table"
         reader.changes.append(Change("gold", stray, f"the first: {first}", len(strays)))
-    return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]
+    return items[[c for c in items if c in CONTRACTS["gold"].columns]]

@@ -147,7 +147,7 @@ def coverage(cases: pd.DataFrame) -> pd.DataFrame:
 def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """Add to attempts the columns that link cases: task, contrast pair and a user's own columns."""
     taken = {*CONTRACTS["cases"].columns, *CONTRACTS["attempts"].columns}
-    own = [name for name in cases.columns if name not in taken]
+    own = [name for name in cases if name not in taken]
     return attempts.merge(cases[[*CASE, "task", "contrast_of", *own]], on=CASE, how="left")
 
 

@@ -46,7 +46,7 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
         return attempts
     require_frame(asked, f"{what}: asked")
     require_columns(asked, [*CASE, "condition"], f"{what}: asked")
-    names = [name for name in (*CELL, "repeat") if name in asked.columns]
+    names = [name for name in (*CELL, "repeat") if name in asked]
     planned = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
     planned = check(planned, "attempts")
     agents = attempts["agent"].unique()

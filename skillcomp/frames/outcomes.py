@@ -179,14 +179,14 @@ def outcomes(
         **weighted,
     )
     columns = CONTRACTS["outcomes"].columns
-    own = [name for name in facts.columns if name not in columns]
+    own = [name for name in facts if name not in columns]
     table = table[[*columns, *own, *weighted]].astype(dict(columns))
     table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
         attempts = check(attempts, "attempts")
         more = unanswered_outcomes(table, attempts, cases)
         table = pd.concat([table, more], ignore_index=True) if len(more) else table
-        if PLANNED in attempts.columns:
+        if PLANNED in attempts:
             planned = attempts.loc[attempts[PLANNED].eq(True).fillna(False), "attempt_id"]
             table[PLANNED] = table["attempt_id"].isin(planned)
     notes = [_different_models(table, "grader", rows), table.get(CAUTION)]
@@ -260,7 +260,7 @@ def _mean_scores(rows: pd.DataFrame, code: Ints, counted: Bools) -> Floats:
 
 def _check_weights(rows: pd.DataFrame) -> Floats:
     """Return the weight of the check of each row; 1 without a column ``check_weight``."""
-    if "check_weight" not in rows.columns:
+    if "check_weight" not in rows:
         return np.ones(len(rows))
     weights = settle(rows[["check_weight"]], {"check_weight": "float64"}, "outcomes")
     wrong = rows["check_weight"][~(weights["check_weight"] >= 0).fillna(False).astype(bool)]

@@ -225,7 +225,7 @@ def without_checks(
     ['states_rule']
     """
     texts = as_list(exclude)
-    if texts and "check_id" not in frame.columns:
+    if texts and "check_id" not in frame:
         raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
     left_out = pd.Series(False, index=frame.index)
     for text in texts:
@@ -404,7 +404,7 @@ def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) 
     if refuted.empty:
         return ""
     row = refuted.iloc[0]
-    of = f" of '{row['grader']}'" if "grader" in refuted.columns else ""
+    of = f" of '{row['grader']}'" if "grader" in refuted else ""
     return (
         f"{argument('drawn_by', drawn_by)} does not hold: among the answers with "
         f"'{row['stratum']}', gold is on {100 * row['passes']:.0f} % of the passes and "

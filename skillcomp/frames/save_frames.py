@@ -224,17 +224,15 @@ def _require_free(place: Path, overwrite: bool) -> None:
 def _rows_of_table(study: Frames, table: str) -> list[Fields]:
     """Return the rows of a frame as mappings; refuse columns that a store cannot hold."""
     frame: pd.DataFrame = getattr(study, table)
-    of_case = [*CONTRACTS["cases"].columns, *study.cases.columns]
-    derived = _DERIVED.get(table, ())
     columns = list(frame.columns) if table == "cases" else list(schema(table).names)
-    lost = [n for n in frame if n not in columns and n not in CONTRACTS[table].columns]
-    lost = [name for name in lost if name not in of_case]
+    known = [*columns, *CONTRACTS[table].columns, *CONTRACTS["cases"].columns, *study.cases]
+    lost = [name for name in frame if name not in known]
     if lost and table in RECORDS:
         raise FrameError(
             f"save: {table}: column '{lost[0]}' has no place in a store. Drop it or, if it "
             "describes the case, add it to the cases."
         )
-    keep = [name for name in frame.columns if name in columns and name not in derived]
+    keep = [name for name in frame if name in columns and name not in _DERIVED.get(table, ())]
     return _table_records(frame[keep])
 
 

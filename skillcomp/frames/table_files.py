@@ -71,7 +71,7 @@ def _table_errors(path: Path) -> Iterator[None]:
 
 def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the column of each role: as ``columns`` says, otherwise the column of that name."""
-    labels = {str(name): name for name in table.columns}
+    labels = {str(name): name for name in table}
     named: dict[str, Any] = {}
     for name, role in columns.items():
         require_known(f"columns: {name!r}: found no role", role, ROLES)
@@ -98,7 +98,7 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
     rows = json_content(path) if path.suffix in (".json", ".jsonl") else None
     flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
-    names = {columns.get(str(name), str(name)) for name in table.columns}
+    names = {columns.get(str(name), str(name)) for name in table}
     has_case = names & {"case", "case_id", "question_id", "id"}
     has_verdict = names & {"winner", "passed", "score"}
     of_text = kind_of_table(table, list(columns.values()), names) == "passages"
@@ -120,10 +120,12 @@ def frames_of_table(
         if kind_of_table(table, given, names) != "answers":
             return from_frame(table, **{role: names[role] for role in given}, **how)
         for role, value in values.items():
-            if value is not None and value not in table.columns:
+            if value is None:
+                continue
+            if value not in table:
                 table = table.assign(**{role: value})
                 value = role
-            names |= {} if value is None else {role: value}
+            names[role] = value
         without: dict[str, Any] = {"skill": None}
         without |= {"condition": None} if "gold" in names else {}
         without |= {"passed": None} if "score" in names else {}

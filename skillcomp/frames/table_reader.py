@@ -241,7 +241,7 @@ class TableReader:
         if self.problems:
             message = problem_list(self.place, self.problems)
             if self.asks_roles:
-                arms = [name for name in self.frame.columns if usual_condition(name)]
+                arms = [name for name in self.frame if usual_condition(name)]
                 if len(arms) > 1 and not set(arms) <= set(self.names.values()):
                     listed = " and ".join(map(literal, arms))
                     message += f"\n- {listed} are names of conditions; a row is one answer (melt)."
@@ -289,11 +289,11 @@ class TableReader:
             if role not in self.names and role not in self.ambiguous:
                 self.problems.append(f"{argument(role)} is needed: name the column of the table.")
                 self.asks_roles = True
-        words = [str(label) for label in frame.columns]
+        words = [str(label) for label in frame]
         there = f"; there: {', '.join(words) or 'none'}"
         near = {word.casefold(): word for word in reversed(words)}
         for role, name in self.names.items():
-            if name not in frame.columns:
+            if name not in frame:
                 similar = near.get(str(name).casefold())
                 hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
                 what = f"there is no column '{name}' ({argument(role.partition(' ')[0])})"
@@ -342,7 +342,7 @@ class TableReader:
     def _refuse_flags(self) -> None:
         """Add a problem if the skill column says whether a skill was loaded, and not which one."""
         name = self.names.get("skill")
-        words = distinct_words(self.frame[name]) if name in self.frame.columns else []
+        words = distinct_words(self.frame[name]) if name in self.frame else []
         own = set(map(plain_word, self.own_words("skill")))
         if not is_flag(words) or own >= set(map(plain_word, words)):
             return
@@ -354,7 +354,7 @@ class TableReader:
             f"{why}. Is this {argument('condition', plain_value(name))} of one skill, or "
             f"are these names of skills, {as_skill}?",
         )
-        if self.names.get("condition") not in self.frame.columns:
+        if self.names.get("condition") not in self.frame:
             self.names.pop("condition", None)
 
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
@@ -537,7 +537,7 @@ class TableReader:
         names = {}
         for role in ARGUMENTS["plan"]:
             column = COLUMN_OF.get(role, role)
-            there = [n for n in (self.names.get(role), column) if n in asked.columns]
+            there = [n for n in (self.names.get(role), column) if n in asked]
             if there and (role != "agent" or role in self.names):
                 names[role] = there[0]
         other = self.beside(asked, names)
@@ -729,9 +729,7 @@ class TableReader:
         rows = rows.assign(repeat=tries)
         place = [*keys, "repeat"]
         again = rows.groupby(place, dropna=False).cumcount() + 1
-        if again.eq(1).all():
-            return tries
-        if self.problems:
+        if self.problems or again.eq(1).all():
             return tries
         alike = not self._differences(rows[place], self._apart())
         cells = rows.groupby(keys, dropna=False)[place[0]].transform("size")

@@ -338,7 +338,7 @@ def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[
 
     Columns called first and second are preferred, and names of systems to texts.
     """
-    labels = {plain_label(label): label for label in frame.columns if label not in used}
+    labels = {plain_label(label): label for label in frame if label not in used}
     for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES)):
         pairs = [(n + a, n + b) for n, (a, b) in product(nouns, sides)]
         pairs += [(a + n, b + n) for n, (a, b) in product(nouns, sides) if n]
@@ -377,7 +377,7 @@ def usual_columns(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list
     A column with the name ``role`` itself is returned alone. Without such a column, all columns
     with usual names for this argument are returned.
     """
-    labels = {str(label).casefold(): label for label in frame.columns if label not in used}
+    labels = {str(label).casefold(): label for label in frame if label not in used}
     if role in labels:
         return [labels[role]]
     return [labels[name] for name in _COLUMN_NAMES.get(role, "").split() if name in labels]
@@ -396,12 +396,12 @@ def columns_with_roles(
     >>> columns_with_roles(frame, {"case": "task"}, ["case", "condition", "repeat"])
     "Columns: case='task', condition='setup'; no role: latency."
     """
-    found = {role: name for role, name in names.items() if name in frame.columns}
+    found = {role: name for role, name in names.items() if name in frame}
     known = set(map(str, frame.columns))
     for role in sorted(roles, key=lambda role: role not in known):
         if role not in found:
             found |= dict(zip([role], usual_columns(role, frame, found.values()), strict=False))
-    rest = [str(name) for name in frame.columns if name not in found.values()]
+    rest = [str(name) for name in frame if name not in found.values()]
     pairs = [argument(role.partition(" ")[0], plain_value(name)) for role, name in found.items()]
     listed = ", ".join(pairs).replace("}, columns={", ", ") or "none"
     return f"Columns: {listed}; no role: {', '.join(rest) or 'none'}."

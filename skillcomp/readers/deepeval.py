@@ -9,14 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import (
-    JsonObject,
-    as_object,
-    as_truth,
-    number_at,
-    objects_at,
-    text_at,
-)
+from skillcomp.io.files import JsonObject, as_object, as_truth, number_at, objects_at, text_at
 from skillcomp.io.json_files import json_object, read_json
 from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
 

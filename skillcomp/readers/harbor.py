@@ -11,16 +11,25 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import literal
-from skillcomp.io.files import JsonObject, as_number, list_of_objects, number_at, object_at, text_at
-from skillcomp.io.json_files import json_object
-from skillcomp.readers.reader import Problems, Reader, objects_below, passes, rows_of_attempt
+from skillcomp.errors import FrameError, literal
+from skillcomp.io.files import (
+    JsonObject,
+    as_number,
+    as_object,
+    list_of_objects,
+    number_at,
+    object_at,
+    text_at,
+)
+from skillcomp.io.json_files import json_object, read_json
+from skillcomp.readers.reader import Problems, Reader, files_below, passes, rows_of_attempt
 
 FILE = "result.json"
 _MISSING = "the verdict is missing, not a fail"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
 _TIMEOUT = "timeout"
 _ERRORS = "trials with an error"
+_Cell = tuple[str | None, ...]  # job, task, agent and model of a trial
 _CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
 
 
@@ -36,35 +45,42 @@ class HarborReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; column ``job`` or ``skills`` may name the arm."""
-        trials = []
-        for file, content in objects_below(path, FILE, problems):
-            if _is_trial(content):  # another result.json describes a whole job
-                trials.append((file.resolve().parent.parent.name, content))
         rows = []
-        for job, content in _last_tries(trials, problems):
+        for (job, *_), content in _last_tries(list(_trials_at(path, problems)), problems):
             about = {**_facts_of_trial(content, problems), "job": job}
             rows += rows_of_attempt(about, _verdicts_of_rewards(content, about["status"], problems))
         return pd.DataFrame(rows)
 
 
+def _trials_at(path: Path, problems: Problems) -> Iterator[tuple[_Cell, JsonObject]]:
+    """Yield the trials in a file or below a folder; a file that is not JSON is reported."""
+    root = path if path.is_dir() else path.parent
+    for file in [path] if path.is_file() else files_below(path, FILE):
+        try:
+            content = as_object(read_json(file, root))
+        except FrameError as error:
+            reason = str(error).removeprefix(f"{file}: ").rstrip(".")
+            found = f"{file.relative_to(root)}: {reason}"
+            problems.add("files that cannot be read", found, "left out; their answers are missing")
+            continue
+        if _is_trial(content):  # another result.json describes a whole job
+            yield _cell_of(file, content), content
+
+
 def _last_tries(
-    trials: list[tuple[str, JsonObject]], problems: Problems
-) -> Iterator[tuple[str, JsonObject]]:
+    trials: list[tuple[_Cell, JsonObject]], problems: Problems
+) -> Iterator[tuple[_Cell, JsonObject]]:
     """Yield the trials without those that ended with an error and were run again later."""
-    last_start: dict[Any, str] = {}
-    whole, every = Counter[Any](), Counter[Any]()
-    for job, content in trials:
-        cell, start = _cell_of(job, content), text_at(content, "started_at") or ""
+    last_start: dict[_Cell, str] = {}
+    whole, every = Counter[_Cell](), Counter[_Cell]()
+    for cell, content in trials:
+        start = text_at(content, "started_at") or ""
         last_start[cell] = max(start, last_start.get(cell, ""))
         every[cell] += 1
         whole[cell] += _kind_of_error(content) is None
     planned = max(whole.values(), default=0)  # a cell with more trials has some that were repeated
-    for job, content in trials:
-        cell, end, kind = (
-            _cell_of(job, content),
-            text_at(content, "finished_at"),
-            _kind_of_error(content),
-        )
+    for cell, content in trials:
+        end, kind = text_at(content, "finished_at"), _kind_of_error(content)
         if (
             kind
             and not _is_of_agent(kind)
@@ -75,12 +91,12 @@ def _last_tries(
             every[cell] -= 1
             problems.add("earlier tries", f"ended by {kind}", "left out: the task was run again")
         else:
-            yield job, content
+            yield cell, content
 
 
-def _cell_of(job: str, content: JsonObject) -> tuple[str | None, ...]:
+def _cell_of(file: Path, content: JsonObject) -> _Cell:
     """Return the job, task, agent and model of a trial."""
-    agent = object_at(content, "config", "agent")
+    job, agent = file.resolve().parent.parent.name, object_at(content, "config", "agent")
     return job, text_at(content, "task_name"), text_at(agent, "name"), text_at(agent, "model_name")
 
 

@@ -15,7 +15,7 @@ from skillcomp.io.files import JsonObject, as_object, as_text, list_of_objects, 
 from skillcomp.io.json_files import json_object
 from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 
-_LETTERS = {"C": True, "I": False, "N": False, "P": False}
+_LETTERS = {"C": True, "I": False, "N": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
 # scorers of inspect-ai that need no model, because they only compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
@@ -26,11 +26,14 @@ _OWN_FACTS = (
     *("prompt_kind", "right_skills"),
 )
 # maps each field of a verdict to a column of the table, for logs of skillcomp's own tasks
-_OF_VERDICT = {
-    **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
-    **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
-    **{name: name for name in ("rationale", "evidence_quote", "borderline", "graded_at")},
-    **{f"grader_{name}": f"grader_{name}" for name in ("kind", "model", "family", "version")},
+_SAME_NAMES = (
+    *("check_kind", "check_weight", "goal", "passed", "score", "rationale", "evidence_quote"),
+    *("borderline", "graded_at", "grader_kind", "grader_model", "grader_family"),
+    *("grader_version", "grader"),
+)
+_OF_VERDICT = {name: name for name in _SAME_NAMES} | {
+    "check_id": "check",
+    "status": "verdict_status",
 }
 
 
@@ -198,11 +201,12 @@ def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | Non
     """Return whether a score passes, and the score as a number; each is None if unknown."""
     if isinstance(value, bool):
         return value, None
-    if isinstance(value, str) and value.upper() in _LETTERS:
-        if value.upper() == "P":
-            problems.add(f"scorer {scorer}", "P (partly correct)", "no pass; the score is 0.5")
-            return False, 0.5
-        return _LETTERS[value.upper()], None
+    letter = value.upper() if isinstance(value, str) else ""
+    if letter == "P":
+        problems.add(f"scorer {scorer}", "P (partly correct)", "no pass; the score is 0.5")
+        return False, 0.5
+    if letter in _LETTERS:
+        return _LETTERS[letter], None
     if isinstance(value, int | float) and not math.isnan(value):
         return passes(value, f"scorer {scorer}", problems), float(value)
     problems.add(f"scorer {scorer}", f"{value!r:.40}", "no verdict: missing, not a fail")

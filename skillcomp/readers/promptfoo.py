@@ -199,7 +199,9 @@ def _with_arms(table: pd.DataFrame) -> pd.DataFrame:
     If only the provider varies, it names the arm and not the agent.
     """
     prompts, providers = table["prompt_label"], table["provider_label"]
-    if prompts.nunique() == 1 and providers.nunique() > 1:
-        return table.assign(condition=providers, agent=None)
-    is_prompt = providers.nunique() == 1 and prompts.nunique() > 1
-    return table.assign(condition=prompts) if is_prompt else table
+    prompt_varies, provider_varies = prompts.nunique() > 1, providers.nunique() > 1
+    if prompt_varies == provider_varies:
+        return table
+    if prompt_varies:
+        return table.assign(condition=prompts)
+    return table.assign(condition=providers, agent=None)

@@ -39,16 +39,8 @@ from skillcomp.frames.table_files import (
 )
 from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import FrameWarning, changes_frame
-from skillcomp.frames.words import (
-    as_literal,
-    distinct_words,
-    truth_words,
-)
-from skillcomp.io.files import (
-    as_path,
-    open_file,
-    shown,
-)
+from skillcomp.frames.words import as_literal, distinct_words, truth_words
+from skillcomp.io.files import as_path, open_file, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.json_files import MAX_BYTES, forget_files, json_content, read_json
 from skillcomp.io.study_overview import change_lines
@@ -68,11 +60,7 @@ from skillcomp.readers.result_table import (
     with_conditions,
     with_equal_inputs,
 )
-from skillcomp.readers.skill_creator import (
-    BenchmarkReader,
-    TriggerReader,
-    WorkspaceReader,
-)
+from skillcomp.readers.skill_creator import BenchmarkReader, TriggerReader, WorkspaceReader
 
 # formats in the order in which they are tried
 _BUILT_IN: tuple[type[Reader], ...] = (
@@ -302,12 +290,12 @@ def _one_table(paths: Mapping[str | None, Path], columns: Mapping[str, str]) -> 
     tables = {arm: table_at(path) for arm, path in paths.items()}
     if None in tables or any(table is None for table in tables.values()):
         return tables.get(None)
-    parts = []
-    for arm, table in tables.items():
-        if table is not None:
-            names = [name for name, role in columns.items() if role == "condition"]
-            named = table.rename(columns=dict.fromkeys(names, "condition"))
-            parts.append(_one_arm(named, arm, shown(paths[arm])))
+    names = {name: role for name, role in columns.items() if role == "condition"}
+    parts = [
+        _one_arm(table.rename(columns=names), arm, shown(paths[arm]))
+        for arm, table in tables.items()
+        if table is not None
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -370,10 +358,9 @@ def _reader_and_file(
         names = [reader.name for reader in readers]
         require_known("read_results: there is no format", format, names, label="there")
         readers = [reader for reader in readers if reader.name == format]
-    if (first := next((r for r in readers if r.recognises(path)), None)) is not None:
+    if first := next((r for r in readers if r.recognises(path)), None):
         return first, path
-    places = _files_inside(path) if path.is_dir() else []
-    matches = [(r, place) for place in places for r in readers if r.recognises(place)]
+    matches = [(r, place) for place in _files_inside(path) for r in readers if r.recognises(place)]
     files = list(dict.fromkeys(place for _, place in matches))
     if len(files) > 1:
         listing = shortened((place.relative_to(path).as_posix() for place in files), 5)
@@ -387,7 +374,7 @@ def _reader_and_file(
 
 
 def _files_inside(folder: Path) -> list[Path]:
-    """Return the files that may hold results, from a folder and its subfolders."""
+    """Return the files that may hold results, from a folder and its subfolders; none of a file."""
     pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
     files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
     if len(files) > MAX_FILES:
@@ -429,13 +416,15 @@ def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataF
     """Return the rows of one file; a condition from the mapping of paths applies to all rows."""
     if condition is None:
         return table
-    words = list(table["condition"].dropna().unique()) if "condition" in table else []
+    words, under = (
+        distinct_words(table[name]) if name in table else []
+        for name in ("condition", "asked_under")
+    )
     if len(words) > 1:
         raise FrameError(
             f"{place}: holds several arms ({', '.join(map(str, words))}), but the mapping of paths "
             f"gives it one, {literal(condition)}. Give the path alone."
         )
-    under = [*table["asked_under"].dropna().unique()] if "asked_under" in table else []
     if any((word == "baseline") != (condition == "baseline") for word in under):
         raise FrameError(
             f"{place}: the mapping of paths calls it {literal(condition)}, but its answers were "

@@ -11,19 +11,15 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, shortened
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import (
-    JsonObject,
-    as_number,
-    is_below,
-)
-from skillcomp.io.json_files import read_json
+from skillcomp.io.files import JsonObject, as_number, is_below
 
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
 _LONG = 50  # maximum number of characters of a label
 # the problem that a check looks at the use of the skill
 USE_OF_SKILL = (
-    *("checks of the skill's use", "no checks of the answer"),
+    "checks of the skill's use",
+    "no checks of the answer",
     "they show when the skill fires (triggered)",
 )
 _SHOWN = 3  # maximum number of examples that a problem lists
@@ -155,26 +151,9 @@ def passes(score: float, place: str, problems: Problems) -> bool | None:
 def as_count(value: Any) -> int | None:
     """Return the value if it is a whole number from 0 to 10,000, else None."""
     number = as_number(value)
-    is_count = number is not None and 0 <= number <= MAX_COUNT and number == int(number)
-    return int(number) if is_count and number is not None else None
-
-
-def objects_below(path: Path, name: str, problems: Problems) -> Iterator[tuple[Path, JsonObject]]:
-    """Yield a file, or the files called ``name`` below a folder, with the object in each.
-
-    A file that is not JSON is left out and reported.
-    """
-    root = path if path.is_dir() else path.parent
-    for file in [path] if path.is_file() else files_below(path, name):
-        try:
-            content = read_json(file, root)
-        except FrameError as error:
-            reason = str(error).removeprefix(f"{file}: ").rstrip(".")
-            found = f"{file.relative_to(root)}: {reason}"
-            problems.add("files that cannot be read", found, "left out; their answers are missing")
-            continue
-        if isinstance(content, dict):
-            yield file, content
+    if number is None or not 0 <= number <= MAX_COUNT or number % 1:
+        return None
+    return int(number)
 
 
 def files_below(folder: Path, name: str) -> Iterator[Path]:

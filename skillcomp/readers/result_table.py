@@ -15,17 +15,12 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import WHAT, FrameWarning, TableReader
-from skillcomp.frames.words import (
-    ARGUMENTS,
-    condition_names,
-    distinct_words,
-    pooled_words,
-)
+from skillcomp.frames.words import ARGUMENTS, condition_names, distinct_words, pooled_words
 from skillcomp.readers.reader import Problems, in_one_line
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
-_NEEDED = ("case", "condition", "passed")
+_NEEDED = ["case", "condition", "passed"]
 _OF_CASES = ("prompt_kind", "right_skills")  # columns of cases that `from_frame` does not take
 MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
 _SHOWN = 3  # maximum number of checks that an error message lists
@@ -35,7 +30,7 @@ def one_iteration(
     table: pd.DataFrame, iteration: int | Literal["last"], problems: Problems, place: str
 ) -> pd.DataFrame:
     """Return the rows of one iteration: iterations are versions of the skill, never repeats."""
-    if "iteration" not in table.columns:
+    if "iteration" not in table:
         return table
     number = table["iteration"]
     skill = table.get("skill", pd.Series("", table.index))
@@ -71,26 +66,21 @@ def with_arguments(
         else:
             for word in [word for word in words if word != value]:
                 n = int(table[role].eq(word).sum())
-                problems.add(in_words(role), literal(word), f"read as {value}", n)
+                problems.add(role.replace("_", " "), literal(word), f"read as {value}", n)
             table = table.assign(**{role: value})
     if "skill" in unknown:
         table = table.assign(skill="the skill")
     if unknown:
-        found = ", ".join(map(in_words, unknown))
+        found = ", ".join(unknown).replace("_", " ")
         named = ", ".join(argument(f"fact {role}") for role in unknown)
         done = f"unknown; {named} {'names it' if len(unknown) == 1 else 'name them'}"
         problems.add("not in the file", found, done, len(table))
     return table
 
 
-def in_words(role: str) -> str:
-    """Return the name of a role in words."""
-    return role.replace("_", " ")
-
-
 def _is_mechanical(table: pd.DataFrame) -> bool:
     """Return whether programs decided every check, so that the grader has no model."""
-    if "grader_kind" not in table.columns:
+    if "grader_kind" not in table:
         return False
     kinds = table.loc[table["check"].notna(), "grader_kind"]
     return len(kinds) > 0 and bool(kinds.isin(MECHANICAL).all())
@@ -98,17 +88,17 @@ def _is_mechanical(table: pd.DataFrame) -> bool:
 
 def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame:
     """Add the column ``case``: a copy of the column named `case`, or the text `case` itself."""
-    if case is None and "case" in table.columns:
-        return table
     if case is None:
+        if "case" in table:
+            return table
         raise FrameError(
             f"{place}: the file does not name the case; {argument('fact case')} names it."
         )
-    if case in table.columns:
+    if case in table:
         return table.assign(case=table[case])
-    if "case" not in table.columns:
+    if "case" not in table:
         return table.assign(case=case)
-    words = ", ".join(str(name) for name in table.columns if name not in ARGUMENTS["check"])
+    words = ", ".join(str(name) for name in table if name not in ARGUMENTS["check"])
     raise FrameError(
         f"{place}: {argument('fact case')}: there is no field {literal(case)}; there: {words}."
     )
@@ -121,7 +111,7 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
         done = f"there is no delta; {argument('fact case')} names a field that the arms share"
         problems.add("cases", "none has answers of two arms", done, 0)
         return
-    for condition in n_rows.columns:
+    for condition in n_rows:
         lacking = n_rows.index[n_rows[condition].eq(0)].get_level_values("case")
         if len(lacking):
             found = f"{plural(len(lacking), 'case')} without answers under {condition}"
@@ -131,7 +121,7 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
 
 def refuse_agents_by_arm(table: pd.DataFrame, place: str) -> None:
     """Raise if each arm was answered by agents of its own."""
-    if "agent" not in table.columns or table["agent"].isna().any():
+    if "agent" not in table or table["agent"].isna().any():
         return
     pairs = table[["condition", "agent"]].drop_duplicates()
     if pairs["condition"].nunique() > 1 and pairs["agent"].is_unique:
@@ -165,7 +155,7 @@ def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd
 
     Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
     """
-    if "n_checks" not in table.columns:
+    if "n_checks" not in table:
         return table
     counted = table["n_checks"].notna()
     rows = table[counted]
@@ -190,7 +180,6 @@ def _on_shared_checks(
     table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
 ) -> pd.DataFrame:
     """Refuse or leave out checks that some conditions of a case lack, unless `checks` is "all"."""
-    table = table.reset_index(drop=True)
     rows = table[table["check"].notna()]
     if checks == "all" or rows.empty:
         return table
@@ -235,14 +224,12 @@ def _with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
 
     An outcome belongs to one grader. Several kinds become "mixed", and several models a list.
     """
-    for name in {"grader_kind", "grader_model"} & set(table.columns):
-        words = {grader: distinct_words(values) for grader, values in table.groupby("grader")[name]}
-        is_mixed = name == "grader_kind"
-        whole = {
-            grader: "mixed" if is_mixed and len(kinds) > 1 else ", ".join(map(str, kinds))
-            for grader, kinds in words.items()
-            if kinds
-        }
+    for name in columns_of(table, "grader_kind", "grader_model"):
+        whole = {}
+        for grader, values in table.groupby("grader")[name]:
+            words = distinct_words(values)
+            several = name == "grader_kind" and len(words) > 1
+            whole[grader] = "mixed" if several else ", ".join(map(str, words)) or None
         table = table.assign(**{name: table["grader"].map(whole)})
     return table
 
@@ -252,7 +239,7 @@ def _with_repeats(table: pd.DataFrame) -> pd.DataFrame:
 
     Attempts without a check follow those with one.
     """
-    if "repeat" in table.columns:
+    if "repeat" in table:
         return table
     keys = columns_of(table, *_CELL, "check", "grader")
     repeat = table.groupby(keys, dropna=False).cumcount() + 1
@@ -281,7 +268,7 @@ def _with_invocations(table: pd.DataFrame) -> pd.DataFrame:
     The skill is on offer in every arm but the baseline. A prompt on which it should not fire is a
     negative one.
     """
-    if "triggered" not in table.columns or "offered" in table.columns:
+    if "triggered" not in table or "offered" in table:
         return table
     known = table["triggered"].notna() & table["condition"].ne("baseline")
     fired = table["triggered"].eq(True)
@@ -290,7 +277,7 @@ def _with_invocations(table: pd.DataFrame) -> pd.DataFrame:
     table["invoked"] = skills.where(fired, pd.Series([()] * len(table), table.index)).where(
         known, None
     )
-    if "should_trigger" in table.columns:
+    if "should_trigger" in table:
         table["prompt_kind"] = table["should_trigger"].map({False: "negative"})
     return table
 
@@ -316,12 +303,12 @@ def frames_of(
     unchecked = set(table.loc[without & of_skill, "case"].astype("str"))
     table = _with_invocations(_with_whole_graders(_with_checks(table)))
     _refuse_equal_rows(table, place)
-    empty_columns = [name for name in table if name not in _NEEDED and table[name].isna().all()]
+    empty_columns = table.columns[table.isna().all()].difference(_NEEDED)
     reasons = table.get("verdict_status", pd.Series(None, table.index, dtype="object"))
     table = table.drop(columns=empty_columns).assign(verdict_status=reasons.fillna("error"))
     reader = TableReader(
         table,
-        {role: role for role in ROLES if role in table.columns},
+        {role: role for role in columns_of(table, *ROLES)},
         place=f"{place} ({WHAT})",
         words={"condition": {name: name for name in table["condition"].unique()}},
     )
@@ -336,13 +323,10 @@ def frames_of(
     if len(unchecked) == table["case"].nunique():
         known |= made.problems["place"].eq("condition")  # triggers need no second condition
     cases = reader.checked({"cases": cases})["cases"]
-    made = replace(made, cases=cases, problems=made.problems[~known])
-    if unchecked:  # cases that only look at the use of the skill
-        verdicts, results = (
-            f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes)
-        )
-        made = replace(made, verdicts=verdicts, outcomes=results)
-    return made
+    # without the cases that only look at the use of the skill
+    verdicts, results = (f[~f["case_id"].isin(unchecked)] for f in (made.verdicts, made.outcomes))
+    problems_left = made.problems[~known]
+    return replace(made, cases=cases, problems=problems_left, verdicts=verdicts, outcomes=results)
 
 
 def with_conditions(
@@ -352,7 +336,7 @@ def with_conditions(
 
     The caller gave the meanings `own`. `sides` are the words for the arms in comparisons.
     """
-    if "condition" not in table.columns:
+    if "condition" not in table:
         raise FrameError(_arms_unknown(table, place))
     words = list(map(str, distinct_words(table["condition"])))
     lines = in_one_line([*words, *sides])  # a condition and what a message lists take one line
@@ -373,14 +357,16 @@ def with_conditions(
 
 def _arms_unknown(table: pd.DataFrame, place: str) -> str:
     """Return the message on a file that does not say which answers had the skill."""
-    words = {name: [str(word) for word in distinct_words(table[name])] for name in table.columns}
-    words = {name: found for name, found in words.items() if found and name not in _NO_ARMS}
+    words = {
+        name: list(map(str, found))
+        for name in table
+        if name not in _NO_ARMS and (found := distinct_words(table[name]))
+    }
     several = {name: found for name, found in words.items() if len(found) > 1} or words
-    lines = []
-    for name, found in several.items():
-        texts = map(literal, in_one_line(found).values())
-        lines.append(f"{name}: {shortened(texts, _FEW)}")
-    listed = "; ".join(lines)
+    listed = "; ".join(
+        f"{name}: {shortened(map(literal, in_one_line(found).values()), _FEW)}"
+        for name, found in several.items()
+    )
     return (
         f"{place}: the file does not say which answers had the skill. Name the field of the arms, "
         f"{argument('condition', 'FIELD')}, or give one file per arm, as baseline and "

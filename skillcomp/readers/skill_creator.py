@@ -38,8 +38,11 @@ _GRADER = "skill-creator"
 FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = (
-    *("judge returned unparseable", "judge omitted", "judge response missing"),
-    *("grading parse error", "grading error"),
+    "judge returned unparseable",
+    "judge omitted",
+    "judge response missing",
+    "grading parse error",
+    "grading error",
 )
 _MISSING = "the verdict is missing, not a fail"
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
@@ -64,7 +67,7 @@ class WorkspaceReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         """Return whether gradings are in subfolders."""
-        files = files_below(path, FILE) if path.is_dir() else iter(())
+        files = files_below(path, FILE)  # none below a file
         return any(file.parent != path and is_grading(json_object(file, path)) for file in files)
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -162,7 +165,7 @@ def _folders_of_runs(path: Path, name: str, problems: Problems) -> list[Path]:
     folders = []
     for folder in found:
         if place := _right_place(folder, path, with_runs):
-            if name == FILE and is_grading(json_object(folder / name, path)):
+            if is_grading(json_object(folder / name, path)):
                 found_at = f"in {folder.relative_to(path).as_posix()}/ instead of {place}/"
                 problems.add(f"{name} in the wrong folder", found_at, "left out")
         else:
@@ -221,9 +224,8 @@ def _one_layout(folders: list[Path], path: Path, problems: Problems) -> list[Pat
 
 def _names_of_eval(folder: Path, path: Path) -> list[str]:
     """Return the name of a case and its id, if it has one."""
-    ident = as_text(json_object(folder / "eval_metadata.json", path).get("eval_id"))
-    number = re.fullmatch(r"eval-(\d+)", folder.name)
-    ids = [ident, number[1] if number else None]
+    ident = text_at(json_object(folder / "eval_metadata.json", path), "eval_id")
+    ids = [ident, *re.findall(r"\Aeval-(\d+)\Z", folder.name)]
     return [str(_facts_of_eval(folder, path)["case"]), *(f"id {name}" for name in ids if name)]
 
 
@@ -270,8 +272,7 @@ def _iteration_of(folder: Path, path: Path) -> int:
 def _facts_of_eval(folder: Path, root: Path) -> JsonObject:
     """Return name and prompt of a case from its metadata; without a name, use the folder's."""
     about = json_object(folder / "eval_metadata.json", root)
-    match = _EVAL.fullmatch(folder.name)
-    name = text_at(about, "eval_name") or (match[1] if match else folder.name)
+    name = text_at(about, "eval_name") or folder.name.removeprefix("eval-") or folder.name
     return {"case": name, "prompt": text_at(about, "prompt")}
 
 
@@ -286,7 +287,7 @@ def _facts_of_workspace(path: Path) -> JsonObject:
     about: JsonObject = {}
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
         about |= _facts_of_file(json_object(folder / "benchmark.json", path))
-    names = [p.name for p in (path, *path.parents[:1]) if p.name.endswith("-workspace")]
+    names = [p.name for p in (path, path.parent) if p.name.endswith("-workspace")]
     folder_name = names[0].removesuffix("-workspace") if names else None
     return {
         "skill": _recorded_name(about, "skill_name") or folder_name,
@@ -350,8 +351,8 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     The id of a check is its text. If the attempts of a case have the same number of checks, but not
     the same different texts, the id is the position, and different texts are reported.
     """
-    if "text" not in table.columns:
-        return table if "check" in table.columns else table.assign(check=None)
+    if "text" not in table:
+        return table.assign(check=table.get("check"))
     rows = table[table["text"].notna()]
     text, place = rows["text"], rows["position"].astype("Int64").astype("str")
     case = rows.groupby(columns_of(rows, *_CASE), dropna=False).ngroup()
@@ -366,7 +367,7 @@ def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             done = "taken for the same check by its position; read both texts"
             problems.add("wording of a check", f"differs in case '{name}'", done, int(count))
     check = place.where(by_place, text).reindex(table.index)
-    check = check.combine_first(table["check"]) if "check" in table.columns else check
+    check = check.combine_first(table.get("check", check))
     return table.assign(check=check).drop(columns=["position", "text"])
 
 
@@ -436,6 +437,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
 
 
 _ARM_KEYS = ("configuration", "condition", "config")
+_CASE_KEYS = ("eval_name", "case_id", "eval_id", "name", "id")
 _PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
 _CHECKS = ("expectations", "assertion_results", "assertion_details", "assertions")
 _MODELS = ("model", "agent_model", "executor_model")
@@ -456,13 +458,12 @@ class BenchmarkReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per run and expectation, or one row for a run without expectations."""
         content = read_json(path)
-        runs = [run for run in _runs_of(content) if as_text(_value(run, *_ARM_KEYS))]
-        runs = [run for run in runs if _case_name(run) is not None]
+        runs = list(_runs_of(content))
         _require_one_scale(runs, path)
         _report_delta(content, runs, problems)
         of_file = _facts_of_file(content)
         models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
-        named = any(_checks_of({**run, **object_at(run, "result")}) for run in runs)
+        named = any(_checks_of(run["result"]) for run in runs)
         counts = Counter[tuple[Any, ...]]()
         rows = []
         for run in runs:
@@ -471,9 +472,9 @@ class BenchmarkReader(Reader):
                 "skill": _recorded_name(run, "skill") or _recorded_name(of_file, "skill_name"),
                 "agent_model": model,
                 "grader_model": _recorded_name({**of_file, **run}, *_JUDGES),
-                "case": _case_name(run),
+                "case": run["case"],
                 "key": as_text(_value(run, "eval_id", "case_id", "id")),
-                "condition": as_text(_value(run, *_ARM_KEYS)),
+                "condition": run["arm"],
             }
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
@@ -491,6 +492,14 @@ def _facts_of_file(content: JsonObject) -> JsonObject:
 
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
+    """Yield the runs that name their arm and case, with both; ``result`` has all facts of a run."""
+    for run in _listed_runs(content):
+        arm, case = (as_text(_value(run, *keys)) for keys in (_ARM_KEYS, _CASE_KEYS))
+        if arm and case:
+            yield {**run, "arm": arm, "case": case, "result": run | object_at(run, "result")}
+
+
+def _listed_runs(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs of a file in the official form, each with its arm."""
     yield from objects_at(content, "runs")
     for key, inner in (("configs", "results"), ("configurations", "evals")):
@@ -506,11 +515,9 @@ def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
 
 
 def _is_graded(run: JsonObject) -> bool:
-    """Return whether a run names its arm and case, and has a result."""
-    result = {**run, **object_at(run, "result")}
-    graded = _checks_of(result) or any(key in result for key in (*_TOTAL, "pass_rate"))
-    arm = as_text(_value(run, *_ARM_KEYS))
-    return bool(graded) and arm is not None and _case_name(run) is not None
+    """Return whether a run has checks, counts or a pass rate."""
+    result = run["result"]
+    return bool(_checks_of(result)) or not result.keys().isdisjoint((*_TOTAL, "pass_rate"))
 
 
 def _checks_of(result: JsonObject) -> list[JsonObject]:
@@ -529,10 +536,6 @@ def _recorded_name(about: JsonObject, *keys: str) -> str | None:
     return next((name for name in names if name and not name.startswith("<")), None)
 
 
-def _case_name(run: JsonObject) -> str | None:
-    return as_text(_value(run, "eval_name", "case_id", "eval_id", "name", "id"))
-
-
 def _rows_of_run(
     run: JsonObject, facts: JsonObject, named: bool, problems: Problems
 ) -> list[JsonObject]:
@@ -541,7 +544,7 @@ def _rows_of_run(
     If no run of the file has expectations (not ``named``), return one row with the counts of the
     run or, without counts, with its pass rate as a score.
     """
-    result = {**run, **object_at(run, "result")}
+    result = run["result"]
     code, error = result.get("exit_code"), result.get("error")
     failed = bool(error) or code not in (None, 0, "0")
     about = {
@@ -574,7 +577,7 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
     elif counts[1] is None and share is not None and 0 <= share <= 100:
         if share > 1:
             problems.add("pass rates", "in percent", "divided by 100")
-        share = share / 100 if share > 1 else share
+            share /= 100
         problems.add("pass rates", "without counts of checks", "they are scores: value='score'")
         yield {"check": "pass rate", "passed": share == 1, "score": share}
     else:
@@ -584,7 +587,7 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
 
 def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
     """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
-    results = [{**run, **object_at(run, "result")} for run in runs]
+    results = [run["result"] for run in runs]
     results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
     shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
@@ -601,7 +604,7 @@ def _report_delta(content: JsonObject, runs: list[JsonObject], problems: Problem
     The tool subtracts the second arm in alphabetical order from the first, which may be the
     baseline.
     """
-    arms = sorted({str(_value(run, *_ARM_KEYS)) for run in runs})
+    arms = sorted({run["arm"] for run in runs})
     summary = object_at(content, "run_summary")
     if (
         "delta" in summary

@@ -140,8 +140,14 @@ def compare(
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = check(attempts, "attempts").merge(outcomes[keys].drop_duplicates(), on=keys)
     attempts = attempts_of_outcomes(outcomes, matched, facts, WHAT)
-    how: Fields = {"by": names, "average": levels, "reference": reference}
-    how |= {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    how: Fields = {
+        "by": names,
+        "average": levels,
+        "reference": reference,
+        "cluster": cluster,
+        "ci_level": ci_level,
+        "interval": interval,
+    }
     rows, units, contrasts = deltas_and_units(outcomes, WHAT, value=value, bounds=bounds, **how)
     rows = rows.assign(margin=margin, amount=amount)
     rows["limit"] = np.nan if limit is None else limit

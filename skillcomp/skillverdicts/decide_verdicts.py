@@ -15,14 +15,7 @@ from skillcomp.deltas.paired_deltas import deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    PLACEBO,
-    By,
-    grouped,
-    is_among,
-    listed,
-    with_adjusted_p,
-)
+from skillcomp.frames.estimates import PLACEBO, By, grouped, is_among, listed, with_adjusted_p
 from skillcomp.planning.power import detectable_changes
 from skillcomp.skillverdicts.corrected_deltas import (
     LIMITS,

@@ -89,12 +89,10 @@ def with_missing_attempts(
             claimed = f"'{verdict}'" if " " in verdict else verdict
             assumed = assume_missing or ""
             remark = f"{claimed}, assuming that attempts are missing {assumed}"
-        if is_shaken and not assumed:
-            others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
-            verdict, remark = (
-                "undetermined",
-                f"undetermined: too many attempts are missing; {others}",
-            )
+            if not assumed:
+                others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
+                verdict = "undetermined"
+                remark = f"undetermined: too many attempts are missing; {others}"
         rows.append((verdict, is_shaken, assumed, remark))
     columns = ["verdict", "overturned", "assume_missing", "remark"]
     judged = pd.DataFrame(rows, columns=columns, index=decided.index)

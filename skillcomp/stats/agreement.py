@@ -243,21 +243,24 @@ def bootstrap_agreement(
     se = _linearised_se(parts, sums)
     base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
     rule = _why_too_few(coefficient_name, parts, group, heavy)
-    if rule:
-        return _raw_limits(base, rule, coefficient_name, raw, float(expected))
+    if not rule:
 
-    def coefficient(counts: Floats) -> Floats:
-        return _beyond_chance(*parts.solve(counts @ sums))
+        def coefficient(counts: Floats) -> Floats:
+            return _beyond_chance(*parts.solve(counts @ sums))
 
-    defined = resampled_values(coefficient, groups, n_resamples, seed, width=sums.shape[1])
-    lost = n_resamples - defined.size
-    if lost > _MOST_UNDEFINED * n_resamples or np.ptp(defined) == 0.0:
+        defined = resampled_values(coefficient, groups, n_resamples, seed, width=sums.shape[1])
+        lost = n_resamples - defined.size
+        if lost <= _MOST_UNDEFINED * n_resamples and np.ptp(defined) != 0.0:
+            tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
+            ends = np.quantile(defined, [tail, 1.0 - tail])
+            low, high = min(float(ends[0]), estimate), max(float(ends[1]), estimate)
+            note = f"{lost} undefined resamples left out" if lost else ""
+            return replace(base, low=low, high=high, note=note)
         rule = f"{lost} of {n_resamples} resamples are undefined, or all are equal"
-        return _raw_limits(base, rule, coefficient_name, raw, float(expected))
-    tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
-    low, high = np.quantile(defined, [tail, 1.0 - tail])
-    note = f"{lost} undefined resamples left out" if lost else ""
-    return replace(base, low=min(float(low), estimate), high=max(float(high), estimate), note=note)
+    low, high = _score_limits(estimate, float(expected), raw.low, raw.high)
+    method = f"{coefficient_name}, rescaled limits of the raw agreement: {raw.method}"
+    note = join_notes(f"{rule}: {_FROM_RAW}", raw.note)
+    return replace(base, low=low, high=high, method=method, note=note)
 
 
 def _sums_by_case(parts: _Parts, group: Indices) -> Floats:
@@ -292,13 +295,6 @@ def _why_too_few(name: str, parts: _Parts, group: Indices, weights: Floats) -> s
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
     rare = name != "gwet_ac1" and min(agreed) < FEWEST_EVENTS
     return f"a category agreed on in fewer than {FEWEST_EVENTS} cases" if rare else ""
-
-
-def _raw_limits(base: Interval, rule: str, name: str, raw: Interval, expected: float) -> Interval:
-    low, high = _score_limits(base.estimate, expected, raw.low, raw.high)
-    why = f"{rule}: {_FROM_RAW}"
-    method = f"{name}, rescaled limits of the raw agreement: {raw.method}"
-    return replace(base, low=low, high=high, method=method, note=join_notes(why, raw.note))
 
 
 def _score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:

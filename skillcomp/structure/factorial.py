@@ -235,7 +235,7 @@ def _checked_design(design: Any, what: str) -> _Design:
         frame = pd.DataFrame(design if isinstance(design, pd.DataFrame) else list(design))
     except (TypeError, ValueError, AttributeError):
         raise FrameError(f"{what}: design: found {type(design).__name__}; {expected}.") from None
-    if "condition" not in frame.columns or len(frame.columns) != 3:
+    if "condition" not in frame or len(frame.columns) != 3:
         columns = ", ".join(map(str, frame.columns)) or "no columns"
         raise FrameError(f"{what}: design: found the columns {columns}; {expected}.")
     factors = [name for name in frame.columns if name != "condition"]

@@ -306,7 +306,7 @@ def score_by_document(
     rates = rates.merge(by_feature, how="cross")
     scored = rates.merge(table, on=["document", "feature"], how="left", validate="m:1")
     leading = [*keys, "condition", "document", "feature", "score"]
-    return scored[[*leading, *[name for name in scored.columns if name not in leading]]]
+    return scored[[*leading, *[name for name in scored if name not in leading]]]
 
 
 def _selected_scores(
@@ -321,7 +321,7 @@ def _selected_scores(
         raise FrameError("structure: skills: found a DataFrame; give a frame of scores as scores=.")
     frame: Any = scores if skills is None else score(skills)
     require_columns(frame, ["document", "value"], "structure: scores")
-    if "feature" not in frame.columns:
+    if "feature" not in frame:
         frame = frame.assign(feature=TOTAL)
     try:
         numbers = pd.to_numeric(frame["value"]).astype("float64")
