@@ -259,24 +259,6 @@ def test_deltas_are_of_the_round_that_is_asked_for(run, small):
     assert rows["estimate"].tolist() == pytest.approx(expected["estimate"].tolist())
 
 
-def test_deltas_of_several_values_are_printed_in_one_table(run, small):
-    words = ["--value", "passed,cost_usd,n_words"]
-    status, out, _ = run("deltas", small, "--grader", "g2", "--json", *words)
-    rows = pd.DataFrame(json.loads(out)["deltas"])
-    store = RunStore(small)
-    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
-    values = ["passed", "cost_usd", "n_words"]
-    expected = sc.deltas.paired(outcomes, sc.frames.attempts(store), by="skill", value=values)
-    assert status == 0 and rows["measure"].tolist() == expected["measure"].tolist()
-    assert rows["estimate"].tolist() == pytest.approx(expected["estimate"].tolist(), nan_ok=True)
-    status, text, _ = run("deltas", small, "--grader", "g2", *words)
-    more = expected[expected["measure"].eq("delta_n_words")]["estimate"].iloc[0]
-    assert status == 0 and f"{more:.4g}" in text and "dollars" in text
-    assert run("deltas", small, "--value", "passed", "--by", "dimension")[0] == 2
-    status, _, err = run("deltas", small, "--value", "cost")
-    assert status == 2 and "found 'cost'" in err and "Did you mean 'cost_usd'?" in err
-
-
 def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
     status, out, _ = run("deltas", PILOT, "--grader", "g2", "--json")
     rows = pd.DataFrame(json.loads(out)["deltas"]).query("condition == 'skill'")

@@ -367,7 +367,6 @@ def deltas(
     margin: float = 0.1,
     round: OneOrMore = 1,
     by: str = "skill",
-    value: Annotated[str | None, Option(metavar="NAME,...")] = None,
     checks: _Checks = "all",
     assume_missing: _AssumeMissing = None,
     interval: _Interval = "adaptive",
@@ -389,8 +388,6 @@ def deltas(
         Grading round; 2 and up grade again.
     by : str
         skill, or dimension for the scorecard.
-    value : str, optional
-        Changes without verdicts: passed,cost_usd,seconds,...
     checks : str
         all checks, or those shared: that every condition of a case was asked.
     as_json : bool
@@ -403,8 +400,6 @@ def deltas(
     from skillcomp.report.decided import decided_skills
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
-    if value is not None and by == "dimension":
-        raise StudyError("deltas: --value goes with --by skill.")
     store = studies.recorded_study(data, "deltas")
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
@@ -426,14 +421,11 @@ def deltas(
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
     compared: dict[str, Any] = {"reference": reference, "interval": interval}
-    if value is not None:
-        values = [name.strip() for name in value.split(",")]
-        changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
-        tables = {"deltas": (changes, ["skill", "condition", "measure", "unit", *_OF_DELTAS])}
-    elif by == "dimension":
-        changes = paired(graded, by=["skill", "comprehension_dimension"], **compared)
+    if by == "dimension":
+        about = ["skill", "comprehension_dimension"]
+        changes = paired(graded, by=about, **compared)
         card = skillverdicts.dimensions(graded)
-        about = ["skill", "comprehension_dimension", "condition"]
+        about = [*about, "condition"]
         passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
         overall = ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]
         tables = {
@@ -442,11 +434,15 @@ def deltas(
             "verdicts": (skillverdicts.aggregate(card), overall),
         }
     else:
-        judged = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
-        tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
-        known = {"cases": cases, "checks": checks}
-        how = {"reference": reference, "correct": known, "decide": judged}
-        decided, reason = decided_skills(*tables_of, **how)
+        decided, reason = decided_skills(
+            graded,
+            verdicts[verdicts["grader"].eq(chosen)],
+            frames.gold(store),
+            attempts,
+            reference=reference,
+            correct={"cases": cases, "checks": checks},
+            decide={"margin": margin, "assume_missing": assume_missing, "interval": interval},
+        )
         if reason:
             say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
         columns = [*_OF_DELTAS, "p_adjusted", "verdict", "verdict_uncorrected", "estimator"]
@@ -470,10 +466,6 @@ def _print_tables(
         if len(tables) > 1:
             say(f"{name}:")
         printed = table[columns].round(3).astype(object)
-        if "unit" in columns:
-            # print 4 significant digits, because a table can have small costs and many tokens
-            printed = table[columns].map(lambda x: float(f"{x:.4g}") if isinstance(x, float) else x)
-            printed = printed.astype(object)
         for name in [column for column in columns if column == "n" or column.startswith("n_")]:
             printed[name] = table[name].astype("Int64")
         say(printed.where(table[columns].notna(), "-").to_string(index=False), lines=True)

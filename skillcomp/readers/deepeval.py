@@ -32,19 +32,11 @@ class DeepevalReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per test case and metric; a judge that crashed has no verdict."""
         cases = _cases_of(read_json(path))
-        models = {
-            text_at(metric, "evaluationModel")
-            for case in cases
-            for metric in objects_at(case, "metricsData")
-        } - {None}
-        if len(models) > 1:
-            names = ", ".join(sorted(map(str, models)))
-            problems.add("models that judged", names, "several; the model is unknown", 0)
-        model = models.pop() if len(models) == 1 else None
         rows = []
         for case in sorted(cases, key=lambda case: number_at(case, "order") or 0):
-            about = {**_facts_of_case(case, problems), "grader_model": model}
-            rows += rows_of_attempt(about, _verdicts_on_case(case, problems))
+            rows += rows_of_attempt(
+                _facts_of_case(case, problems), _verdicts_on_case(case, problems)
+            )
         return pd.DataFrame(rows)
 
 
@@ -83,5 +75,6 @@ def _verdicts_on_case(case: JsonObject, problems: Problems) -> Iterator[JsonObje
             "score": None if error else number_at(metric, "score"),
             "grader": "deepeval",
             "grader_kind": "llm" if metric.get("evaluationModel") else None,
+            "grader_model": text_at(metric, "evaluationModel"),
             "rationale": text_at(metric, "reason"),
         }

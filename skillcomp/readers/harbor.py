@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -147,11 +146,9 @@ def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
 
 
 def _seconds_between(start: Any, end: Any) -> float | None:
-    try:
-        first, last = (datetime.fromisoformat(text) for text in (start, end))
-        return (last - first).total_seconds()
-    except (TypeError, ValueError):
-        return None
+    times = pd.to_datetime(pd.Series([start, end]), errors="coerce", utc=True)
+    seconds = times.diff()[1].total_seconds()
+    return None if pd.isna(seconds) else seconds
 
 
 def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
@@ -159,8 +156,7 @@ def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
     cost, models = number_at(spent, "cost_usd"), spent.get("model_usage")
     rows = list_of_objects(list(models.values()) if isinstance(models, dict) else models)
     parts = [as_number(row.get("cost_usd", row.get("costUSD"))) for row in rows]
-    numbers = [part for part in parts if part is not None]
-    total = sum(numbers) if numbers and len(numbers) == len(parts) else None
+    total = sum(part or 0 for part in parts) if parts and None not in parts else None
     if cost is not None and total is not None and abs(cost - total) > _CENT:
         costs = f"cost_usd {cost:.4f}, model_usage {total:.4f}"
         problems.add("two records of the cost", costs, "the cost is unknown")

@@ -228,7 +228,7 @@ def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> I
         if name in of_skill:
             problems.add(*USE_OF_SKILL)
             continue
-        if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
+        if not row.get("scored", not row.get("withOnly")):
             problems.add("graders that count in one arm only", f"'{name}'", "left out")
             continue
         skipped = _is_skipped(row, run, types)

@@ -460,7 +460,6 @@ class BenchmarkReader(Reader):
         content = read_json(path)
         runs = list(_runs_of(content))
         _require_one_scale(runs, path)
-        _report_delta(content, runs, problems)
         of_file = _facts_of_file(content)
         models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
         named = any(_checks_of(run["result"]) for run in runs)
@@ -596,20 +595,3 @@ def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
             f"{min(s for s in shares if s > 0):g}), and no counts decide what 1 means. Give the "
             "file one scale."
         )
-
-
-def _report_delta(content: JsonObject, runs: list[JsonObject], problems: Problems) -> None:
-    """Report the file's own delta if its sign is reversed.
-
-    The tool subtracts the second arm in alphabetical order from the first, which may be the
-    baseline.
-    """
-    arms = sorted({run["arm"] for run in runs})
-    summary = object_at(content, "run_summary")
-    if (
-        "delta" in summary
-        and len(arms) == 2
-        and usual_condition(arms[0]) in ("baseline", "previous")
-    ):
-        found = f"{arms[0]} minus {arms[1]}"
-        problems.add("the file's own delta", found, "its sign is reversed, and it is not read", 0)
