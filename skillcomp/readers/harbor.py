@@ -137,7 +137,7 @@ def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
         "status": status,
         "stop_reason": kind,
         "started_at": text_at(content, "started_at"),
-        "seconds": _seconds_between(content.get("started_at"), content.get("finished_at")),
+        "seconds": _seconds_between(content),
         "input_tokens": number_at(spent, "n_input_tokens"),
         "cached_tokens": number_at(spent, "n_cache_tokens"),
         "output_tokens": number_at(spent, "n_output_tokens"),
@@ -145,10 +145,10 @@ def _facts_of_trial(content: JsonObject, problems: Problems) -> JsonObject:
     }
 
 
-def _seconds_between(start: Any, end: Any) -> float | None:
-    times = pd.to_datetime(pd.Series([start, end]), errors="coerce", utc=True)
-    seconds = times.diff()[1].total_seconds()
-    return None if pd.isna(seconds) else seconds
+def _seconds_between(content: JsonObject) -> float | None:
+    ends = [text_at(content, name) for name in ("started_at", "finished_at")]
+    first, last = pd.to_datetime(pd.Series(ends), format="ISO8601", errors="coerce", utc=True)
+    return None if pd.isna(last - first) else (last - first).total_seconds()
 
 
 def _cost_of(spent: JsonObject, problems: Problems) -> float | None:
