@@ -41,6 +41,7 @@ from skillcomp.frames.estimates import (
     require_columns,
     require_reference,
     with_case_facts,
+    with_cautions,
 )
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -438,7 +439,7 @@ def verdict_table(
         checks=checks,
         what=what,
     )
-    outcomes = keys.assign(checks_differ=sets.differ, note=sets.note)
+    outcomes = with_cautions(keys.assign(checks_differ=sets.differ, note=sets.note), rows)
     if compares:
         refuse_different_checks(outcomes, what)
     if sets.stopped.mean() > SOME_STOPPED:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal
 
 __all__ = [
     "AgentError",
@@ -114,6 +116,20 @@ def arguments_as(form: Callable[[str, object], str]) -> Iterator[None]:
         yield
     finally:
         _FORM.reset(token)
+
+
+# Facts that files of results may lack, and arguments of `from_frame` that apply to tables in
+# files, with the type of each on the command line.
+FILE_FACTS: dict[str, Any] = dict.fromkeys(("skill", "agent", "agent_model", "grader_model"), str)
+TABLE_OPTIONS: dict[str, Any] = {
+    "missing": list[str],
+    "keep": Literal["all", "last"],
+    "asked": Path,
+    "gold": Path,
+    "gold_drawn": Literal["random", "chosen", "verdict"],
+    "drawn_by": str,
+    "skills": list[Path],
+}
 
 
 def argument(name: str, value: object = UNKNOWN, *, label: object = UNKNOWN) -> str:

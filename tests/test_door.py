@@ -1,5 +1,6 @@
 """The door: meanings are declared by names and words, or asked for; values decide nothing."""
 
+import inspect
 import json
 import re
 import warnings
@@ -10,11 +11,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app
-from skillcomp.errors import FrameError
+from skillcomp.errors import TABLE_OPTIONS, FrameError
+from skillcomp.frames.from_frame import ROLES
 
 HOW: dict[str, Any] = {"skill": None, "case": "task", "condition": "arm", "passed": "ok"}
 
@@ -200,6 +203,29 @@ def test_numbers_of_one_form_are_read_and_others_refused() -> None:
 def test_a_frame_of_polars_is_read() -> None:
     table = answers()
     pd.testing.assert_frame_equal(read(pl.from_pandas(table)).outcomes, read(table).outcomes)
+    lazy = pl.from_pandas(table).lazy()
+    pd.testing.assert_frame_equal(read(lazy).outcomes, read(table).outcomes)
+    assert len(read(table, gold=lazy).gold) == len(table)
+
+
+@pytest.mark.parametrize("text", ["9/10", "1:30", "1,250", "high"])
+def test_numbers_of_another_form_are_refused_with_a_remedy(text: str) -> None:
+    for role in ("score", "input_tokens"):
+        said = asked(answers(4, x=text), **{role: "x"})
+        assert f"found '{text}' (8 rows); expected numbers." in said
+        assert "Write every value as a plain number such as 1250.5." in said
+
+
+def test_the_command_takes_the_options_of_one_list() -> None:
+    python = inspect.signature(sc.read_results).parameters
+    command = typer.main.get_command(app).commands["answer"].params  # type: ignore[attr-defined]
+    options = {option.name for option in command}
+    of_files = set(python) - {"path", "columns", "options"}
+    assert of_files | set(TABLE_OPTIONS) | {"column"} <= options
+    of_tables = set(inspect.signature(sc.from_frame).parameters) - {"frame", "name", *ROLES}
+    assert of_tables <= set(python) | set(TABLE_OPTIONS)
+    with pytest.raises(TypeError, match=r"no argument 'kep'. Did you mean 'keep'"):
+        sc.read_results("x.csv", kep="last")
 
 
 def test_a_further_column_of_the_cases_is_kept() -> None:
@@ -225,6 +251,28 @@ def test_different_models_under_the_conditions_are_said_first(role: str, tmp_pat
     assert re.search(said, page, re.IGNORECASE)
     same = read(table.assign(m="small"), **{f"{role}_model": "m"})
     assert "different models" not in sc.deltas.paired(same.outcomes)["note"].iloc[0]
+
+
+@pytest.mark.parametrize("role", ["agent", "grader"])
+def test_a_correction_and_a_change_of_amounts_say_it_too(role: str, tmp_path: Path) -> None:
+    table = answers(24).assign(m=lambda t: t["arm"].map({"baseline": "small", "skill": "large"}))
+    table = table.assign(gold=table["ok"], dollars=range(1, 49))
+    made = read(table, gold="gold", cost_usd="dollars", **{f"{role}_model": "m"})
+    made.save(tmp_path / "saved")
+    again = sc.read_results(tmp_path / "saved")
+    said = f"the conditions have different models of the {role}: baseline small, skill large"
+    for own in (made, again):
+        corrected = sc.correction.delta(own.verdicts, own.gold)
+        assert corrected["note"].str.contains(said).all()
+        if role == "agent":
+            changes = sc.deltas.paired(own.outcomes, own.attempts, value=["cost_usd"])
+            assert changes["note"].str.contains(said).all()
+            assert sc.deltas.paired(own.attempts, value="cost_usd")["note"].str.contains(said).all()
+    same = read(table.assign(m="small"), gold="gold", cost_usd="dollars", **{f"{role}_model": "m"})
+    assert "agent_model" not in same.verdicts
+    changes = sc.deltas.paired(same.outcomes, same.attempts, value=["cost_usd"])
+    corrected = sc.correction.delta(same.verdicts, same.gold)
+    assert not pd.concat([changes, corrected])["note"].str.contains("different models").any()
 
 
 def test_equal_verdicts_of_two_versions_and_one_file_for_both_arms_are_named(tmp_path) -> None:

@@ -100,10 +100,8 @@ def test_iterations_are_versions_and_never_repeats(workspace: Path) -> None:
     last = results(workspace, **KNOWN)
     assert last.attempts["repeat"].max() == 1 and len(last.attempts) == 2
     assert "2 was read: they are versions" in problems(last)
-    first = results(workspace, iteration=1, **KNOWN)
+    first = results(workspace / "iteration-1", **KNOWN)
     assert len(first.attempts) == 12
-    with pytest.raises(FrameError, match=r"iteration=: found 3; there: 1, 2"):
-        results(workspace, iteration=3, **KNOWN)
 
 
 def test_workspaces_of_several_skills_are_read_together_each_in_its_last_iteration(workspace):
@@ -175,8 +173,7 @@ def test_the_official_benchmark(tmp_path: Path) -> None:
     assert delta["estimate"] == 1  # -1 in the file
     assert made.attempts["agent_model"].isna().all() and made.attempts["repeat"].max() == 2
     assert made.attempts["output_tokens"].isna().all()  # `tokens` may count characters
-    with pytest.raises(FrameError, match=r"not in the file: skill(.|\n)*grader_model= name them"):
-        results(put(tmp_path / "benchmark.json", content), strict=True)
+    assert re.search(r"not in the file: skill.*grader_model= name them", problems(made))
 
 
 def test_counts_give_shares_and_other_counts_are_refused(tmp_path: Path) -> None:
@@ -197,7 +194,7 @@ def test_counts_give_shares_and_other_counts_are_refused(tmp_path: Path) -> None
     evals = [{"name": "a", "with_skill": {"passed": 6, "total": 6}, "baseline": {"passed": 2}}]
     evals[0]["baseline"]["total"] = 2  # type: ignore[index]
     other = put(tmp_path / "evals.json", {"evals": evals})
-    with pytest.raises(FrameError, match=r"different numbers of checks \(skill: 6; baseline: 2\)"):
+    with pytest.raises(FrameError, match=r"different numbers of checks \(2, 6\)"):
         results(other, skill="sea")
 
 

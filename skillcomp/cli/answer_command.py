@@ -29,26 +29,16 @@ def answer(
     out: Path = Path("page"),
     words: Annotated[list[str] | None, Option(metavar="ROLE:WORD=MEANING")] = None,
     column: Annotated[list[str] | None, Option(metavar="NAME=ROLE")] = None,
-    missing: list[str] | None = None,
-    keep: Literal["all", "last"] | None = None,
-    asked: Path | None = None,
-    gold: Path | None = None,
-    gold_drawn: Literal["random", "chosen", "verdict"] | None = None,
-    drawn_by: str | None = None,
-    skills: list[Path] | None = None,
     reference: str | None = None,
     grader: str | None = None,
-    skill: str | None = None,
     case: str | None = None,
-    agent: str | None = None,
-    agent_model: str | None = None,
-    grader_model: str | None = None,
     shared_cases: Annotated[bool | None, Option("--shared-cases/--own-cases")] = None,
     checks: Literal["all", "shared"] | None = None,
     value: Literal["passed", "share_passed", "score"] = "passed",
     bounds: tuple[float, float] | None = None,
     assume_missing: Literal["at random"] | None = None,
     margin: float = 0.1,
+    **facts: Any,
 ) -> None:
     """Print what a table, a study or another tool's results show, and write a page about it.
 
@@ -104,11 +94,9 @@ def answer(
     margin : float
         Largest negligible change.
     """
-    from skillcomp.readers.read_results import OPTIONS
     from skillcomp.report.page import write_answer
 
-    given = dict(locals())
-    facts = {name: given[name] for name in _FACTS}
+    facts = {name: value for name, value in facts.items() if value is not None}
     source: Path | dict[str, str] = Path(path[0])
     if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
         # each argument is the name of an arm with its path
@@ -121,25 +109,30 @@ def answer(
     with warnings_as_notes(None), arguments_as(as_option):
         # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        facts |= {name: given[name] for name in OPTIONS if given[name] is not None}
-        frames = sc.read_results(source, **_meanings(words or [], column or []), **facts)
+        facts |= _meanings(words or [], column or [])
+        frames = sc.read_results(
+            source, case=case, shared_cases=shared_cases, checks=checks, **facts
+        )
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names)
         which = checks or "all"
         is_study = isinstance(source, Path) and is_store(source)
         study = sc.RunStore(path[0]) if is_study else frames
-        how = {name: given[name] for name in _SETTINGS}
-        result = sc.report.answer(study, reference=reference, checks=which, **how)
+        result = sc.report.answer(
+            study,
+            reference=reference,
+            checks=which,
+            grader=grader,
+            margin=margin,
+            value=value,
+            bounds=bounds,
+            assume_missing=assume_missing,
+        )
         for line in result.lines():
             say(line)
         page = write_answer(result, study, out, reference, which)
     say(f"page: {page}")
-
-
-# options with facts that the files lack
-_SETTINGS = ("grader", "margin", "value", "bounds", "assume_missing")
-_FACTS = ("skill", "case", "agent", "checks", "agent_model", "grader_model", "shared_cases")
 
 
 def _meanings(words: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
     sorted_by,
+    with_cautions,
     with_method,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
@@ -92,7 +93,15 @@ def amount_deltas(
         for contrast in contrasts
         for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
     ]
-    result = estimates(rows, by=[*by, "condition"], extra=[*DELTA_FACTS, *MISSING[:4]])
+    if kind == "attempts":
+        checked = with_cautions(checked.assign(note=""), checked)
+    result = estimates(
+        rows,
+        by=[*by, "condition"],
+        extra=[*DELTA_FACTS, *MISSING[:4]],
+        outcomes=checked,
+        reference=reference,
+    )
     return with_method(result, cluster, None)
 
 

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, argument, instead, literal, plural, suggest
 from skillcomp.frames.check import as_list, check, require_frame, show
-from skillcomp.frames.contracts import CASE, CONTRACTS, LINKED_BY, Cluster, key_by_word
+from skillcomp.frames.contracts import (
+    CASE,
+    CAUTION,
+    CONTRACTS,
+    DIFFERENT_MODELS,
+    LINKED_BY,
+    Cluster,
+    key_by_word,
+)
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Fields, Interval, check_level, holm, join_notes
@@ -720,6 +728,51 @@ def with_adjusted_p(frame: pd.DataFrame) -> pd.DataFrame:
         shown=shown.astype("boolean").where(known),
         method=(method + family).where(frame["method"].notna()),
     )
+
+
+_MODELLED = ("grader", "agent")
+
+
+def with_cautions(table: pd.DataFrame, *frames: pd.DataFrame | None) -> pd.DataFrame:
+    """Append to the notes of outcomes their caution, and which models depend on the condition.
+
+    The models of graders and agents are those of the last of ``frames`` that has them.
+    """
+    known = {who: f for f in frames if f is not None for who in _MODELLED if f"{who}_model" in f}
+    notes = [_different_models(table, who, rows) for who, rows in known.items()]
+    for texts in (*notes, table.get(CAUTION)):
+        if texts is not None:
+            noted = table["note"].fillna("") + ("; " + texts.astype("str")).fillna("")
+            table = table.assign(note=noted.str.removeprefix("; "))
+    return table
+
+
+def with_agent_models(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Add the agent's model to verdicts if it depends on the condition."""
+    if _different_models(attempts, "agent", attempts) is None:
+        return verdicts
+    models = attempts.set_index("attempt_id")["agent_model"]
+    return verdicts.assign(agent_model=verdicts["attempt_id"].map(models))
+
+
+def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series | None:
+    """Return a note for each outcome if the model of its agent or grader depends on the arm."""
+    name = f"{who}_model"
+    keys = ["skill", who]
+    named = rows[[*keys, "condition", name]].dropna(subset=name).drop_duplicates().sort_values(name)
+    each = named.groupby([*keys, "condition"], dropna=False)[name].agg(" and ".join).reset_index()
+    notes = []
+    for key, arms in each.groupby(keys, dropna=False):
+        if arms[name].nunique() > 1:
+            listed = ", ".join(
+                f"{arm} {models}" for arm, models in arms[["condition", name]].values
+            )
+            notes.append([*key, f"{DIFFERENT_MODELS} of the {who}: {listed}"])
+    if not notes:
+        return None
+    texts = pd.DataFrame(notes, columns=[*keys, name]).astype("str")
+    found = table[keys].astype("str").merge(texts, on=keys, how="left")
+    return found[name].set_axis(table.index)
 
 
 def with_notes_of(

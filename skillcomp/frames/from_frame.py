@@ -14,7 +14,12 @@ from skillcomp.errors import FrameError, argument, literal, plural, require_know
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CAUTION, CONTRACTS, LINKED_BY, NAMED_REPEATS, PLANNED
-from skillcomp.frames.estimates import copied_skills, is_among, refuse_ids_as_repeats
+from skillcomp.frames.estimates import (
+    copied_skills,
+    is_among,
+    refuse_ids_as_repeats,
+    with_agent_models,
+)
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_cases, without_unanswered
 from skillcomp.frames.outcomes import outcomes as outcomes_of
@@ -339,10 +344,9 @@ def from_frame(
     1       1      2   1/y    1/x    1/x
     2       2      1   2/x    2/y    tie
     """
+    frame, gold, asked = map(_as_pandas, (frame, gold, asked))
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
-    if hasattr(frame, "to_pandas"):
-        frame = frame.to_pandas()  # a frame of polars
     require_frame(frame, place)
     documents = _documents(skills, place)
     how = {"place": place, "words": words, "missing": missing}
@@ -360,10 +364,6 @@ def from_frame(
         return frames_of_passages(reader, documents)
     options_of_table = {name: arguments[name] for name in _OPTIONS}
     names = {role: arguments[role] for role in _OF_TABLE}
-    for option in ("gold", "asked"):
-        if hasattr(arguments[option], "to_pandas"):
-            options_of_table[option] = arguments[option].to_pandas()
-    gold = options_of_table["gold"]
     labellers = {role: arguments[role] for role in ARGUMENTS["label"]}
     if isinstance(gold, pd.DataFrame):
         labellers |= {r: r for r, name in labellers.items() if name is None and r in gold}
@@ -379,6 +379,12 @@ def from_frame(
     reader = TableReader(frame, names, **how)
     made = frames_of_columns(reader, labellers=labellers, **options_of_table)
     return replace(made, skills=_texts_of_skills(documents, made.cases["skill"].unique(), place))
+
+
+def _as_pandas(frame: Any) -> Any:
+    """Convert a frame of polars, which may be lazy; return anything else as it is."""
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
 def _names_in(
@@ -524,7 +530,8 @@ def frames_of_columns(
     made["attempts"]["n_words"] = n_words(made["attempts"]["answer"])
     made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], reader.place)
-    made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
+    graded = without_unanswered(made["verdicts"], made["attempts"])
+    made["verdicts"] = with_agent_models(graded, made["attempts"])
     made["outcomes"] = outcomes_of(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
     )

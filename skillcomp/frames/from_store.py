@@ -23,7 +23,7 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
-from skillcomp.frames.estimates import rows_of_group
+from skillcomp.frames.estimates import rows_of_group, with_agent_models
 from skillcomp.frames.missing_attempts import with_asked
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
@@ -343,7 +343,7 @@ def verdicts(
     frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
     frame = _with_check_columns(frame, store)
     frame["evidence_found"] = _evidence_found(frame["evidence_quote"], every["answer"], position)
-    return check(frame, "verdicts")
+    return with_agent_models(check(frame, "verdicts"), every)
 
 
 def _last_words(frame: pd.DataFrame) -> pd.DataFrame:

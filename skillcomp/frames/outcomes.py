@@ -14,13 +14,11 @@ from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_se
 from skillcomp.frames.contracts import (
     ATTEMPT_KEYS,
     CASE,
-    CAUTION,
     CONTRACTS,
-    DIFFERENT_MODELS,
     GRADER_KEYS,
     PLANNED,
 )
-from skillcomp.frames.estimates import dense_codes, group_codes, require_rows
+from skillcomp.frames.estimates import dense_codes, group_codes, require_rows, with_cautions
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
@@ -189,36 +187,10 @@ def outcomes(
         if PLANNED in attempts:
             planned = attempts.loc[attempts[PLANNED].eq(True).fillna(False), "attempt_id"]
             table[PLANNED] = table["attempt_id"].isin(planned)
-    notes = [_different_models(table, "grader", rows), table.get(CAUTION)]
-    if attempts is not None:
-        notes.append(_different_models(table, "agent", attempts))
-    for texts in notes:
-        if texts is not None:
-            noted = table["note"].fillna("") + ("; " + texts.astype("str")).fillna("")
-            table["note"] = noted.str.removeprefix("; ")
+    table = with_cautions(table, rows, attempts)
     if grader is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
-
-
-def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series | None:
-    """Return a note for each outcome if the model of its agent or grader depends on the arm."""
-    name = f"{who}_model"
-    keys = ["skill", who]
-    named = rows[[*keys, "condition", name]].dropna(subset=name).drop_duplicates().sort_values(name)
-    each = named.groupby([*keys, "condition"], dropna=False)[name].agg(" and ".join).reset_index()
-    notes = []
-    for key, arms in each.groupby(keys, dropna=False):
-        if arms[name].nunique() > 1:
-            listed = ", ".join(
-                f"{arm} {models}" for arm, models in arms[["condition", name]].values
-            )
-            notes.append([*key, f"{DIFFERENT_MODELS} of the {who}: {listed}"])
-    if not notes:
-        return None
-    texts = pd.DataFrame(notes, columns=[*keys, name]).astype("str")
-    found = table[keys].astype("str").merge(texts, on=keys, how="left")
-    return found[name].set_axis(table.index)
 
 
 def _weighted_shares(

@@ -225,7 +225,13 @@ def _rows_of_table(study: Frames, table: str) -> list[Fields]:
     """Return the rows of a frame as mappings; refuse columns that a store cannot hold."""
     frame: pd.DataFrame = getattr(study, table)
     columns = list(frame.columns) if table == "cases" else list(schema(table).names)
-    known = [*columns, *CONTRACTS[table].columns, *CONTRACTS["cases"].columns, *study.cases]
+    known = [
+        *columns,
+        *CONTRACTS[table].columns,
+        *CONTRACTS["cases"].columns,
+        *study.cases,
+        "agent_model",
+    ]
     lost = [name for name in frame if name not in known]
     if lost and table in RECORDS:
         raise FrameError(

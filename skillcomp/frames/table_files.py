@@ -11,12 +11,26 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import FrameError, literal, plural, require_known
 from skillcomp.frames.from_frame import ROLES, from_frame
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_reader import FrameWarning
-from skillcomp.frames.words import ARGUMENTS, COLUMN_OF, kind_of_table, usual_columns
-from skillcomp.io.files import JsonObject, as_object, decode, list_of_objects, open_file, read_own
+from skillcomp.frames.words import (
+    ARGUMENTS,
+    COLUMN_OF,
+    distinct_words,
+    kind_of_table,
+    usual_columns,
+)
+from skillcomp.io.files import (
+    JsonObject,
+    as_object,
+    decode,
+    list_of_objects,
+    open_file,
+    read_own,
+    shown,
+)
 from skillcomp.io.json_files import MAX_BYTES, json_content
 from skillcomp.io.parquet_tables import read_parquet
 
@@ -24,10 +38,15 @@ _FEW = 10_000  # number of objects whose fields a message names
 _DEPTH = 4  # number of keys, one inside the other, that may lead to a list of objects
 
 
-def table_at(path: Path) -> pd.DataFrame | None:
-    """Return the table in a parquet or csv file; None if the file is of another kind."""
-    if not path.is_file():
-        return None
+def table_at(path: Path, *, needed: bool = False) -> pd.DataFrame | None:
+    """Return the table in a parquet or csv file; of another file raise (``needed``) or None."""
+    table = _parsed_table(path) if path.is_file() else None
+    if table is None and needed:
+        raise FrameError(f"{path}: expected a csv or parquet file.")
+    return table
+
+
+def _parsed_table(path: Path) -> pd.DataFrame | None:
     with open_file(path, what="table", error=FrameError) as stream, _table_errors(path):
         head = stream.read(4096)
         if head.startswith(b"PAR1"):
@@ -67,6 +86,41 @@ def _table_errors(path: Path) -> Iterator[None]:
     except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are kinds of ValueError
         message = " ".join(str(cause).split())
         raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
+
+
+def one_table(paths: Mapping[str | None, Path], columns: Mapping[str, str]) -> pd.DataFrame | None:
+    """Return the table at a path, or those of several arms in one; None if a file is no table."""
+    tables = {arm: table_at(path) for arm, path in paths.items()}
+    if None in tables or any(table is None for table in tables.values()):
+        return tables.get(None)
+    names = {name: role for name, role in columns.items() if role == "condition"}
+    parts = [
+        one_arm(table.rename(columns=names), arm, shown(paths[arm]))
+        for arm, table in tables.items()
+        if table is not None
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:
+    """Return the rows of one file; a condition from the mapping of paths applies to all rows."""
+    if condition is None:
+        return table
+    words, under = (
+        distinct_words(table[name]) if name in table else []
+        for name in ("condition", "asked_under")
+    )
+    if len(words) > 1:
+        raise FrameError(
+            f"{place}: holds several arms ({', '.join(map(str, words))}), but the mapping of paths "
+            f"gives it one, {literal(condition)}. Give the path alone."
+        )
+    if any((word == "baseline") != (condition == "baseline") for word in under):
+        raise FrameError(
+            f"{place}: the mapping of paths calls it {literal(condition)}, but its answers were "
+            f"given under the condition {literal(under[0])}."
+        )
+    return table.assign(condition=str(condition))
 
 
 def columns_by_role(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Any]:

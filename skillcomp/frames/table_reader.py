@@ -128,6 +128,13 @@ def changes_frame(changes: Iterable[Change]) -> pd.DataFrame:
     return pd.DataFrame(list(changes), columns=list(Change._fields)).astype(dtypes)
 
 
+def warn_of_changes(what: str, changes: pd.DataFrame, stacklevel: int) -> None:
+    """Warn of changes if there are any; ``what`` says what was read."""
+    if len(changes):
+        lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
+        warnings.warn(f"{what} so:{lines}", FrameWarning, stacklevel=stacklevel)
+
+
 class TableReader:
     """Reader of one table; it collects the problems that it finds and the changes that it makes."""
 
@@ -260,10 +267,7 @@ class TableReader:
             there = set(map(plain_word, distinct_words(values)))
             for word in [word for word in own if plain_word(word) not in there]:
                 self.changes.append(Change(f"words= of {role}", as_literal(word), "in no row", 0))
-        changes = changes_frame(self.changes)
-        if len(changes):
-            lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
-            warnings.warn(f"{self.place} read the table so:{lines}", FrameWarning, stacklevel=3)
+        warn_of_changes(f"{self.place} read the table", changes_frame(self.changes), 4)
         columns = {role: str(name) for role, name in self.names.items()}
         # what was declared is listed without a warning
         return {"columns": columns, "problems": changes_frame([*self.changes, *self.declared])}
@@ -825,7 +829,7 @@ class TableReader:
         try:
             numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:
-            self.add_problem(role, str(error))
+            self.add_problem(role, f"{error} Write every value as a plain number such as 1250.5.")
             return pd.Series(np.nan, index=values.index)
         odd = values[numbers.lt(0) | np.isinf(numbers)]
         if role == "check_weight" and len(odd):

@@ -189,6 +189,9 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
+_MORE = 65_536  # number of bytes by which a file may grow while it is read
+
+
 def read_bytes(path: Path, *, root: Path, max_bytes: int, what: str, error: ErrorClass) -> bytes:
     """Read a regular file that is inside ``root`` and has at most ``max_bytes`` bytes.
 
@@ -196,17 +199,20 @@ def read_bytes(path: Path, *, root: Path, max_bytes: int, what: str, error: Erro
     files of this machine.
     """
     try:
-        real = path.resolve(strict=True)
+        name = os.path.realpath(path, strict=True)
     except (OSError, RuntimeError, ValueError) as cause:  # invalid file names raise ValueError
         raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
-    is_plain = real == path and path.is_relative_to(root)  # most paths have no link
+    # most paths have no link
+    real = path if name == str(path) else Path(name)
+    is_plain = real is path and path.is_relative_to(root)
     if not is_plain and not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")
     with open_file(real, what=what, error=error) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= max_bytes:
             try:
-                data = stream.read(max_bytes + 1)
+                # a buffer of `max_bytes` would take longer than most files
+                data = stream.read(min(max_bytes, 2 * size + _MORE) + 1)
             except OSError as cause:
                 raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
             size = len(data)

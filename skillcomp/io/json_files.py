@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from skillcomp.io.files import (
     objects_at,
     read_bytes,
     strict_json,
-    whole_content,
 )
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
@@ -47,16 +47,21 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
         if has_lines and not text.strip():
             continue
         try:
-            contents.append(whole_content(strict_json(text)))
+            contents.append(strict_json(text))
         except (ValueError, RecursionError) as cause:
             place = f"{path}, line {number}" if has_lines else path
             raise FrameError(f"{place}: not JSON ({cause}).") from cause
     return contents if has_lines else contents[0]
 
 
+# each folder below a folder, with its folders and files
+walk = lru_cache(maxsize=1)(lambda folder: list(os.walk(folder)))
+
+
 def forget_files() -> None:
-    """Free the memory of the files that `read_json` read."""
+    """Free the memory of the files that `read_json` read, and of the folders of `walk`."""
     _parsed_json.cache_clear()
+    walk.cache_clear()
 
 
 def json_object(path: Path, root: Path | None = None) -> JsonObject:

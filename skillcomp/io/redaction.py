@@ -14,6 +14,8 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from html import escape
 from html.entities import html5
@@ -378,8 +380,23 @@ def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
     return _Secrets(dict(labels))
 
 
+_fixed: ContextVar[_Secrets | None] = ContextVar("fixed", default=None)
+
+
+@contextmanager
+def with_fixed_secrets() -> Iterator[None]:
+    """Look up secrets once for the whole ``with`` block, which saves time for many short texts."""
+    token = _fixed.set(_secrets())
+    try:
+        yield
+    finally:
+        _fixed.reset(token)
+
+
 def _secrets(environment: Mapping[str, str] | None = None) -> _Secrets:
     """Return the secrets of an environment; by default with those that agents reported."""
+    if environment is None and (fixed := _fixed.get()):
+        return fixed
     labels = _labels_of(tuple((os.environ if environment is None else environment).items()))
     if environment is None:
         labels = {**_hidden, **labels}

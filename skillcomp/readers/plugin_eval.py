@@ -104,15 +104,6 @@ def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> 
         names = ", ".join(text_at(plugin, "name") or "?" for plugin in plugins)
         done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
         problems.add("plugin", names, done, 0)
-    starts: dict[str, list[str]] = {}
-    for case in list_of_objects(content["cases"]):
-        for arm, runs in object_at(case, "arms").items():
-            times = [text_at(run, "startedAt") for run in list_of_objects(runs)]
-            starts.setdefault(arm, []).extend(time for time in times if time)
-    spans = sorted((min(times), max(times)) for times in list(starts.values())[:2] if times[1:])
-    if len(spans) == 2 and spans[0][1] < spans[1][0]:
-        done = "a change of the service over time looks like an effect of the skill"
-        problems.add("order of the runs", "one arm before the other", done, 0)
 
 
 def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None:
@@ -248,6 +239,7 @@ def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> I
 
 def _facts_of_votes(votes: Any) -> JsonObject:
     """Return ``score``, the share of passing votes, and ``borderline``: whether votes differ."""
-    if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
+    votes = [v for v in votes if isinstance(v, bool)] if isinstance(votes, list) else []
+    if not votes:
         return {"score": None, "borderline": None}
     return {"score": sum(votes) / len(votes), "borderline": len(set(votes)) > 1}

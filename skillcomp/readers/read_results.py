@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from filecmp import cmp
@@ -16,13 +15,14 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import (
+    FILE_FACTS,
+    TABLE_OPTIONS,
     UNKNOWN,
     FrameError,
     argument,
     arguments_as,
     in_python,
     literal,
-    problem_list,
     require_known,
     shortened,
     suggest,
@@ -34,26 +34,28 @@ from skillcomp.frames.table_files import (
     frames_of_table,
     json_table_at,
     longest_list,
+    one_arm,
+    one_table,
     table_at,
     table_in_python,
 )
 from skillcomp.frames.table_pairs import pairwise_of
-from skillcomp.frames.table_reader import FrameWarning, changes_frame
+from skillcomp.frames.table_reader import changes_frame, warn_of_changes
 from skillcomp.frames.words import as_literal, distinct_words, truth_words
 from skillcomp.io.files import as_path, open_file, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.json_files import MAX_BYTES, forget_files, json_content, read_json
-from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
-from skillcomp.readers.reader import MAX_FILES, Problems, Reader
+from skillcomp.readers.reader import Problems, Reader, files_below
 from skillcomp.readers.result_table import (
     frames_of,
-    one_iteration,
+    last_iteration,
     refuse_agents_by_arm,
+    report_order,
     report_unshared_cases,
     with_arguments,
     with_case,
@@ -74,11 +76,6 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
-_DEPTH = 4  # Number of levels of folders in which results are looked for.
-
-
-# arguments of `from_frame` that apply to tables
-OPTIONS = ["missing", "keep", "asked", "gold", "gold_drawn", "drawn_by", "skills"]
 
 
 def as_columns(name: str, value: object) -> str:
@@ -94,7 +91,6 @@ def as_columns(name: str, value: object) -> str:
 def read_results(
     path: str | PathLike[str] | Mapping[str, str | PathLike[str]],
     *,
-    format: str | None = None,
     words: Mapping[str, Mapping[Any, Any]] | None = None,
     columns: Mapping[str, str] | None = None,
     skill: str | None = None,
@@ -102,25 +98,23 @@ def read_results(
     agent: str | None = None,
     agent_model: str | None = None,
     grader_model: str | None = None,
-    iteration: int | Literal["last"] = "last",
     shared_cases: bool | None = None,
     checks: Literal["all", "shared"] | None = None,
-    strict: bool = False,
     **options: Any,
 ) -> Frames:
     """Read the results of another tool as checked frames.
 
-    The format is recognised by its content. The path may also be a store of skillcomp, or a table
-    (csv, parquet, or JSON objects). The columns of a table are named like the arguments of
-    :func:`skillcomp.from_frame` or, for pairs, have usual names. In a csv file, ids and words are
-    text as they stand there, and an empty cell is a missing value.
+    The format is recognised by its content. If there are several iterations of a skill, which are
+    versions and never repeats, the last one is read; give the path of another one to read it. The
+    path may also be a store of skillcomp, or a table (csv, parquet, or JSON objects). The columns
+    of a table are named like the arguments of :func:`skillcomp.from_frame` or, for pairs, have
+    usual names. In a csv file, ids and words are text as they stand there, and an empty cell is a
+    missing value.
 
     Parameters
     ----------
     path : path, or mapping of str to path
         A file or folder of results. If each file holds one arm, a mapping of condition to path.
-    format : str, optional
-        Name of the format. Default: recognised by the content.
     words : mapping of str to mapping, optional
         Meaning of words, as in :func:`skillcomp.from_frame`, such as
         ``{"condition": {"plain": "baseline", "tuned": "skill"}}``; for results of a tool, of the
@@ -136,16 +130,12 @@ def read_results(
         ``problems`` lists the change.
     case : str, optional
         The field that names the case, or the case itself if the file names none.
-    iteration : int or "last", default "last"
-        Which version of the skill to read, if there are several. Versions are never repeats.
     shared_cases : bool, optional
         Whether cases with the same name under several skills are the same task, as in
         :func:`skillcomp.from_frame`.
     checks : {"shared", "all"}, optional
         What to do with a check that was graded only in some arms of a case. Default: raise an
         error; ``"shared"`` leaves the check out, ``"all"`` keeps it.
-    strict : bool, default False
-        Raise one error that lists every problem.
     **options
         For a table: the other arguments of :func:`skillcomp.from_frame`, such as ``keep``,
         ``missing``, ``asked``, ``gold`` and ``skills``. ``asked`` and ``gold`` may be files.
@@ -161,13 +151,14 @@ def read_results(
     Raises
     ------
     FrameError
-        If the format is unknown, neither the file nor an argument names the arms and the case, arms
-        were graded on different checks, or (``strict=True``) there is any problem.
+        If the format is unknown, neither the file nor an argument names the arms and the case, or
+        arms were graded on different checks.
 
     Warns
     -----
     FrameWarning
-        One warning that lists the problems.
+        One warning that lists the problems. ``warnings.simplefilter("error", FrameWarning)`` makes
+        it an error.
 
     See Also
     --------
@@ -200,29 +191,28 @@ def read_results(
     arguments = dict(locals())
     if checks is not None:
         require_known("read_results: checks=:", checks, ("all", "shared"))
-    unknown = [name for name in options if name not in OPTIONS]
-    if unknown:
-        raise TypeError(f"read_results: no argument '{unknown[0]}'.{suggest(unknown[0], OPTIONS)}")
+    for name in set(options) - set(TABLE_OPTIONS):
+        raise TypeError(f"read_results: no argument '{name}'.{suggest(name, TABLE_OPTIONS)}")
     if not isinstance(words, Mapping | None):
         raise FrameError(f"read_results: {argument('words')}: found {literal(words)}; no mapping.")
     for name in ("asked", "gold"):
         if isinstance(options.get(name), str | PathLike):
-            options[name] = _table_of(options[name])
+            options[name] = table_at(_paths_by_condition(options[name])[None], needed=True)
     problems = Problems()
-    facts = {name: arguments[name] for name in ("skill", "agent", "agent_model", "grader_model")}
+    facts = {name: arguments[name] for name in FILE_FACTS}
     paths = _paths_by_condition(path)
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
-            named = [*facts, "words", "case", "format", "columns", "shared_cases"]
+            named = [*facts, "words", "case", "columns", "shared_cases"]
             given = [n for n in named if arguments[n] not in (None, {})] + list(options)
             if listed := ", ".join(argument(f"fact {name}") for name in given):
                 raise FrameError(f"{place}: a store of skillcomp, which needs no {listed}.")
-            return _reported(frames_of_store(paths[None]), problems, place, strict)
-        columns, is_one = columns or {}, None in paths and format is None
-        own = _one_table(paths, columns) if format is None else None
+            return _reported(frames_of_store(paths[None]), problems, place)
+        columns = columns or {}
+        own = one_table(paths, columns)
         readers = _readers() if own is None else []
-        if is_one and own is None and not any(r.recognises(paths[None]) for r in readers):
+        if None in paths and own is None and not any(r.recognises(paths[None]) for r in readers):
             own = json_table_at(paths[None], columns)
         if own is not None:
             made = frames_of_table(
@@ -235,24 +225,24 @@ def read_results(
                 name=place,
                 **options,
             )
-            return _reported(made, problems, place, strict)
+            return _reported(made, problems, place)
         if options:
             listed = ", ".join(map(argument, options))
             raise FrameError(f"{place}: only a table has {listed}, and this is none.")
         tables, pairs = [], []
         for condition, file in paths.items():
-            reader, file = _reader_and_file(file, readers, format)
+            reader, file = _reader_and_file(file, readers)
             rows, compared = reader.table(file, problems), reader.pairs(file, problems)
-            tables.append(_one_arm(rows, condition, shown(file)))
+            tables.append(one_arm(rows, condition, shown(file)))
             if rows.empty and condition is not None:
                 problems.add(
                     "arms", f"{condition} has no results", "nothing is compared with it", 0
                 )
-            pairs.append(one_iteration(compared, iteration, Problems(), place))
+            pairs.append(last_iteration(compared, Problems()))
         table = pd.concat(tables, ignore_index=True)
         if table.empty:
             raise FrameError(f"{place}: {reader.name}: there are no results in it.")
-        table = one_iteration(table, iteration, problems, place)
+        table = last_iteration(table, problems)
         arms = (words or {}).get("condition") or {}
         if other := [role for role in words or {} if role != "condition"]:
             raise FrameError(f"{place}: only a table has words of {', '.join(other)}.")
@@ -263,6 +253,7 @@ def read_results(
         table, meanings = with_conditions(table, arms, place, sides)
         refuse_agents_by_arm(table, place)
         report_unshared_cases(table, problems)
+        report_order(table, problems)
         table = with_equal_inputs(table, problems)
         table = table.assign(grader=table.get("grader", reader.name))
         made = frames_of(table, checks, problems, place, shared_cases)
@@ -272,31 +263,9 @@ def read_results(
             compared = with_case(compared, case, place).assign(skill=skill_of_pair)
             pairwise = pairwise_of(compared, made.attempts, meanings, problems.add)
             made = replace(made, pairwise=pairwise)
-        return _reported(made, problems, place, strict)
+        return _reported(made, problems, place)
     finally:
         forget_files()
-
-
-def _table_of(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return the table in a csv or parquet file; raise FrameError if it is none."""
-    table = table_at(_paths_by_condition(path)[None])
-    if table is None:
-        raise FrameError(f"{path}: expected a csv or parquet file.")
-    return table
-
-
-def _one_table(paths: Mapping[str | None, Path], columns: Mapping[str, str]) -> pd.DataFrame | None:
-    """Return the table at a path, or those of several arms in one; None if a file is no table."""
-    tables = {arm: table_at(path) for arm, path in paths.items()}
-    if None in tables or any(table is None for table in tables.values()):
-        return tables.get(None)
-    names = {name: role for name, role in columns.items() if role == "condition"}
-    parts = [
-        _one_arm(table.rename(columns=names), arm, shown(paths[arm]))
-        for arm, table in tables.items()
-        if table is not None
-    ]
-    return pd.concat(parts, ignore_index=True)
 
 
 def _with_fields(
@@ -350,14 +319,8 @@ def _readers() -> list[Reader]:
     return readers
 
 
-def _reader_and_file(
-    path: Path, readers: Sequence[Reader], format: str | None
-) -> tuple[Reader, Path]:
+def _reader_and_file(path: Path, readers: Sequence[Reader]) -> tuple[Reader, Path]:
     """Return the reader that recognises a path, and the file or folder that it reads."""
-    if format is not None:
-        names = [reader.name for reader in readers]
-        require_known("read_results: there is no format", format, names, label="there")
-        readers = [reader for reader in readers if reader.name == format]
     if first := next((r for r in readers if r.recognises(path)), None):
         return first, path
     matches = [(r, place) for place in _files_inside(path) for r in readers if r.recognises(place)]
@@ -370,27 +333,24 @@ def _reader_and_file(
         )
     if matches:
         return matches[0]
-    raise FrameError(_unknown_format(path, readers, format))
+    raise FrameError(_unknown_format(path, readers))
 
 
 def _files_inside(folder: Path) -> list[Path]:
     """Return the files that may hold results, from a folder and its subfolders; none of a file."""
-    pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
-    files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
-    if len(files) > MAX_FILES:
-        raise FrameError(f"{folder}: {len(files):,} files; name the file of results.")
-    return sorted(file for file in files if file.is_file())
+    return sorted(file for end in _SUFFIXES for file in files_below(folder, f"*{end}"))
 
 
-def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -> str:
+def _unknown_format(path: Path, readers: Sequence[Reader]) -> str:
     """Return the error message for a path that no reader recognises; raise for broken JSON."""
     names = ", ".join(reader.name for reader in readers)
-    if format is not None:
-        return f"{path}: its content does not have the shape of format='{format}'."
     if path.is_file() and path.stat().st_size > MAX_BYTES:
         return f"{path}: more than {MAX_BYTES:,} bytes; a file of results may have at most these."
     for file in [path] if path.is_file() else _files_inside(path):
-        _require_json(file)
+        with open_file(file, what="file of results", error=FrameError) as stream:
+            head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if head.startswith((b"{", b"[")):  # it looks like JSON
+            read_json(file)
     content = json_content(path)
     keys, rows = longest_list(content, ())
     if not rows and isinstance(content, dict) and "run_summary" in content:
@@ -404,42 +364,8 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     return known + (python or other)
 
 
-def _require_json(file: Path) -> None:
-    """Raise FrameError if a file looks like JSON and cannot be read."""
-    with open_file(file, what="file of results", error=FrameError) as stream:
-        head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head.startswith((b"{", b"[")):
-        read_json(file)
-
-
-def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:
-    """Return the rows of one file; a condition from the mapping of paths applies to all rows."""
-    if condition is None:
-        return table
-    words, under = (
-        distinct_words(table[name]) if name in table else []
-        for name in ("condition", "asked_under")
-    )
-    if len(words) > 1:
-        raise FrameError(
-            f"{place}: holds several arms ({', '.join(map(str, words))}), but the mapping of paths "
-            f"gives it one, {literal(condition)}. Give the path alone."
-        )
-    if any((word == "baseline") != (condition == "baseline") for word in under):
-        raise FrameError(
-            f"{place}: the mapping of paths calls it {literal(condition)}, but its answers were "
-            f"given under the condition {literal(under[0])}."
-        )
-    return table.assign(condition=str(condition))
-
-
-def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:
-    """Add the problems of the reader to the frames, and warn or raise if there are any."""
+def _reported(made: Frames, problems: Problems, place: str) -> Frames:
+    """Add the problems of the reader to the frames, and warn of all of them."""
     every = pd.concat([changes_frame(problems.changes), made.problems], ignore_index=True)
-    lines = change_lines(every.to_dict("records"))
-    if strict and lines:
-        raise FrameError(problem_list(place, lines), lines)
-    if lines:
-        text = "".join(f"\n- {line}" for line in lines)
-        warnings.warn(f"{place} was read so:{text}", FrameWarning, stacklevel=3)
+    warn_of_changes(f"{place} was read", every, 4)
     return replace(made, problems=every)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from fnmatch import filter as matching
+from os.path import isfile, islink, join, sep
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, shortened
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import JsonObject, as_number, is_below
+from skillcomp.io.json_files import walk
 
 MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
 MAX_FILES = 100_000  # Maximum number of results files in a folder.
@@ -29,7 +32,7 @@ class Problems:
     """The values that a reader converted, left out or did not find, by place and kind."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, dict[str, Counter[str]]] = {}
+        self._counts = defaultdict[tuple[str, str], Counter[str]](Counter)
 
     def add(self, place: str, found: str, done: str, n: int = 1) -> None:
         """Report a problem; problems of one kind are merged, and their numbers of rows are added.
@@ -48,16 +51,14 @@ class Problems:
             Number of rows with the problem; 0 for a problem of the whole study, such as a known
             distortion of the comparison.
         """
-        counts = self._counts.setdefault(place, {}).setdefault(done, Counter())
-        counts[" ".join(found.split())] += n
+        self._counts[place, done][" ".join(found.split())] += n
 
     @property
     def changes(self) -> list[Change]:
-        """One change for each kind of problem, grouped by place."""
+        """One change for each kind of problem, in the order of the first problems."""
         return [
             Change(place, shortened(list(counts), _SHOWN), done, counts.total())
-            for place, kinds in self._counts.items()
-            for done, counts in kinds.items()
+            for (place, done), counts in self._counts.items()
         ]
 
 
@@ -67,7 +68,7 @@ class Reader:
     Attributes
     ----------
     name : str
-        The word for ``read_results(format=)``.
+        The name of the format in messages.
     """
 
     name = ""
@@ -91,11 +92,10 @@ class Reader:
             names the column of the arms. Without ``case``, the argument ``case=`` names
             the column of the cases. An attempt without a verdict (an error, a crashed judge) is a
             row without ``check`` and ``passed``; it gets a missing verdict on each check of its
-            case. A missing verdict has the status ``error``, or that in ``verdict_status``. If only
-            counts are known, ``n_passed`` and
-            ``n_checks`` replace ``passed``. ``iteration`` numbers the versions of the skill; only
-            one of them is read. Columns of the attempts frame (such as ``triggered``) and of the
-            verdicts frame (such as ``rationale`` and ``borderline``) are carried over.
+            case. A missing verdict has the status ``error``, or that in ``verdict_status``.
+            ``iteration`` numbers the versions of the skill; the last one is read. Columns of the
+            attempts frame (such as ``triggered``) and of the verdicts frame (such as ``rationale``
+            and ``borderline``) are carried over.
         """
         raise NotImplementedError
 
@@ -161,8 +161,9 @@ def files_below(folder: Path, name: str) -> Iterator[Path]:
 
     ``name`` is a pattern of one file name, such as ``comparison*.json``.
     """
-    for count, place in enumerate(sorted(folder.rglob(name)), start=1):
-        if count > MAX_FILES:
-            raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
-        if place.is_file() and (not place.is_symlink() or is_below(place, folder)):
-            yield place
+    found = [join(at, file) for at, _, files in walk(folder) for file in matching(files, name)]
+    if len(found) > MAX_FILES:
+        raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
+    for place in sorted(found, key=lambda place: place.split(sep)):
+        if isfile(place) and (not islink(place) or is_below(Path(place), folder)):
+            yield Path(place)

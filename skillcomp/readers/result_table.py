@@ -26,28 +26,18 @@ MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists
 _SHOWN = 3  # maximum number of checks that an error message lists
 
 
-def one_iteration(
-    table: pd.DataFrame, iteration: int | Literal["last"], problems: Problems, place: str
-) -> pd.DataFrame:
-    """Return the rows of one iteration: iterations are versions of the skill, never repeats."""
+def last_iteration(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """Return the rows of the last iteration, which is a version of the skill and no repeat."""
     if "iteration" not in table:
         return table
     number = table["iteration"]
     skill = table.get("skill", pd.Series("", table.index))
-    last = number.groupby(skill, dropna=False).transform("max")
-    is_chosen = number.eq(last if iteration == "last" else iteration)
-    listed, read = (
-        ", ".join(map(str, sorted(numbers.unique()))) for numbers in (number, number[is_chosen])
-    )
-    if not is_chosen.any():
-        raise FrameError(
-            f"{place}: {argument('fact iteration')}: found {literal(iteration)}; "
-            f"there: {listed or 'none'}; allowed: one of them or 'last'."
-        )
-    if not is_chosen.all():
+    is_last = number.eq(number.groupby(skill, dropna=False).transform("max"))
+    if not is_last.all():
+        listed, read = (", ".join(map(str, sorted(set(n)))) for n in (number, number[is_last]))
         done = f"{read} was read: they are versions of the skill and its checks, not repeats"
-        problems.add("iterations", listed, done, int((~is_chosen).sum()))
-    return table[is_chosen].drop(columns="iteration").reset_index(drop=True)
+        problems.add("iterations", listed, done, int((~is_last).sum()))
+    return table[is_last].drop(columns="iteration").reset_index(drop=True)
 
 
 def with_arguments(
@@ -119,6 +109,16 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
             problems.add("cases", f"{found}: {shortened(lacking, _SHOWN)}", done, 0)
 
 
+def report_order(table: pd.DataFrame, problems: Problems) -> None:
+    """Report an arm whose attempts all started before those of the next one."""
+    if "started_at" in table:
+        starts = table.dropna(subset="started_at").groupby("condition")["started_at"]
+        spans = starts.agg(["min", "max", "size"]).query("size > 1").sort_values("min")
+        if (spans["max"] < spans["min"].shift(-1)).any():
+            done = "a change of the service over time looks like an effect of the skill"
+            problems.add("order of the runs", "one arm before the other", done, 0)
+
+
 def refuse_agents_by_arm(table: pd.DataFrame, place: str) -> None:
     """Raise if each arm was answered by agents of its own."""
     if "agent" not in table or table["agent"].isna().any():
@@ -148,32 +148,6 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             problems.add(name, f"{what}, such as '{cases[0]}'", done, 0)
             table = table.assign(**{name: table[name].mask(differ, of_case.transform("first"))})
     return table
-
-
-def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
-    """Turn counts of checks into one row per check; refuse arms with different numbers of checks.
-
-    Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
-    """
-    if "n_checks" not in table:
-        return table
-    counted = table["n_checks"].notna()
-    rows = table[counted]
-    for (_, case), here in rows.groupby(CASE):
-        if here["n_checks"].nunique() > 1:
-            sizes = here.groupby("condition", sort=False)["n_checks"].unique()
-            each = "; ".join(f"{c}: {', '.join(map(str, n))}" for c, n in sizes.items())
-            raise FrameError(
-                f"{place}: case '{case}' was graded on different numbers of checks ({each}), and "
-                "the file does not name them. Arms graded on different checks cannot be compared."
-            )
-    done = "checks are numbered: shares and passes are right, single checks mean nothing"
-    problems.add("checks", "only counts of passed ones", done, len(rows))
-    rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
-    number = rows.groupby(level=0).cumcount() + 1
-    rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
-    parts = [part for part in (rows, table[~counted]) if len(part)]
-    return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
 def _on_shared_checks(
@@ -293,7 +267,6 @@ def frames_of(
 
     A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
     """
-    table = _counts_as_checks(table, problems, place)
     if not columns_of(table, "passed", "score"):
         table = table.assign(passed=None, check=None)
     table = table.assign(check=table.get("check", "passed"))

@@ -45,6 +45,7 @@ _NO_JUDGE = (
     "grading error",
 )
 _MISSING = "the verdict is missing, not a fail"
+_TOOL = {"target", "judge", "modes"}  # keys of the meta.json of agent-skills-eval
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
@@ -77,15 +78,19 @@ class WorkspaceReader(Reader):
         rows = []
         for place, here in groupby(folders, key=_eval_folder):
             of_eval = _facts_of_eval(place, path) | {"key": place.name}
+            of_eval["workspace"] = _workspace_of(place, path)
             for folder in here:
-                about = {**of_eval, **_facts_of_attempt(folder, path)}
+                about = {**of_eval, **_facts_of_attempt(folder, place, path)}
                 grading = json_object(folder / FILE, path)
                 if folder in with_grading and not expectations_of(grading):
                     name = folder.relative_to(path).as_posix()
                     problems.add("gradings without expectations", name, _MISSING)
                 verdicts = verdicts_of_grading(grading, problems)
                 rows += rows_of_attempt(about, verdicts)
-        _report_tool(path, problems)
+        if any(json_object(file, path).keys() >= _TOOL for file in files_below(path, "meta.json")):
+            done = "the delta is that of these too, and not of the skill alone"
+            what = "gives input files and a system message only with the skill"
+            problems.add("agent-skills-eval", what, done, 0)
         table = pd.DataFrame(rows)
         known = {place: _facts_of_workspace(place) for place in table["workspace"].unique()}
         facts = pd.DataFrame(list(table.pop("workspace").map(known)), index=table.index)
@@ -104,16 +109,6 @@ class WorkspaceReader(Reader):
                 about["skill"] = _facts_of_workspace(_workspace_of(file, path))["skill"]
                 rows.append({**about, **pair_of(content, problems), **arms})
         return pd.DataFrame(rows) if rows else super().pairs(path, problems)
-
-
-def _report_tool(path: Path, problems: Problems) -> None:
-    """Report if agent-skills-eval wrote the folders: its arms differ in more than the skill."""
-    for file in files_below(path, "meta.json"):
-        if {"target", "judge", "modes"} <= json_object(file, path).keys():
-            done = "the delta is that of these too, and not of the skill alone"
-            what = "gives input files and a system message only with the skill"
-            problems.add("agent-skills-eval", what, done, 0)
-            return
 
 
 def is_comparison(content: JsonObject) -> bool:
@@ -136,31 +131,33 @@ def pair_of(content: JsonObject, problems: Problems) -> JsonObject:
     }
 
 
-def _arms_of_analysis(content: JsonObject) -> dict[str, str]:
+def _arms_of_analysis(content: JsonObject) -> JsonObject:
     """Return the arms of A and B, if an analysis names the skill folders of winner and loser."""
     summary = object_at(content, "comparison_summary")
-    if summary.get("winner") not in ("A", "B"):
-        return {}
     arms = []
     for key in ("winner_skill", "loser_skill"):
         parts = Path(text_at(summary, key) or "").parts
         arms.append(next((part for part in reversed(parts) if part in _ARMS), None))
-    if None in arms:
+    if None in arms or summary.get("winner") not in ("A", "B"):
         return {}
-    first, second = arms if summary["winner"] == "A" else arms[::-1]
-    return {"first": str(first), "second": str(second)}
+    return dict(
+        zip(("first", "second"), arms[:: 1 if summary["winner"] == "A" else -1], strict=True)
+    )
 
 
 _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
-def _folders_of_runs(path: Path, name: str, problems: Problems) -> list[Path]:
+def _folders_of_runs(
+    path: Path, name: str, problems: Problems, known: Collection[Path] = ()
+) -> list[Path]:
     """Return the folder of each run with a file `name`, and report the other folders with one.
 
+    Folders of ``known`` are left out.
     The folder of a run is that of an arm, or a folder `run-K` in it. Of two layouts of the same
     cases, folders `eval-NAME` are read.
     """
-    found = [file.parent for file in files_below(path, name)]
+    found = [file.parent for file in files_below(path, name) if file.parent not in known]
     with_runs = {folder.parent for folder in found if _RUN.fullmatch(folder.name)}
     folders = []
     for folder in found:
@@ -248,14 +245,13 @@ def _eval_folder(folder: Path) -> Path:
     return outer.parent if _is_eval(outer.parent) and not _is_eval(outer) else outer
 
 
-def _facts_of_attempt(folder: Path, path: Path) -> JsonObject:
+def _facts_of_attempt(folder: Path, of_eval: Path, path: Path) -> JsonObject:
     """Return the facts about an attempt: from its folders, and its seconds."""
     run = _RUN.fullmatch(folder.name)
     timing = json_object(folder / TIMING, path)  # total_tokens mixes kinds of tokens
     outer = _arm_folder(folder).parent
     return {
-        **({} if outer == _eval_folder(folder) else {"agent": outer.name}),
-        "workspace": _workspace_of(folder, path),
+        **({} if outer == of_eval else {"agent": outer.name}),
         "condition": _arm_folder(folder).name,
         "repeat": int(run[1]) if run else 1,
         "iteration": _iteration_of(folder, path),
@@ -287,8 +283,8 @@ def _facts_of_workspace(path: Path) -> JsonObject:
     about: JsonObject = {}
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
         about |= _facts_of_file(json_object(folder / "benchmark.json", path))
-    names = [p.name for p in (path, path.parent) if p.name.endswith("-workspace")]
-    folder_name = names[0].removesuffix("-workspace") if names else None
+    names = (p.name for p in (path, path.parent) if p.name.endswith("-workspace"))
+    folder_name = next(names, "").removesuffix("-workspace") or None
     return {
         "skill": _recorded_name(about, "skill_name") or folder_name,
         "agent_model": _recorded_name(about, *_MODELS),
@@ -325,7 +321,7 @@ def verdicts_of_grading(grading: JsonObject, problems: Problems) -> Iterator[Jso
 def _ungraded(path: Path, graded: list[Path], problems: Problems) -> list[Path]:
     """Return the folders of runs that have a timing.json but no grading."""
     arms = {folder.parent for folder in graded}  # the time of an arm may stand beside its run-K
-    timed = _folders_of_runs(path, TIMING, Problems())
+    timed = _folders_of_runs(path, TIMING, Problems(), set(graded))
     lone = [place for place in timed if not (place / FILE).exists() and place not in arms]
     if lone:
         problems.add("runs", "without a grading", _MISSING, len(lone))
@@ -572,7 +568,9 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
     passed, total = map(as_count, counts)
     share = number_at(result, "pass_rate")
     if total and passed is not None and passed <= total:
-        yield {"n_passed": passed, "n_checks": total}
+        done = "checks are numbered: shares and passes are right, single checks mean nothing"
+        problems.add("checks", "only counts of passed ones", done)
+        yield from ({"check": f"check {n}", "passed": n <= passed} for n in range(1, total + 1))
     elif counts[1] is None and share is not None and 0 <= share <= 100:
         if share > 1:
             problems.add("pass rates", "in percent", "divided by 100")
@@ -585,10 +583,22 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
 
 
 def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
-    """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
-    results = [run["result"] for run in runs]
-    results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
-    shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
+    """Raise if pass rates have two scales, or if the numbers of unnamed checks of a case differ."""
+    totals: dict[tuple[Any, ...], set[int]] = {}
+    shares = []
+    for run in (run for run in runs if not _checks_of(run["result"])):
+        total, share = _value(run["result"], *_TOTAL), number_at(run["result"], "pass_rate")
+        if n := as_count(total):
+            totals.setdefault((run.get("skill"), run["case"]), set()).add(n)
+        if total is None and share is not None:
+            shares.append(share)
+    for (_, case), numbers in totals.items():
+        if len(numbers) > 1:
+            raise FrameError(
+                f"{path}: case '{case}' was graded on different numbers of checks "
+                f"({', '.join(map(str, sorted(numbers)))}), and the file does not name them. Arms "
+                "graded on different checks cannot be compared."
+            )
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
         raise FrameError(
             f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "

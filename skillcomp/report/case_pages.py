@@ -26,6 +26,7 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.files import replace_file
+from skillcomp.io.redaction import with_fixed_secrets
 from skillcomp.records import Skill
 from skillcomp.report.default_grader import default_grader, default_reference
 from skillcomp.report.escaped_text import (
@@ -61,6 +62,7 @@ Key = tuple[str, str]
 CaseValue = Literal["passed", "score"]
 
 
+@with_fixed_secrets()
 def write_case_pages(
     study: StudyOrPath,
     out: str | PathLike[str],
@@ -267,13 +269,13 @@ def _lines_by_case(
         for n, rate in counts
     ]
     wide = rates.assign(passes=texts).pivot(index=keys, columns="condition", values="passes")
-    deltas = main.dropna(subset="delta").drop_duplicates(keys).set_index(keys)["delta"]
+    deltas = main.dropna(subset="delta").drop_duplicates(keys).set_index(keys)["delta"].to_dict()
     by_case: dict[Key, list[Row]] = {}
-    rows: Any = wide.reindex(columns=conditions).fillna("–").iterrows()
-    for (skill, case, agent), passes in rows:
-        delta = deltas.get((skill, case, agent), None)
+    rows: Any = wide.reindex(columns=conditions).fillna("–").itertuples()
+    for (skill, case, agent), *passes in rows:
+        delta = deltas.get((skill, case, agent))
         change = "" if delta is None else bare(signed(delta, unit=unit))
-        line = {"agent": agent if several else None, "passes": list(passes), "change": change}
+        line = {"agent": agent if several else None, "passes": passes, "change": change}
         by_case.setdefault((skill, case), []).append(line)
     return by_case
 

@@ -52,6 +52,7 @@ def _template_environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         finalize=visible,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -280,8 +280,10 @@ def _cases_and_figures(
         )
     except SkillcompError:  # the page says why the study cannot be read
         pages = pd.DataFrame()
-    figures = _headline_figures(result, out, study.fingerprint)
-    return {"case_pages": pages.to_dict("records"), "figures": figures}
+    fingerprint = study.fingerprint  # which takes time
+    figures = _headline_figures(result, out, fingerprint)
+    rows = pages.to_dict("records")
+    return {"case_pages": rows, "figures": figures, "fingerprint": fingerprint}
 
 
 def _name_of(study: Study) -> str:
@@ -296,6 +298,7 @@ def _write_page(
     *,
     case_pages: Sequence[Mapping[Any, Any]],
     figures: Sequence[Figure],
+    fingerprint: str,
     chapters: Sequence[Chapter] = (),
     problem: str = "",
     lacking: Sequence[str] = (),
@@ -307,7 +310,7 @@ def _write_page(
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     html: str = render(
         "report",
-        **_first_page(result, problem, study.fingerprint),
+        **_first_page(result, problem, fingerprint),
         case_pages=case_pages,
         study=name,
         archive=archive,

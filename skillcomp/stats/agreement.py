@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
-from statsmodels.stats.inter_rater import cohens_kappa
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
@@ -134,6 +133,8 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     if 1.0 - expected < 1e-12:
         return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
     with np.errstate(invalid="ignore", divide="ignore"):
+        from statsmodels.stats.inter_rater import cohens_kappa  # slow to import
+
         kappa = cohens_kappa(cells)
     estimate, se = float(kappa.kappa), float(kappa.std_kappa)
     base = Interval(estimate, NAN, NAN, level, n=total, se=se)

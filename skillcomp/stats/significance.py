@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
-from statsmodels.stats.contingency_tables import cochrans_q
 
 from skillcomp.stats.clusters import Clusters, cluster_codes
 from skillcomp.stats.results import NAN, Floats, HypothesisTest, Interval, check_level, undefined
@@ -135,6 +134,8 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     >>> cochran_q([[1, 1, 0]] * 4 + [[1, 0, 0]] * 2 + [[1, 1, 1]]).statistic
     9.333333333333334
     """
+    from statsmodels.stats.contingency_tables import cochrans_q  # slow to import
+
     table = np.asarray(verdicts, float)
     df = table.shape[1] - 1.0
     if not len(table) or (table == table[:, :1]).all():
