@@ -232,24 +232,16 @@ def test_report_names_what_it_does_not_know(run, tmp_path, args, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_deltas_give_the_scorecard_by_dimension(run, small):
-    status, out, err = run("deltas", small, "--by", "dimension")
-    assert (status, err) == (0, "")
-    lines = out.splitlines()
-    heads = [line for line in lines if line in ("deltas:", "scorecard:", "verdicts:")]
-    assert heads == ["deltas:", "scorecard:", "verdicts:"]
-    assert "p_adjusted" in out and "score_low" in out
-    notes = [line for line in lines if line.startswith("note:")]
-    assert "note: scores are from 1 (no check passes) to 5 (every check does)" in notes
+def test_deltas_print_notes_and_rounds_and_give_both_as_json(run, small):
+    status, out, _ = run("deltas", small, "--grader", "g2")
+    assert status == 0 and "p_adjusted" in out
+    notes = [line for line in out.splitlines() if line.startswith("note:")]
     assert not any(line.strip() == "note:" for line in notes)
-    (rounds,) = [line for line in notes if "rounds" in line]
+    (rounds,) = [line for line in notes if "graded in 2 rounds" in line]
     assert rounds.startswith("note: g2 graded in 2 rounds, which disagree on ")
     assert "checks graded again and on" in rounds and rounds.endswith("those of round 1.")
-    tables = json.loads(run("deltas", small, "--by", "dimension", "--json")[1])
-    assert set(tables) == {"deltas", "scorecard", "verdicts", "rounds"}
-    dimensions = {row["comprehension_dimension"] for row in tables["scorecard"]}
-    assert dimensions <= {f"C{k}" for k in range(1, 10)}
-    assert run("deltas", small, "--by", "dimensions")[0] == 2
+    tables = json.loads(run("deltas", small, "--grader", "g2", "--json")[1])
+    assert set(tables) == {"deltas", "rounds"}
 
 
 def test_deltas_are_of_the_round_that_is_asked_for(run, small):

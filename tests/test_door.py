@@ -253,6 +253,23 @@ def test_different_models_under_the_conditions_are_said_first(role: str, tmp_pat
     assert "different models" not in sc.deltas.paired(same.outcomes)["note"].iloc[0]
 
 
+@pytest.mark.parametrize("name", ["model", "agent_model", "llm", "judge_model", "grader_model"])
+def test_models_in_a_column_that_nobody_names_are_said_first_too(name: str, tmp_path) -> None:
+    models = answers()["arm"].map({"baseline": "small", "skill": "large"})
+    made = read(answers(gold=True, **{name: models}), gold="gold")
+    said = f"the conditions have different models by the column '{name}': baseline small, skill "
+    assert said in sc.deltas.paired(made.outcomes)["note"].iloc[0]
+    assert sc.report.answer(made).lines()[0].startswith(f"T{said[1:]}large; a change may be that")
+    made.save(tmp_path / "saved")
+    again = sc.read_results(tmp_path / "saved")
+    for verdicts, cases in ((made.verdicts, None), (again.verdicts, again.cases)):
+        corrected = sc.correction.delta(verdicts, made.gold, cases=cases)
+        assert corrected["note"].str.contains(said).all()
+    for same in (models.where(models.index > 5, "tiny"), "small", models.where(models.eq("large"))):
+        other = read(answers(**{name: same}))
+        assert "different" not in sc.deltas.paired(other.outcomes)["note"].iloc[0]
+
+
 @pytest.mark.parametrize("role", ["agent", "grader"])
 def test_a_correction_and_a_change_of_amounts_say_it_too(role: str, tmp_path: Path) -> None:
     table = answers(24).assign(m=lambda t: t["arm"].map({"baseline": "small", "skill": "large"}))

@@ -75,7 +75,6 @@ STEPS = (
     "skillcomp deltas study",
     "skillcomp report --data study --answer-only",
 )
-_OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
 _AssumeMissing = Annotated[
     str | None,
     Option(
@@ -366,7 +365,6 @@ def deltas(
     reference: str = "baseline",
     margin: float = 0.1,
     round: OneOrMore = 1,
-    by: str = "skill",
     checks: _Checks = "all",
     assume_missing: _AssumeMissing = None,
     interval: _Interval = "adaptive",
@@ -386,20 +384,16 @@ def deltas(
         Largest negligible change.
     round : int
         Grading round; 2 and up grade again.
-    by : str
-        skill, or dimension for the scorecard.
     checks : str
         all checks, or those shared: that every condition of a case was asked.
     as_json : bool
         Print all columns as JSON.
     """
-    from skillcomp import frames, skillverdicts
-    from skillcomp.deltas.paired_deltas import paired
+    from skillcomp import frames
     from skillcomp.lint.lint_path import store_problems
     from skillcomp.reliability.consistency import round_flips
     from skillcomp.report.decided import decided_skills
 
-    require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     store = studies.recorded_study(data, "deltas")
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
@@ -420,61 +414,39 @@ def deltas(
     require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
-    compared: dict[str, Any] = {"reference": reference, "interval": interval}
-    if by == "dimension":
-        about = ["skill", "comprehension_dimension"]
-        changes = paired(graded, by=about, **compared)
-        card = skillverdicts.dimensions(graded)
-        about = [*about, "condition"]
-        passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
-        overall = ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]
-        tables = {
-            "deltas": (changes, [*about, *_OF_DELTAS, "p_adjusted"]),
-            "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
-            "verdicts": (skillverdicts.aggregate(card), overall),
-        }
-    else:
-        decided, reason = decided_skills(
-            graded,
-            verdicts[verdicts["grader"].eq(chosen)],
-            frames.gold(store),
-            attempts,
-            reference=reference,
-            correct={"cases": cases, "checks": checks},
-            decide={"margin": margin, "assume_missing": assume_missing, "interval": interval},
-        )
-        if reason:
-            say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
-        columns = [*_OF_DELTAS, "p_adjusted", "verdict", "verdict_uncorrected", "estimator"]
-        tables = {"deltas": (decided, ["skill", "condition", *columns])}
-    _print_tables(tables, rounds, as_json)
+    decided, reason = decided_skills(
+        graded,
+        verdicts[verdicts["grader"].eq(chosen)],
+        frames.gold(store),
+        attempts,
+        reference=reference,
+        correct={"cases": cases, "checks": checks},
+        decide={"margin": margin, "assume_missing": assume_missing, "interval": interval},
+    )
+    if reason:
+        say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
+    rates = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n", "p_adjusted"]
+    words = ["verdict", "verdict_uncorrected", "estimator"]
+    _print_deltas(decided, ["skill", "condition", *rates, *words], rounds, as_json)
 
 
-def _print_tables(
-    tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
+def _print_deltas(
+    table: pd.DataFrame, columns: list[str], rounds: pd.DataFrame, as_json: bool
 ) -> None:
-    """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
+    """Print columns and notes of a table, and notes on rounds; or all columns as JSON."""
     if as_json:
-        tables |= {"rounds": (rounds, [])} if len(rounds) else {}
+        tables = {"deltas": table, "rounds": rounds}
         parts = [
-            f'"{name}": {table.to_json(orient="records", double_precision=15)}'
-            for name, (table, _) in tables.items()
+            f'"{name}": {rows.to_json(orient="records", double_precision=15)}'
+            for name, rows in tables.items()
+            if len(rows)
         ]
         say("{" + ", ".join(parts) + "}")
         return
-    for name, (table, columns) in tables.items():
-        if len(tables) > 1:
-            say(f"{name}:")
-        printed = table[columns].round(3).astype(object)
-        for name in [column for column in columns if column == "n" or column.startswith("n_")]:
-            printed[name] = table[name].astype("Int64")
-        say(printed.where(table[columns].notna(), "-").to_string(index=False), lines=True)
-        if "score" in columns:
-            say("note: scores are from 1 (no check passes) to 5 (every check does)")
-        for note in filter(None, dict.fromkeys(table["note"])):
-            say(f"note: {note}")
-    for sentence in sc.report.sentences(rounds):
-        say(f"note: {sentence}")
+    printed = table[columns].round(3).astype(object).assign(n=table["n"].astype("Int64"))
+    say(printed.where(table[columns].notna(), "-").to_string(index=False), lines=True)
+    for note in [*filter(None, dict.fromkeys(table["note"])), *sc.report.sentences(rounds)]:
+        say(f"note: {note}")
 
 
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)

@@ -582,11 +582,11 @@ def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Add columns of ``cases`` that ``frame`` lacks: those that link cases, and ``columns``."""
+    """Add columns of ``cases`` that ``frame`` lacks: links, cautions and ``columns``."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
-    names = dict.fromkeys(["task", LINKED_BY, *_linking_columns(checked), *columns])
+    names = dict.fromkeys(["task", CAUTION, LINKED_BY, *_linking_columns(checked), *columns])
     facts = [n for n in names if n in checked and n not in frame]
     return frame.merge(checked[[*CASE, *facts]], on=CASE, how="left", validate="m:1")
 

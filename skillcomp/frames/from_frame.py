@@ -472,6 +472,7 @@ def frames_of_columns(
     reader.take_usual_repeats(columns, rows)
     reader.note_similar_cases(rows, columns.get("repeat"))
     columns, rows = reader.kept(columns, rows.assign(row=range(len(rows))), keep)
+    reader.note_models(rows["condition"])
     row = rows.pop("row")
     rows["repeat"] = reader.repeats(columns, rows, keep)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
@@ -522,7 +523,7 @@ def frames_of_columns(
     if "repeat" in reader.names and not reader.numbered:
         made["cases"][NAMED_REPEATS] = True
     if reader.caution:
-        made["cases"][CAUTION] = reader.caution
+        made["cases"][CAUTION] = made["verdicts"][CAUTION] = reader.caution
     if asked is not None:
         # a store keeps columns of cases
         made["cases"][PLANNED] = True

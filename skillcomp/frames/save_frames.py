@@ -16,7 +16,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, StoreError, plural
 from skillcomp.frames.check import empty
-from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.contracts import CAUTION, CONTRACTS
 from skillcomp.frames.estimates import require_rows
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.frames.table_reader import Change, changes_frame
@@ -231,6 +231,7 @@ def _rows_of_table(study: Frames, table: str) -> list[Fields]:
         *CONTRACTS["cases"].columns,
         *study.cases,
         "agent_model",
+        CAUTION,
     ]
     lost = [name for name in frame if name not in known]
     if lost and table in RECORDS:

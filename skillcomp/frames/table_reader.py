@@ -19,6 +19,7 @@ from skillcomp.errors import (
     plural,
     problem_list,
     require_known,
+    shortened,
     suggest,
 )
 from skillcomp.frames.check import (
@@ -31,7 +32,7 @@ from skillcomp.frames.check import (
     require_frame,
     show,
 )
-from skillcomp.frames.contracts import CELL, REPLACED
+from skillcomp.frames.contracts import CELL, DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import reference_choices
 from skillcomp.frames.words import (
     ARGUMENTS,
@@ -66,7 +67,7 @@ from skillcomp.frames.words import (
 from skillcomp.io.files import whole_content
 from skillcomp.io.study_overview import change_lines
 from skillcomp.records import DIMENSIONS, AttemptStatus
-from skillcomp.stats.results import is_number
+from skillcomp.stats.results import is_number, join_notes
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # A problem lists at most this many distinct words.
@@ -79,6 +80,7 @@ _DEFAULTS = {
 }
 # rows that differ in a column of these are never repeats
 _APART, _APART_NAMED = ("agent", "grader", "check"), ("agent_model", "grader_model", "labeller")
+_MODELS = ("agent", "grader", "agent_model", "grader_model")
 _UNEQUAL = 0.2  # a caution names shares of replaced failures that differ by at least this much
 _COUNTS = re.compile(r"\s*([0-9]{1,4}) ?/ ?([0-9]{1,4})\s*")
 # columns that counts of passes may stand beside
@@ -695,6 +697,17 @@ class TableReader:
         self.problems.append(
             f"{n} are verdicts on the same thing; the first: {', '.join(parts)}. {text}"
         )
+
+    def note_models(self, arms: pd.Series) -> None:
+        """Caution if a column that no argument names, called as models are, differs by arm."""
+        others = self.frame.drop(columns=[n for n in self.names.values() if n in self.frame])
+        for label in (n for role in _MODELS for n in usual_columns(role, others, ())):
+            models = others[label].dropna().map(str)
+            pairs = pd.DataFrame({"arm": arms, "model": models}).dropna().drop_duplicates()
+            if pairs["arm"].nunique() > 1 and pairs["model"].is_unique:
+                listed = shortened(map(" ".join, pairs.itertuples(index=False)), _MOST_WORDS)
+                found = f"{DIFFERENT_MODELS} by the column '{label}': {listed}"
+                self.caution = join_notes(self.caution, found)
 
     def _apart(self) -> list[Hashable]:
         """Return the columns in which repeats never differ, such as the model or the judge."""
