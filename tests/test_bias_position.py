@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from build import pair_table
+from oracles.pairs import difference_of_orders
 from scipy.stats import beta
 
 import skillcomp as sc
@@ -81,11 +83,11 @@ def test_pairs_without_a_verdict_are_left_out_and_counted() -> None:
     number = frame["case_id"].astype(int)
     alone = sc.bias.position(frame[number.ge(2) & frame["winner"].notna()])
     # shown in one order: A lost as the second, and B won as the first
-    assert alone["measure"].tolist() == ["first_wins", "position_points"]
+    assert alone["measure"].tolist() == ["position_points"]
     few = sc.bias.position(frame[number.ge(1) & frame["winner"].notna()])
-    assert few["measure"].tolist()[-1] == "first_wins" and few["n"].tolist()[-1] == 2
+    assert few["n"].tolist()[0] == 1 and len(few) == 5
     half = sc.bias.position(frame[number.ne(2)])
-    assert "first_wins" not in set(half["measure"]) and set(half["n_dropped"]) == {1}
+    assert set(half["n_dropped"]) == {1}
 
 
 def test_a_winner_of_our_frame_is_an_answer_a_place_a_tie_or_missing() -> None:
@@ -134,7 +136,8 @@ def test_one_order_by_one_judge_and_the_other_by_another_is_no_consistency(colum
     with pytest.raises(FrameError, match=rf"more than one {column}: x, y. Add '{column}' to by="):
         sc.bias.position(frame)
     apart = sc.bias.position(frame, by=[column])
-    assert set(apart["measure"]) == {"first_wins", "position_points"}  # nothing about consistency
+    assert set(apart["measure"]) == {"position_points"}  # nothing about consistency
+    assert apart["note"].str.contains("the systems have no names").all()
 
 
 def swapped(case_ids: list[str], winners: list[str]) -> pd.DataFrame:
@@ -163,31 +166,57 @@ def test_the_members_of_a_contrast_pair_are_one_cluster_of_position() -> None:
     assert alone.loc["position_points", "n_clusters"] == 12
 
 
-def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None:
+def test_one_order_gives_the_difference_of_a_system_shown_first_and_second() -> None:
     # 40 cases: 10 won by the place, the rest by the better system, shown first in every second pair
-    once = sc.from_frame(pair_table(40, first=10, orders=1))
-    rows = sc.bias.position(once.pairwise).set_index("measure")
-    # 10 + 15 of 40 (cases 10 to 39 alternate); half of the ties would count
-    share = rows.loc["first_wins"]
-    assert share["estimate"] == pytest.approx(25 / 40)
-    expected = sc.stats.bounded_mean([1] * 25 + [0] * 15, null=0.5)
-    assert share["ci_low"] == pytest.approx(expected.low)
-    assert share["p_value"] == pytest.approx(expected.p_value)
-    assert rows.loc["position_points", "estimate"] == pytest.approx(100 * (2 * 25 / 40 - 1))
-    assert rows["note"].str.contains("assumes that the order was random").all()
-    tied = sc.bias.position(sc.from_frame(pair_table(8, ties=8, orders=1)).pairwise)
-    assert tied["estimate"].iloc[0] == 0.5 and tied["n_ties"].iloc[0] == 8
-    # all pairs in both orders: 10 of 40 answers win only by the place
-    both = sc.bias.position(sc.from_frame(pair_table(40, first=10)).pairwise).set_index("measure")
-    assert both.loc["position_points", "estimate"] == pytest.approx(25)
-    assert "first_wins" not in both.index
+    table = pair_table(40, first=10, ties=4, orders=1)
+    (row,) = sc.bias.position(sc.from_frame(table).pairwise).to_dict("records")
+    pairs = [
+        (a, b, {a: 1.0, b: 0.0}.get(winner, 0.5))
+        for a, b, winner in table[["model_a", "model_b", "winner"]].to_numpy()
+    ]
+    assert row["estimate"] == pytest.approx(difference_of_orders(pairs))
+    assert row["ci_low"] < 25 < row["ci_high"] and row["n_ties"] == 4
+    assert "assumes that the order was random" in row["note"]
+    # where one system is better and is first in 6 of 10 pairs, the share of first wins is no bias
+    better = pair_table(50, orders=1).assign(winner="x")
+    shown = better["model_a"].eq("x")
+    part = better[shown | (shown.cumsum() % 3 > 0)]
+    (row,) = sc.bias.position(sc.from_frame(part).pairwise).to_dict("records")
+    assert row["estimate"] == 0 and row["ci_low"] < 0 < row["ci_high"] and not row["shown"]
+    # three systems
+    frame = pd.concat(
+        [table, table.replace({"y": "z"}).assign(question_id=lambda t: t["question_id"] + "z")]
+    )
+    pairs += [(a.replace("y", "z"), b.replace("y", "z"), result) for a, b, result in pairs[::2]]
+    frame = pd.concat([table, frame[40:].iloc[::2]])
+    (row,) = sc.bias.position(sc.from_frame(frame).pairwise).to_dict("records")
+    assert row["estimate"] == pytest.approx(difference_of_orders(pairs))
 
 
-def test_a_system_that_is_always_shown_first_shows_no_position_bias() -> None:
-    table = pair_table(40, orders=2).query("model_a == 'x'")
-    rows = sc.bias.position(sc.from_frame(table).pairwise)
-    assert rows["estimate"].isna().all()
-    assert rows["note"].str.contains("'x' was shown first in 100 % of its 40 pairs with 'y'").all()
+@pytest.mark.parametrize("n", [5, 40])
+def test_a_system_that_is_always_shown_first_shows_no_position_bias(n: int) -> None:
+    table = pair_table(n, orders=2).query("model_a == 'x'")
+    (row,) = sc.bias.position(sc.from_frame(table).pairwise).to_dict("records")
+    assert np.isnan([row["estimate"], row["ci_low"], row["p_value"]]).all()
+    said = {5: "each system always in the same place", 40: "'x' was shown first in 100 %"}[n]
+    assert said in row["note"]
+    assert "worth" not in " ".join(sc.report.sentences(pd.DataFrame([row]).assign(grader="j")))
+
+
+@pytest.mark.filterwarnings("ignore::skillcomp.frames.FrameWarning")
+def test_texts_without_names_of_systems_show_no_position_bias_in_one_order() -> None:
+    table = pair_table(40, orders=1)
+    texts = {"model_a": "output_1", "model_b": "output_2"}
+    for names in (texts, {"model_a": "chosen", "model_b": "rejected"}):
+        named = table.rename(columns=names)
+        for name in names.values():
+            named[name] = [f"The answer {i} of {name} is long enough.\nIt is." for i in range(40)]
+        how = dict(zip(("first", "second"), names.values(), strict=True))
+        one, other = (named[name] for name in how.values())
+        winner = one.where(table["winner"].eq(table["model_a"]), other)
+        made = sc.from_frame(named.drop(columns="gold").assign(winner=winner), **how)
+        (row,) = sc.bias.position(made.pairwise).to_dict("records")
+        assert np.isnan(row["estimate"]) and "the systems have no names" in row["note"]
 
 
 def test_self_preference_where_the_families_are_arguments() -> None:

@@ -220,7 +220,10 @@ def test_pairs_of_systems_have_win_rates_and_a_judge_without_verdicts_no_headlin
     with pytest.warns(sc.frames.FrameWarning):
         result = answer(sc.from_frame(pd.concat([ARENA, silent])))
     screen = result.screens[0]
-    assert screen.headline.startswith("g prefers the answer shown first in 62 % ")
+    assert screen.headline == (
+        "g saw each pair in one order; being shown first is worth +25 points [−2, 51]: no "
+        "preference for a place is shown."
+    )
     (wins,) = screen.texts["wins"]
     assert wins.startswith("By g, x against y: 62 % [") and " of 40 cases won" in wins
     assert wins.count("tie") == 1

@@ -12,7 +12,8 @@ from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.results import Fields, Interval, Intervals, join_notes, undefined
+from skillcomp.stats.gaps import bounded_slope
+from skillcomp.stats.results import Fields, Interval, Intervals, undefined
 
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
@@ -52,9 +53,8 @@ def position(
     Returns
     -------
     pandas.DataFrame
-        Five rows per ``by``, with the estimates columns, and a sixth if more than half of the pairs
-        were shown in one order only. If no pair was shown in both orders, there are only the rows
-        ``first_wins`` and ``position_points``. The measures are:
+        Five rows per ``by``, with the estimates columns. If no pair was shown in both orders, there
+        is only the row ``position_points``. The measures are:
 
         - ``position_consistency``: share of the pairs with the same winner, or a tie, in both
           orders;
@@ -65,9 +65,7 @@ def position(
         - ``first_wins_if_inconsistent``: share of the reversals in which the answer shown first won
           both times. ``p_value`` tests a share of 1/2;
         - ``position_points``: how many percentage points more often an answer wins if it is shown
-          first than if it is shown second, with equal weight of cases. A tie is half a win;
-        - ``first_wins``: among the pairs shown in one order, the share in which the answer shown
-          first won. A tie is half a win. ``p_value`` tests a share of 1/2.
+          first than if it is shown second, with equal weight of cases. A tie is half a win.
 
         ``n_consistent``, ``n_tie_differs``, ``n_first_twice`` and ``n_second_twice`` count the
         pairs; the last two are the reversals in which the answer shown first, or second, won both
@@ -85,12 +83,16 @@ def position(
     A pair is identified by its case (skill and case_id) and its two answers. Intervals are those of
     :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a case, or of a contrast pair of
     cases, are one cluster. Ties change the chances of consistency and of reversal, so rows have a
-    note if their tie rates differ by more than 5 points. In pairs shown in one order, the
-    preference for a place is confounded with the quality of the answers, unless the order was
-    random. The note states this assumption. If a system is shown first in more than 60 % of its
-    pairs with another one, and this is unlikely in a random order (p < .001, after multiplying p by
-    the number of pairs of systems), ``first_wins`` is NaN, and so is ``position_points`` if no pair
-    was shown in both orders.
+    note if their tie rates differ by more than 5 points.
+
+    If every pair was shown in one order, ``position_points`` is the win rate of a system where it
+    is shown first minus its win rate where it is shown second, against the same opponent
+    (:func:`skillcomp.stats.gaps.bounded_slope`, with a level for each two systems). The share of
+    pairs that the answer shown first wins is no estimate, because the better system may be first
+    more often. The difference assumes that the order was random, which the note states. It is NaN
+    without the names of systems, if each system has a fixed place, or if a system is shown first in
+    more than 60 % of its pairs with another one and this is unlikely in a random order (p < .001,
+    after multiplying p by the number of pairs of systems).
 
     References
     ----------
@@ -132,13 +134,12 @@ def position(
 def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, Fields]:
     """Estimate the measures of one group of pairs, and count its pairs and ties."""
     shown_once = pairs["n_orders"].eq(1)
-    once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
-    if once and shown_once.all():
+    if shown_once.all():
         n_dropped = pairs[_RESULTS].isna().all(axis=1).sum()
-        return once, dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
-    if once:
+        counts = dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
+        return {"position_points": _difference_of_orders(pairs, ci_level)}, counts
+    if shown_once.mean() > 0.5:
         pairs = pairs[~shown_once]
-        del once["position_points"]
     decided = pairs.dropna(subset=_RESULTS)
     wins = decided["first_1"] + decided["first_2"]
     n_dropped, is_reversed = len(pairs) - len(decided), wins.isin([0, 2])
@@ -147,7 +148,7 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     counts = dict(zip(COUNTS, numbers, strict=True))
     if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level, 0.0)
-        return dict.fromkeys(_MEASURES, nothing) | once, counts
+        return dict.fromkeys(_MEASURES, nothing), counts
     how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [
         bounded_mean(outcome, decided["_cluster"], **how)
@@ -164,8 +165,7 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     intervals = (shares[0], first_share, points, *shares[1:])
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = dropped if n_dropped else ""
-    noted = {m: i.with_note(note) for m, i in zip(_MEASURES, intervals, strict=True)}
-    return noted | once, counts
+    return {m: i.with_note(note) for m, i in zip(_MEASURES, intervals, strict=True)}, counts
 
 
 def _n_ties(pairs: pd.DataFrame) -> int:
@@ -180,20 +180,32 @@ def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
     return mean.times(POINTS)
 
 
-def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> Intervals:
-    """Estimate ``first_wins`` and ``position_points`` of pairs that were shown in one order."""
-    wins = pairs["first_1"].fillna(pairs["first_2"])
-    decided = pairs.assign(wins=wins, points=2 * wins - 1)[wins.notna()]
-    reason = _uneven_order(decided) if len(decided) else "no pair has a verdict"
-    if reason:
-        missing = not_identified(reason, ci_level, len(decided))
-        return {"first_wins": missing, "position_points": missing}
-    share = bounded_mean(decided["wins"], decided["_cluster"], null=0.5, ci_level=ci_level)
+def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
+    """Return the points that being shown first is worth, from pairs that were shown in one order.
+
+    They are the win rate of a system where it is shown first, minus that where it is shown second.
+    """
+    wins = pairs["first_1"].fillna(1 - pairs["first_2"])
+    decided = pairs.assign(wins=wins, is_first=pairs["first_1"].notna())[wins.notna()]
+    reason = ""
+    if decided.empty:
+        reason = "no pair has a verdict"
+    elif decided["_systems"].isna().any():
+        reason = "each pair was shown in one order, and the systems have no names"
+    elif decided.groupby("_systems")["is_first"].nunique().max() < 2:
+        reason = "each pair was shown in one order, and each system always in the same place"
+    if reason := _uneven_order(decided) or reason:
+        return not_identified(reason, ci_level, len(decided))
+    slope = bounded_slope(
+        decided["wins"],
+        decided[["is_first"]].to_numpy(float),
+        decided["_systems"],
+        decided["_cluster"],
+        ci_level=ci_level,
+    )
     n_dropped = len(pairs) - len(decided)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
-    note = join_notes(RANDOM_ORDER, dropped if n_dropped else "")
-    both = {"first_wins": share, "position_points": _mean_points(decided, ci_level)}
-    return {name: interval.with_note(note) for name, interval in both.items()}
+    return slope.times(POINTS).with_note(RANDOM_ORDER, dropped if n_dropped else "")
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:
@@ -211,8 +223,8 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
         n, n_in_order = row_of_pair["size"], row_of_pair["count"]
         share = max(n_in_order, n - n_in_order) / n
         if is_uneven(share, n, len(table)):
-            first, second = str(systems).split(" against ", 1)
-            first, second = (first, second) if 2 * n_in_order > n else (second, first)
+            both = str(systems).split(" against ", 1)
+            first, second = both if 2 * n_in_order > n else both[::-1]
             return (
                 f"'{first}' was shown first in {100 * share:.0f} % of its {plural(n, 'pair')} with "
                 f"'{second}', so the order was not random"

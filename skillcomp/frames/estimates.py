@@ -72,7 +72,7 @@ _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 PLACEBO = "placebo"  # Rows of this condition make no claims: their p-values are not adjusted.
 # Columns, if present, with the families of p-values that are adjusted together.
 _FAMILY = ("measure", "estimator", "stratum", "scope")
-_HALF = ("first_wins", "first_wins_if_inconsistent", "win_rate")  # Their p-values test a half.
+_HALF = ("first_wins_if_inconsistent", "win_rate")  # Their p-values test a half.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
@@ -97,7 +97,7 @@ _MEASURES_OF_UNIT = {
         false_passes false_fails
         pass_at_k pass_hat_k both_right one_right none_right only_original_right
         position_consistency position_reversals position_tie_differences
-        first_wins_if_inconsistent first_wins win_rate""",
+        first_wins_if_inconsistent win_rate""",
     "coefficient": """
         gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared

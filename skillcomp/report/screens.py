@@ -53,7 +53,6 @@ _AIMS = {
     "false_fails": ("false fails", 0.05, "gold passes"),
 }
 _SIDES = {
-    "first_wins": "the answer shown first, in one order",
     "position_consistency": "the same choice",
     "position_reversals": "the other choice",
     "position_tie_differences": "a tie in one order",
@@ -348,7 +347,11 @@ def _pairwise_screen(
     drawn = position[position["measure"].isin(list(_SIDES))]
     drawn = drawn.assign(measure=drawn["measure"].map(_SIDES))
     caption = "What happens to the choice between two answers when their order is swapped."
-    draw = partial(_draw_shares, label="Share of the pairs (95 % CI)")
+    label = "Share of the pairs (95 % CI)"
+    if drawn.empty and "win_rates" in frames:
+        drawn = wins.assign(grader=wins["side"] + " against " + wins["opponent"])
+        caption, label = "How often a system is preferred to another.", "Win rate (95 % CI)"
+    draw = partial(_draw_shares, label=label)
     return headline, table, texts, drawn, caption, draw
 
 

@@ -68,6 +68,10 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
+_PLACE = (
+    "being shown first is worth {position_points:points}: {position_points:the answer shown first "
+    "is preferred|the answer shown second is preferred|no preference for a place is shown}"
+)
 _CHANGES = {"percentage points": points}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
@@ -142,13 +146,8 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     )}),
     ("position bias", {"position_consistency": (
         "{grader} makes the same choice in both orders in {position_consistency:of pairs}",
-        "; being shown first is worth {position_points:points}: {position_points:the answer shown "
-        "first is preferred|the answer shown second is preferred|no preference for a place is "
-        "shown}",
-    ), "first_wins": (
-        "{grader} prefers the answer shown first in {first_wins:of pairs}, each shown in one order "
-        "that is assumed to be random",
-    )}),
+        "; " + _PLACE,
+    ), "position_points": ("{grader} saw each pair in one order; " + _PLACE,)}),
     ("the win rate", {"win_rate": (
         "{by:s}{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
     )}),
