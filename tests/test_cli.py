@@ -13,7 +13,7 @@ import pytest
 import typer
 
 import skillcomp as sc
-from skillcomp import cli, frames, skillverdicts
+from skillcomp import cli
 from skillcomp.cli import STEPS
 from skillcomp.io import RunStore
 
@@ -54,16 +54,6 @@ def small(tmp_path_factory):
             [row for row in verdicts if row["attempt_id"] in ids and row["grader"] == "g2"],
         )
     return store.path
-
-
-def decisions(path, round=1, **options):
-    """What `deltas` prints as JSON, by the function behind it."""
-    store = RunStore(path)
-    cases = frames.cases(store)
-    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases, grader="g2")
-    worth = cases["criticality"].map({"normal": 1, "high": 2, "critical": 4})
-    outcomes = outcomes.merge(cases[["skill", "case_id"]].assign(worth=worth))
-    return skillverdicts.decide(outcomes, **options)
 
 
 def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
@@ -232,47 +222,6 @@ def test_report_names_what_it_does_not_know(run, tmp_path, args, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_deltas_print_notes_and_rounds_and_give_both_as_json(run, small):
-    status, out, _ = run("deltas", small, "--grader", "g2")
-    assert status == 0 and "p_adjusted" in out
-    notes = [line for line in out.splitlines() if line.startswith("note:")]
-    assert not any(line.strip() == "note:" for line in notes)
-    (rounds,) = [line for line in notes if "graded in 2 rounds" in line]
-    assert rounds.startswith("note: g2 graded in 2 rounds, which disagree on ")
-    assert "checks graded again and on" in rounds and rounds.endswith("those of round 1.")
-    tables = json.loads(run("deltas", small, "--grader", "g2", "--json")[1])
-    assert set(tables) == {"deltas", "rounds"}
-
-
-def test_deltas_are_of_the_round_that_is_asked_for(run, small):
-    status, out, _ = run("deltas", small, "--grader", "g2", "--json", "--round", 2)
-    rows, expected = pd.DataFrame(json.loads(out)["deltas"]), decisions(small, round=2)
-    assert status == 0 and rows["n"].tolist() == expected["n"].tolist()
-    assert rows["estimate"].tolist() == pytest.approx(expected["estimate"].tolist())
-
-
-def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
-    status, out, _ = run("deltas", PILOT, "--grader", "g2", "--json")
-    rows = pd.DataFrame(json.loads(out)["deltas"]).query("condition == 'skill'")
-    assert status == 0 and rows["estimator"].eq("ppi").all() and rows["n_gold"].eq(14).all()
-    assert rows["verdict"].value_counts().to_dict() == {"teaching": 3, "undetermined": 3}
-    # the corrected interval of one skill is too wide for what the grader alone shows
-    changed = rows[rows["verdict"].ne(rows["verdict_uncorrected"])]
-    assert changed["verdict_uncorrected"].tolist() == ["helps"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--round", 7], "there is no round 7; there: 1, 2."),
-        (["--grader", "g1"], "there is no grader 'g1'; there: g2."),
-    ],
-)
-def test_deltas_name_what_they_do_not_know(run, small, words, message):
-    status, _, err = run("deltas", small, *words)
-    assert status == 2 and message in err
-
-
 # To begin with
 
 
@@ -290,15 +239,13 @@ def test_init_makes_a_study_that_runs_offline_to_a_delta_and_a_page(run, tmp_pat
         status, said[command], err = run(command, *words)
         assert status == 0, (step, err)
         if command == "run":
-            assert "holds no verdicts yet; run and grade" in run("deltas", "study")[2]
+            assert "holds no verdicts yet; run and grade" in run("answer", "study")[2]
     assert "error" not in said["check"]
-    header, line, *_ = said["deltas"].splitlines()
-    row = dict(zip(header.split(), line.split(), strict=True))
     store, pilot = RunStore("study"), RunStore(PILOT)
     theirs = sc.frames.outcomes(sc.frames.verdicts(pilot), sc.frames.cases(pilot), grader="g2")
-    mine = theirs[theirs["skill"].eq(row["skill"])]
+    mine = theirs[theirs["skill"].eq(next(iter(store.skills)))]
     (expected,) = sc.deltas.paired(mine).query("condition == 'skill'")["estimate"]
-    assert float(row["estimate"]) == pytest.approx(expected, abs=5e-4)
+    assert f"{100 * expected:+.0f} points [" in said["answer"]
     assert len(store.skills) == 1 and store.table("attempts").num_rows == 56
     assert "teaches" in Path("report/index.html").read_text("utf-8")
 
@@ -324,7 +271,7 @@ def test_notebooks_and_their_data_are_copied_with_whole_paths(run, tmp_path):
 
 
 def test_a_name_with_a_line_feed_starts_no_workflow_command(run, tmp_path):
-    code, *printed = run("deltas", tmp_path / "a\n::error::owned")
+    code, *printed = run("answer", tmp_path / "a\n::error::owned")
     assert code == 2 and "\n::error" not in "".join(printed) and "a ::error" in printed[1]
 
 

@@ -216,6 +216,28 @@ def test_numbers_of_another_form_are_refused_with_a_remedy(text: str) -> None:
         assert "Write every value as a plain number such as 1250.5." in said
 
 
+def test_columns_of_a_table_may_be_called_as_methods_of_polars_are() -> None:
+    plan = answers()[["task", "arm"]]
+    table = answers(collect=1, to_pandas=2)
+    made = read(table, asked=plan.assign(collect=1))
+    pd.testing.assert_frame_equal(made.outcomes[["passed"]], read(answers()).outcomes[["passed"]])
+    noted = answers(caution="x", model=table["arm"].map({"baseline": "a", "skill": "b"}))
+    assert "have a column of that name. Rename yours" in asked(noted, facts=["caution"])
+
+
+def test_models_of_one_study_are_not_said_of_another() -> None:
+    table = answers(dollars=range(1, 41), gold=True)
+    table["m"] = table["arm"].map({"baseline": "small", "skill": "large"})
+    how = {"gold": "gold", "cost_usd": "dollars"}
+    made = {"a": read(table, agent_model="m", **how), "b": read(table.drop(columns="m"), **how)}
+    both = sc.frames.concat(made)
+    found = sc.deltas.paired(both.outcomes, both.attempts, value=["cost_usd"], by=["study"])
+    corrected = sc.correction.delta(both.verdicts, both.gold, by=["study"])
+    for rows in (found, corrected):
+        said = rows.groupby("study")["note"].agg(lambda n: n.str.contains("different models").all())
+        assert said.to_dict() == {"a": True, "b": False}
+
+
 def test_the_command_takes_the_options_of_one_list() -> None:
     python = inspect.signature(sc.read_results).parameters
     command = typer.main.get_command(app).commands["answer"].params  # type: ignore[attr-defined]
@@ -262,10 +284,13 @@ def test_models_in_a_column_that_nobody_names_are_said_first_too(name: str, tmp_
     assert sc.report.answer(made).lines()[0].startswith(f"T{said[1:]}large; a change may be that")
     made.save(tmp_path / "saved")
     again = sc.read_results(tmp_path / "saved")
-    for verdicts, cases in ((made.verdicts, None), (again.verdicts, again.cases)):
-        corrected = sc.correction.delta(verdicts, made.gold, cases=cases)
+    for verdicts in (made.verdicts, again.verdicts):
+        corrected = sc.correction.delta(verdicts, made.gold)
         assert corrected["note"].str.contains(said).all()
-    for same in (models.where(models.index > 5, "tiny"), "small", models.where(models.eq("large"))):
+    names = {"baseline": "m1", "skill": "m1 "}
+    harmless = [models.where(models.index > 5, "tiny"), "small", models.where(models.eq("large"))]
+    harmless += [answers()["arm"], answers()["arm"].map(names), models.replace("small", "")]
+    for same in harmless:
         other = read(answers(**{name: same}))
         assert "different" not in sc.deltas.paired(other.outcomes)["note"].iloc[0]
 

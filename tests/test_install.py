@@ -194,7 +194,7 @@ for code in {list(MISSING)}:
 os.chdir("study")
 for words in (
     "check study.yaml", "run study.yaml --quiet", "grade study.yaml --quiet", "status study",
-    "deltas study", "report --data study --quiet", "export study frames", "notebooks mine",
+    "answer study", "report --data study --quiet", "export study frames", "notebooks mine",
 ):
     command(*words.split())
 """

@@ -96,8 +96,11 @@ def test_a_check_of_one_arm_that_is_not_marked_is_refused(tmp_path: Path) -> Non
 
 
 def test_known_confounds_are_problems_with_a_consequence(tmp_path: Path) -> None:
-    start = {"with": "2026-11-01T10:00:00Z", "without": "2026-11-01T12:00:00Z"}
-    arms = {arm: [run(True, startedAt=at)] * 2 for arm, at in start.items()}
+    hours = {"with": (10, 11), "without": (12, 13)}
+    arms = {
+        arm: [run(True, startedAt=f"2026-11-01T{hour}:00:00Z") for hour in two]
+        for arm, two in hours.items()
+    }
     suite = {"ablation": "none", "plugins": [{"name": "sea"}]}
     frames = read(written(tmp_path, {"a": arms}, suite=suite, partial=True, partialReason="x"))
     assert "delta is that of the plugin" in problems(frames)
@@ -106,6 +109,15 @@ def test_known_confounds_are_problems_with_a_consequence(tmp_path: Path) -> None
     assert "ended early" in problems(frames)
     with pytest.warns(sc.frames.FrameWarning, match=r"ablation(.|\n)*order of the runs"):
         sc.read_results(tmp_path, **KNOWN)
+    # the same hours in two time zones, and one run of two checks in each arm
+    zones = {"with": "T10:00:00Z", "without": "T15:30:00+05:00"}
+    arms["with"][1]["startedAt"] = "2026-11-01T20:00:00+09:00"
+    arms["without"][0]["startedAt"] = "2026-11-01T15:30:00+05:00"
+    single = {arm: [run(True, False, startedAt=f"2026-11-01{at}")] for arm, at in zones.items()}
+    for quiet in (arms, single):
+        assert "looks like an effect of the skill" not in problems(
+            read(written(tmp_path, {"a": quiet}))
+        )
 
 
 def test_a_grader_on_the_tool_skill_gives_triggered_and_old_keys_are_read(tmp_path):

@@ -194,8 +194,34 @@ def test_counts_give_shares_and_other_counts_are_refused(tmp_path: Path) -> None
     evals = [{"name": "a", "with_skill": {"passed": 6, "total": 6}, "baseline": {"passed": 2}}]
     evals[0]["baseline"]["total"] = 2  # type: ignore[index]
     other = put(tmp_path / "evals.json", {"evals": evals})
-    with pytest.raises(FrameError, match=r"different numbers of checks \(2, 6\)"):
+    with pytest.raises(FrameError, match=r"different numbers of checks \(skill: 6; baseline: 2\)"):
         results(other, skill="sea")
+
+
+def test_counts_of_runs_that_do_not_count_prevent_nothing(tmp_path: Path) -> None:
+    def run(arm: str, passed: int | None, total: int, **facts: Any) -> dict[str, Any]:
+        return {"case_id": "a", "condition": arm, "passed": passed, "total": total, **facts}
+
+    whole = [run("with_skill", 3, 4), run("without_skill", 1, 4)]
+    lost = [{"exit_code": 1}, {"error": "boom"}, {"passed": None}, {"passed": 6}]
+    for number, facts in enumerate(lost):
+        broken = run("without_skill", 0, 5) | facts
+        file = put(tmp_path / f"{number}.json", {"runs": [*whole, broken]})
+        made = results(file, skill="sea")
+        assert made.outcomes["share_passed"].dropna().tolist() == [0.75, 0.25]
+    same = [
+        {"eval_name": "n", "eval_id": i, "configuration": arm, "result": {"passed": 1, "total": n}}
+        for i, n in ((1, 4), (2, 5))
+        for arm in ("with_skill", "without_skill")
+    ]
+    made = results(put(tmp_path / "same.json", {"runs": same}), skill="sea")
+    assert made.cases["case_id"].nunique() == 2
+    for name, total in (("one", 4), ("two", 5)):
+        put(tmp_path / f"{name}.json", {"runs": [run("x", 3, total)]})
+    arms = {"baseline": tmp_path / "one.json", "skill": tmp_path / "two.json"}
+    for checks in (None, "all", "shared"):
+        with pytest.raises(FrameError, match="different numbers of checks"):
+            results(arms, skill="sea", checks=checks)
 
 
 def test_variants_with_a_list_of_arms(tmp_path: Path) -> None:

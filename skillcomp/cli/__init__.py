@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -26,13 +26,12 @@ import skillcomp as sc
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.answer_command import answer
-from skillcomp.cli.option_help import OneOrMore, documented
+from skillcomp.cli.option_help import documented
 from skillcomp.cli.terminal import FORMATS, github, print_findings, say
 from skillcomp.errors import (
     SkillcompError,
     StoreError,
     StudyError,
-    instead,
     problem_list,
     require_known,
     without_control,
@@ -72,7 +71,7 @@ STEPS = (
     "skillcomp check study.yaml",
     "skillcomp run study.yaml",
     "skillcomp grade study.yaml",
-    "skillcomp deltas study",
+    "skillcomp answer study",
     "skillcomp report --data study --answer-only",
 )
 _AssumeMissing = Annotated[
@@ -359,98 +358,8 @@ def export(
         raise StudyError(problem_list("export: not written", problems))
 
 
-def deltas(
-    data: Path,
-    grader: str | None = None,
-    reference: str = "baseline",
-    margin: float = 0.1,
-    round: OneOrMore = 1,
-    checks: _Checks = "all",
-    assume_missing: _AssumeMissing = None,
-    interval: _Interval = "adaptive",
-    as_json: Annotated[bool, Option("--json")] = False,
-) -> None:
-    """Print how the pass rate changes when the skill is loaded, paired by case, with intervals.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of the study.
-    grader : str, optional
-        The grader; required if there are several.
-    reference : str
-        Condition to compare with.
-    margin : float
-        Largest negligible change.
-    round : int
-        Grading round; 2 and up grade again.
-    checks : str
-        all checks, or those shared: that every condition of a case was asked.
-    as_json : bool
-        Print all columns as JSON.
-    """
-    from skillcomp import frames
-    from skillcomp.lint.lint_path import store_problems
-    from skillcomp.reliability.consistency import round_flips
-    from skillcomp.report.decided import decided_skills
-
-    store = studies.recorded_study(data, "deltas")
-    if problems := store_problems(store):
-        raise StudyError(problem_list(f"deltas: {data}", problems))
-    cases = frames.cases(store)
-    attempts = frames.attempts(store, asked="plan")
-    how: dict[str, Any] = {"attempts": attempts, "checks": checks}
-    every = frames.verdicts(store, round="all")
-    verdicts = every[every["round"].fillna(1).eq(round)].reset_index(drop=True)
-    outcomes = frames.outcomes(verdicts, cases, **how)
-    if outcomes.empty:
-        if there := sorted(set(every["round"])):
-            raise StudyError(f"deltas: there is no round {round}{instead(round, there)}")
-        raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
-    graders = sorted(outcomes["grader"].unique())
-    if grader is None and len(graders) > 1:
-        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
-    chosen = graders[0] if grader is None else grader
-    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
-    graded = outcomes[outcomes["grader"].eq(chosen)]
-    rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
-    decided, reason = decided_skills(
-        graded,
-        verdicts[verdicts["grader"].eq(chosen)],
-        frames.gold(store),
-        attempts,
-        reference=reference,
-        correct={"cases": cases, "checks": checks},
-        decide={"margin": margin, "assume_missing": assume_missing, "interval": interval},
-    )
-    if reason:
-        say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
-    rates = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n", "p_adjusted"]
-    words = ["verdict", "verdict_uncorrected", "estimator"]
-    _print_deltas(decided, ["skill", "condition", *rates, *words], rounds, as_json)
-
-
-def _print_deltas(
-    table: pd.DataFrame, columns: list[str], rounds: pd.DataFrame, as_json: bool
-) -> None:
-    """Print columns and notes of a table, and notes on rounds; or all columns as JSON."""
-    if as_json:
-        tables = {"deltas": table, "rounds": rounds}
-        parts = [
-            f'"{name}": {rows.to_json(orient="records", double_precision=15)}'
-            for name, rows in tables.items()
-            if len(rows)
-        ]
-        say("{" + ", ".join(parts) + "}")
-        return
-    printed = table[columns].round(3).astype(object).assign(n=table["n"].astype("Int64"))
-    say(printed.where(table[columns].notna(), "-").to_string(index=False), lines=True)
-    for note in [*filter(None, dict.fromkeys(table["note"])), *sc.report.sentences(rounds)]:
-        say(f"note: {note}")
-
-
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)
-_of_results = (check, report, export, deltas, init, notebooks, answer)
+_of_results = (check, report, export, init, notebooks, answer)
 for _command in (*_of_results, *_of_studies, evaluating.evaluate):
     app.command()(documented(_command))
 _trigger = typer.Typer(

@@ -758,7 +758,7 @@ def with_agent_models(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.Data
 def _different_models(table: pd.DataFrame, who: str, rows: pd.DataFrame) -> pd.Series | None:
     """Return a note for each outcome if the model of its agent or grader depends on the arm."""
     name = f"{who}_model"
-    keys = ["skill", who]
+    keys = [n for n in ("study", "skill", who) if n in rows and n in table]
     named = rows[[*keys, "condition", name]].dropna(subset=name).drop_duplicates().sort_values(name)
     each = named.groupby([*keys, "condition"], dropna=False)[name].agg(" and ".join).reset_index()
     notes = []

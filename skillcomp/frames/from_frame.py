@@ -383,7 +383,10 @@ def from_frame(
 
 def _as_pandas(frame: Any) -> Any:
     """Convert a frame of polars, which may be lazy; return anything else as it is."""
-    frame = frame.collect() if hasattr(frame, "collect") else frame
+    if isinstance(frame, pd.DataFrame):  # which may have columns of these names
+        return frame
+    if hasattr(frame, "collect") and not hasattr(frame, "to_pandas"):
+        frame = frame.collect()
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
@@ -605,6 +608,7 @@ def _cases_frame(
     kept = {role: str(name) for role, name in reader.names.items() if " " in role}
     clusters = {role: name for role, name in kept.items() if role.startswith("cluster")}
     taken = {n for kind in ("cases", "attempts", "outcomes") for n in CONTRACTS[kind].columns}
+    taken.add(CAUTION)
     for role, name in kept.items():
         if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")

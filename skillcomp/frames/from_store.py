@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CAUTION, CONTRACTS
 from skillcomp.frames.estimates import rows_of_group, with_agent_models
 from skillcomp.frames.missing_attempts import with_asked
 from skillcomp.frames.outcomes import outcomes
@@ -343,6 +343,8 @@ def verdicts(
     frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
     frame = _with_check_columns(frame, store)
     frame["evidence_found"] = _evidence_found(frame["evidence_quote"], every["answer"], position)
+    if SAVED_FRAMES in store.manifest and CAUTION in (about := cases(store)):
+        frame = frame.merge(about[[*CASE, CAUTION]], on=CASE, how="left")
     return with_agent_models(check(frame, "verdicts"), every)
 
 

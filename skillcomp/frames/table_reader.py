@@ -701,11 +701,14 @@ class TableReader:
     def note_models(self, arms: pd.Series) -> None:
         """Caution if a column that no argument names, called as models are, differs by arm."""
         others = self.frame.drop(columns=[n for n in self.names.values() if n in self.frame])
-        for label in (n for role in _MODELS for n in usual_columns(role, others, ())):
-            models = others[label].dropna().map(str)
+        roles = [r for r in _MODELS if f"{r.removesuffix('_model')}_model" not in self.names]
+        for label in (n for role in roles for n in usual_columns(role, others, ())):
+            models = others[label].dropna().map(lambda model: " ".join(str(model).split()))
             pairs = pd.DataFrame({"arm": arms, "model": models}).dropna().drop_duplicates()
+            pairs = pairs[pairs["model"].ne("") & pairs["model"].ne(pairs["arm"])]
             if pairs["arm"].nunique() > 1 and pairs["model"].is_unique:
-                listed = shortened(map(" ".join, pairs.itertuples(index=False)), _MOST_WORDS)
+                each = pairs.groupby("arm", sort=False)["model"].agg(" and ".join)
+                listed = shortened((f"{arm} {names}" for arm, names in each.items()), _MOST_WORDS)
                 found = f"{DIFFERENT_MODELS} by the column '{label}': {listed}"
                 self.caution = join_notes(self.caution, found)
 

@@ -7,10 +7,12 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from fnmatch import filter as matching
 from hashlib import sha256
 from io import BufferedReader
+from os.path import isfile, islink, join
 from pathlib import Path, PurePosixPath
 from typing import Any
 from unicodedata import category, normalize
@@ -19,7 +21,7 @@ import orjson
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
-from skillcomp.errors import SkillcompError, StoreError, literal
+from skillcomp.errors import FrameError, SkillcompError, StoreError, literal
 from skillcomp.io.redaction import redact_bytes, redact_json
 
 ErrorClass = type[SkillcompError]  # The error that a function raises on behalf of its caller.
@@ -189,9 +191,6 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
-_MORE = 65_536  # number of bytes by which a file may grow while it is read
-
-
 def read_bytes(path: Path, *, root: Path, max_bytes: int, what: str, error: ErrorClass) -> bytes:
     """Read a regular file that is inside ``root`` and has at most ``max_bytes`` bytes.
 
@@ -211,8 +210,9 @@ def read_bytes(path: Path, *, root: Path, max_bytes: int, what: str, error: Erro
         size = os.fstat(stream.fileno()).st_size
         if size <= max_bytes:
             try:
-                # a buffer of `max_bytes` would take longer than most files
-                data = stream.read(min(max_bytes, 2 * size + _MORE) + 1)
+                # a buffer of `max_bytes` would take longer than most files; a file may grow
+                data = stream.read(size + 1)
+                data += stream.read(max_bytes + 1 - size) if len(data) > size else b""
             except OSError as cause:
                 raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
             size = len(data)
@@ -273,6 +273,17 @@ def as_object(value: Any) -> JsonObject:
 def as_number(value: Any) -> float | None:
     """Return the value if it is a number, else None; a truth value is not a number."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+_MAX_COUNT = 10_000  # largest valid count of checks or of attempts in a results file
+
+
+def as_count(value: Any) -> int | None:
+    """Return the value if it is a whole number from 0 to 10,000, else None."""
+    number = as_number(value)
+    if number is None or not 0 <= number <= _MAX_COUNT or number % 1:
+        return None
+    return int(number)
 
 
 def as_text(value: Any) -> str | None:
@@ -374,6 +385,22 @@ def is_below(place: Path, base: Path) -> bool:
         return place.exists() and place.resolve().is_relative_to(base.resolve())
     except (OSError, RuntimeError, ValueError):  # raised if a name is too long or links form a loop
         return False
+
+
+MAX_FILES = 100_000  # largest number of files of one name that are read from a folder
+
+
+def files_below(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files called ``name`` in a folder, in order, without links that lead out of it.
+
+    ``name`` is a pattern of one file name, such as ``comparison*.json``.
+    """
+    found = [join(at, file) for at, _, files in os.walk(folder) for file in matching(files, name)]
+    if len(found) > MAX_FILES:
+        raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
+    for place in sorted(found, key=lambda place: place.split(os.sep)):
+        if isfile(place) and (not islink(place) or is_below(Path(place), folder)):
+            yield Path(place)
 
 
 def leaves(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -54,14 +53,9 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
     return contents if has_lines else contents[0]
 
 
-# each folder below a folder, with its folders and files
-walk = lru_cache(maxsize=1)(lambda folder: list(os.walk(folder)))
-
-
 def forget_files() -> None:
-    """Free the memory of the files that `read_json` read, and of the folders of `walk`."""
+    """Free the memory of the files that `read_json` read."""
     _parsed_json.cache_clear()
-    walk.cache_clear()
 
 
 def json_object(path: Path, root: Path | None = None) -> JsonObject:

@@ -20,7 +20,7 @@ import pandas as pd
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, plural
 from skillcomp.frames.check import empty
-from skillcomp.io.files import as_path, checked_slug, read_yaml
+from skillcomp.io.files import as_path, checked_slug, files_below, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
 from skillcomp.io.skill_creator_suites import (
     KEPT,
@@ -372,13 +372,12 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
     Hidden folders, installed packages, recorded studies and links that lead out of the folder are
     skipped.
     """
-    whole = root.resolve()
-    for file in sorted(root.rglob(name)):
+    for file in files_below(root, name):
         parts = file.relative_to(root).parts[:-1]
         hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
         # skip copies of skills in a recorded study, because their originals are checked
         copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
-        if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
+        if not (hidden or copied):
             yield file
 
 

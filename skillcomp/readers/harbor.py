@@ -15,13 +15,14 @@ from skillcomp.io.files import (
     JsonObject,
     as_number,
     as_object,
+    files_below,
     list_of_objects,
     number_at,
     object_at,
     text_at,
 )
 from skillcomp.io.json_files import json_object, read_json
-from skillcomp.readers.reader import Problems, Reader, files_below, passes, rows_of_attempt
+from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 
 FILE = "result.json"
 _MISSING = "the verdict is missing, not a fail"

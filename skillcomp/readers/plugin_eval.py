@@ -239,7 +239,6 @@ def _verdicts_on_run(run: JsonObject, case: JsonObject, problems: Problems) -> I
 
 def _facts_of_votes(votes: Any) -> JsonObject:
     """Return ``score``, the share of passing votes, and ``borderline``: whether votes differ."""
-    votes = [v for v in votes if isinstance(v, bool)] if isinstance(votes, list) else []
-    if not votes:
+    if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
         return {"score": None, "borderline": None}
     return {"score": sum(votes) / len(votes), "borderline": len(set(votes)) > 1}

@@ -42,7 +42,7 @@ from skillcomp.frames.table_files import (
 from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import changes_frame, warn_of_changes
 from skillcomp.frames.words import as_literal, distinct_words, truth_words
-from skillcomp.io.files import as_path, open_file, shown
+from skillcomp.io.files import MAX_FILES, as_path, open_file, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.json_files import MAX_BYTES, forget_files, json_content, read_json
 from skillcomp.readers.deepeval import DeepevalReader
@@ -50,7 +50,7 @@ from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
-from skillcomp.readers.reader import Problems, Reader, files_below
+from skillcomp.readers.reader import Problems, Reader
 from skillcomp.readers.result_table import (
     frames_of,
     last_iteration,
@@ -75,6 +75,7 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     HarborReader,
     InspectReader,
 )
+_DEPTH = 4  # Number of levels of folders in which results are looked for.
 _SUFFIXES = (".json", ".jsonl", ".eval")  # Suffixes of the files that are tried inside a folder.
 
 
@@ -338,7 +339,11 @@ def _reader_and_file(path: Path, readers: Sequence[Reader]) -> tuple[Reader, Pat
 
 def _files_inside(folder: Path) -> list[Path]:
     """Return the files that may hold results, from a folder and its subfolders; none of a file."""
-    return sorted(file for end in _SUFFIXES for file in files_below(folder, f"*{end}"))
+    pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
+    files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
+    if len(files) > MAX_FILES:
+        raise FrameError(f"{folder}: {len(files):,} files; name the file of results.")
+    return sorted(file for file in files if file.is_file())
 
 
 def _unknown_format(path: Path, readers: Sequence[Reader]) -> str:

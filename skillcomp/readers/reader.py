@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from fnmatch import filter as matching
-from os.path import isfile, islink, join, sep
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, shortened
+from skillcomp.errors import shortened
 from skillcomp.frames.table_reader import Change
-from skillcomp.io.files import JsonObject, as_number, is_below
-from skillcomp.io.json_files import walk
+from skillcomp.io.files import JsonObject
 
-MAX_COUNT = 10_000  # Largest valid count of checks or of attempts in a results file.
-MAX_FILES = 100_000  # Maximum number of results files in a folder.
 _LONG = 50  # maximum number of characters of a label
 # the problem that a check looks at the use of the skill
 USE_OF_SKILL = (
@@ -92,10 +86,11 @@ class Reader:
             names the column of the arms. Without ``case``, the argument ``case=`` names
             the column of the cases. An attempt without a verdict (an error, a crashed judge) is a
             row without ``check`` and ``passed``; it gets a missing verdict on each check of its
-            case. A missing verdict has the status ``error``, or that in ``verdict_status``.
-            ``iteration`` numbers the versions of the skill; the last one is read. Columns of the
-            attempts frame (such as ``triggered``) and of the verdicts frame (such as ``rationale``
-            and ``borderline``) are carried over.
+            case. A missing verdict has the status ``error``, or that in ``verdict_status``. If only
+            counts are known, ``n_passed`` and ``n_checks`` replace ``passed``. ``iteration``
+            numbers the versions of the skill; the last one is read. Columns of the attempts frame
+            (such as ``triggered``) and of the verdicts frame (such as ``rationale`` and
+            ``borderline``) are carried over.
         """
         raise NotImplementedError
 
@@ -146,24 +141,3 @@ def passes(score: float, place: str, problems: Problems) -> bool | None:
     done = "a score without a pass mark: the verdict is missing, the score is kept"
     problems.add(place, "other than 0 and 1", done)
     return None
-
-
-def as_count(value: Any) -> int | None:
-    """Return the value if it is a whole number from 0 to 10,000, else None."""
-    number = as_number(value)
-    if number is None or not 0 <= number <= MAX_COUNT or number % 1:
-        return None
-    return int(number)
-
-
-def files_below(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the files called ``name`` in a folder, in order, without links that lead out of it.
-
-    ``name`` is a pattern of one file name, such as ``comparison*.json``.
-    """
-    found = [join(at, file) for at, _, files in walk(folder) for file in matching(files, name)]
-    if len(found) > MAX_FILES:
-        raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
-    for place in sorted(found, key=lambda place: place.split(sep)):
-        if isfile(place) and (not islink(place) or is_below(Path(place), folder)):
-            yield Path(place)

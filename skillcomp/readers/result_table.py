@@ -112,8 +112,9 @@ def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
 def report_order(table: pd.DataFrame, problems: Problems) -> None:
     """Report an arm whose attempts all started before those of the next one."""
     if "started_at" in table:
-        starts = table.dropna(subset="started_at").groupby("condition")["started_at"]
-        spans = starts.agg(["min", "max", "size"]).query("size > 1").sort_values("min")
+        times = pd.to_datetime(table["started_at"], format="ISO8601", errors="coerce", utc=True)
+        starts = times.dropna().groupby(table["condition"])
+        spans = starts.agg(["min", "max", "nunique"]).query("nunique > 1").sort_values("min")
         if (spans["max"] < spans["min"].shift(-1)).any():
             done = "a change of the service over time looks like an effect of the skill"
             problems.add("order of the runs", "one arm before the other", done, 0)
@@ -148,6 +149,32 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
             problems.add(name, f"{what}, such as '{cases[0]}'", done, 0)
             table = table.assign(**{name: table[name].mask(differ, of_case.transform("first"))})
     return table
+
+
+def _counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
+    """Turn counts of checks into one row per check; refuse arms with different numbers of checks.
+
+    Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
+    """
+    if "n_checks" not in table:
+        return table
+    counted = table["n_checks"].notna()
+    rows = table[counted]
+    for (_, case), here in rows.groupby(CASE):
+        if here["n_checks"].nunique() > 1:
+            sizes = here.groupby("condition", sort=False)["n_checks"].unique()
+            each = "; ".join(f"{c}: {', '.join(map(str, n))}" for c, n in sizes.items())
+            raise FrameError(
+                f"{place}: case '{case}' was graded on different numbers of checks ({each}), and "
+                "the file does not name them. Arms graded on different checks cannot be compared."
+            )
+    done = "checks are numbered: shares and passes are right, single checks mean nothing"
+    problems.add("checks", "only counts of passed ones", done, len(rows))
+    rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
+    number = rows.groupby(level=0).cumcount() + 1
+    rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
+    parts = [part for part in (rows, table[~counted]) if len(part)]
+    return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
 
 
 def _on_shared_checks(
@@ -267,6 +294,7 @@ def frames_of(
 
     A missing verdict has the status ``error`` unless ``verdict_status`` gives another.
     """
+    table = _counts_as_checks(table, problems, place)
     if not columns_of(table, "passed", "score"):
         table = table.assign(passed=None, check=None)
     table = table.assign(check=table.get("check", "passed"))

@@ -16,9 +16,11 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
+    as_count,
     as_object,
     as_text,
     as_truth,
+    files_below,
     list_of_objects,
     number_at,
     object_at,
@@ -27,7 +29,7 @@ from skillcomp.io.files import (
 )
 from skillcomp.io.json_files import json_content, json_object, listed_objects, read_json
 from skillcomp.io.study_overview import change_lines
-from skillcomp.readers.reader import Problems, Reader, as_count, files_below, rows_of_attempt
+from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
 
 _CASE = ["skill", "case", "iteration"]
 _ATTEMPT = ["condition", "repeat", "agent"]
@@ -568,9 +570,7 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
     passed, total = map(as_count, counts)
     share = number_at(result, "pass_rate")
     if total and passed is not None and passed <= total:
-        done = "checks are numbered: shares and passes are right, single checks mean nothing"
-        problems.add("checks", "only counts of passed ones", done)
-        yield from ({"check": f"check {n}", "passed": n <= passed} for n in range(1, total + 1))
+        yield {"n_passed": passed, "n_checks": total}
     elif counts[1] is None and share is not None and 0 <= share <= 100:
         if share > 1:
             problems.add("pass rates", "in percent", "divided by 100")
@@ -583,22 +583,10 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
 
 
 def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
-    """Raise if pass rates have two scales, or if the numbers of unnamed checks of a case differ."""
-    totals: dict[tuple[Any, ...], set[int]] = {}
-    shares = []
-    for run in (run for run in runs if not _checks_of(run["result"])):
-        total, share = _value(run["result"], *_TOTAL), number_at(run["result"], "pass_rate")
-        if n := as_count(total):
-            totals.setdefault((run.get("skill"), run["case"]), set()).add(n)
-        if total is None and share is not None:
-            shares.append(share)
-    for (_, case), numbers in totals.items():
-        if len(numbers) > 1:
-            raise FrameError(
-                f"{path}: case '{case}' was graded on different numbers of checks "
-                f"({', '.join(map(str, sorted(numbers)))}), and the file does not name them. Arms "
-                "graded on different checks cannot be compared."
-            )
+    """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
+    results = [run["result"] for run in runs]
+    results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
+    shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
         raise FrameError(
             f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "
