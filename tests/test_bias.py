@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from oracles.widened_slopes import widened_slope
 
 import skillcomp as sc
 from benchmarks import simulated
@@ -246,8 +247,25 @@ def test_a_grader_that_is_never_fooled_gets_a_bound_for_every_bias() -> None:
     assert rows["ci_low"].lt(0).all() and rows["ci_high"].gt(0).all()
     narrow = rows[rows["bias"].eq("condition leniency")]
     assert narrow["ci_high"].max() < 25
-    textbook = sc.bias.audit(study.verdicts, study.attempts, study.gold, interval="t")
-    assert textbook.loc[rows.index, "ci_low"].isna().all()
+
+
+@pytest.mark.parametrize("base", [0.0, 0.03, 0.5, 1.0])
+def test_the_slope_of_a_feature_is_that_of_the_oracle(base: float) -> None:
+    rng = np.random.default_rng(7)
+    n = 40
+    strata, clusters = rng.integers(0, 3, n), rng.integers(0, 12, n)
+    feature, control = rng.normal(size=n), rng.normal(size=n)
+    verdict = (rng.random(n) < np.clip(base + 0.1 * feature * (0 < base < 1), 0, 1)).astype(float)
+    frame = pd.DataFrame({
+        "skill": strata.astype(str), "condition": "skill", "gold": 0.0, "check_id": "c",
+        "cluster": clusters, "verdict": verdict, "log2_words": feature, "place": control,
+    })  # fmt: skip
+    made = feature_effect(frame, "log2_words", ["place"], 0.95)
+    slope, low, high = widened_slope(verdict, feature, strata, clusters, control)
+    assert made.estimate / 100 == pytest.approx(slope, abs=1e-9)
+    assert [made.low / 100, made.high / 100] == pytest.approx([low, high], abs=2e-4)
+    assert (made.p_value < 0.05) == (made.low > 0 or made.high < 0)
+    assert "score test" in made.method
 
 
 def test_a_feature_that_spans_less_than_its_unit_is_not_identified() -> None:

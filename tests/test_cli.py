@@ -194,8 +194,8 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     status, out, _ = run(*command, "--quiet")
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
     assert called == [(PILOT, tmp_path, None, {}, False)]
-    run(*command, "--answer-only", "--set", "ROUND=2")
-    assert called[-1][2:4] == ([], {"ROUND": 2})
+    run(*command, "--set", "ROUND=2")
+    assert called[-1][2:4] == (None, {"ROUND": 2})
     status, _, _ = run(
         *(*command, "--notebook", "03-near-vs-far", "--notebook", "02"),
         *("--set", "GRADER=forced:a=b", "--set", "MARGIN=0.2", "--set", "SKILLS=[a, b]"),
@@ -247,7 +247,7 @@ def test_init_makes_a_study_that_runs_offline_to_a_delta_and_a_page(run, tmp_pat
     (expected,) = sc.deltas.paired(mine).query("condition == 'skill'")["estimate"]
     assert f"{100 * expected:+.0f} points [" in said["answer"]
     assert len(store.skills) == 1 and store.table("attempts").num_rows == 56
-    assert "teaches" in Path("report/index.html").read_text("utf-8")
+    assert "teaches" in Path("page/index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["init", "notebooks"])

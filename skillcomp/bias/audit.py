@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -41,7 +40,6 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     strays_of,
 )
-from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
@@ -77,7 +75,6 @@ def audit(
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
-    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the effect of each known bias on a grader's verdicts.
 
@@ -111,8 +108,6 @@ def audit(
         A cases frame; the two cases of a contrast pair then form one cluster, also in ``pairwise``.
     ci_level : float, default 0.95
         Level of the intervals.
-    interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        As in :func:`skillcomp.deltas.paired`.
 
     Returns
     -------
@@ -161,15 +156,14 @@ def audit(
     whatever the cause of the leniency.
 
     Cases are clusters. Leniency, model family and lists compare two groups of answers and have the
-    interval of :func:`skillcomp.stats.gaps.bounded_slope`. This interval is defined even if all
-    verdicts are equal, as for a grader that is never fooled. Other features vary little within a
-    combination, and one unseen case could change a slope far beyond any likely effect. Their
-    interval is that of ``bounded_slope`` only with ``"bounded"`` or if no verdict varies; otherwise
-    it is the t interval of CR2. If few answers fool the grader and the feature has an effect, the t
-    interval contains the true effect in only 84 to 91 % of studies (``make validate``).
-    ``"bounded"`` keeps its coverage, but is up to six times as wide. The effects are associations
-    among answers that differ in several ways, so prefer the test with copies if there is one. If
-    errors of gold depend on a feature, they look like a bias of the grader.
+    interval of :func:`skillcomp.stats.gaps.bounded_slope`. Other features have the t interval of
+    CR2, widened where a score test does not exclude a slope. Both are defined even if all verdicts
+    are equal, as for a grader that is never fooled. If few answers fool the grader, t alone covers
+    as little as 82 %, and the widened interval 95 % and more (``make validate``).
+
+    The effects are associations among answers that differ in several ways, so prefer the test with
+    copies if there is one. If errors of gold depend on a feature, they look like a bias of the
+    grader.
 
     References
     ----------
@@ -178,7 +172,6 @@ def audit(
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     check_settings(what, ci_level)
-    how = {"ci_level": ci_level, "interval": interval}
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
@@ -205,8 +198,8 @@ def audit(
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
-        effects = _feature_rows(frame, **how)
-        effects += _leniency_rows(frame, part, reference, **how) if compares else []
+        effects = _feature_rows(frame, ci_level)
+        effects += _leniency_rows(frame, part, reference, ci_level) if compares else []
         settled = items.iloc[part.index].dropna(subset="settled_by")
         note = labellers_said(settled["settled_by"], settled["gold"])
         agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
@@ -254,12 +247,12 @@ def _bias_columns(
     return {"bias": bias, "per": per, "condition": condition, "stratum": stratum}
 
 
-def _feature_rows(frame: pd.DataFrame, **how: Any) -> list[Fields]:
+def _feature_rows(frame: pd.DataFrame, ci_level: float) -> list[Fields]:
     """Estimate the effect of each feature of the answers on the verdict, given the gold label."""
     rows = []
     for bias, (name, per) in _FEATURES.items():
         others = sorted({*ANSWER, "place"} - {name})
-        effect = feature_effect(frame, name, others, **how)
+        effect = feature_effect(frame, name, others, ci_level)
         if name == "own_family" and math.isnan(effect.estimate) and len(frame):
             effect = replace(effect, note=_why_no_family_effect(frame))
         rows.append(row("effect_points", effect) | _bias_columns(bias, per))
@@ -285,13 +278,13 @@ def _why_no_family_effect(frame: pd.DataFrame) -> str:
 
 
 def _leniency_rows(
-    frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, **how: Any
+    frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, ci_level: float
 ) -> list[Fields]:
     rows = []
     for condition in ordered(verdicts["condition"], reference):
         per = f"answer under {condition} against {reference}"
         for stratum, gold in _STRATA.items():
-            effect, n_empty = leniency(frame, condition, reference, gold, **how)
+            effect, n_empty = leniency(frame, condition, reference, gold, ci_level)
             about = _bias_columns("condition leniency", per, condition, stratum)
             rows.append(row("effect_points", effect, n_empty_strata=n_empty) | about)
     return rows

@@ -7,7 +7,6 @@ percentage points.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,12 +14,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
+from scipy.stats import norm, t
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
-from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import (
     NAN,
@@ -276,17 +276,13 @@ def feature_effect(
     name: str,
     others: list[str],
     ci_level: float,
-    interval: IntervalRule = "adaptive",
 ) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
     The model is a linear probability model with one intercept for every combination of skill,
-    condition and gold label (:func:`skillcomp.stats.gaps.bounded_slope`), and cases are clusters.
-    If the effect is the same in every combination, the slope is the average marginal effect.
-    Otherwise it is the mean of the effects in the combinations, weighted by their precision.
-
-    With ``"adaptive"``, a feature with more than two values has the interval of CR2, unless no
-    verdict varies within a combination.
+    condition and gold label (`_feature_slope`), and cases are clusters. If the effect is the same
+    in every combination, the slope is the average marginal effect. Otherwise it is the mean of the
+    effects in the combinations, weighted by their precision.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
@@ -325,11 +321,7 @@ def feature_effect(
     if reason:
         return not_identified(reason, ci_level, len(rows))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
-    varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
-    # If a feature varies little, the pseudo-case of the bounded interval would move the slope
-    # beyond any likely effect.
-    rule = "t" if interval == "adaptive" and varies and not binary else interval
-    slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
+    slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, binary)
     low, high, most = slope.low, slope.high, (-POINTS, POINTS)
     if binary and (low < most[0] or high > most[1]):  # a difference between rates
         _, low, high, _ = within_range(slope.estimate, low, high, most)
@@ -340,27 +332,59 @@ def feature_effect(
 
 
 def _feature_slope(
-    rows: pd.DataFrame,
-    columns: Floats,
-    codes: Indices,
-    ci_level: float,
-    interval: IntervalRule,
+    rows: pd.DataFrame, columns: Floats, codes: Indices, ci_level: float, two_groups: bool
 ) -> Interval:
     """Estimate the slope of the verdict on the first of ``columns``, in percentage points.
 
-    The other columns are controls. ``codes`` holds the strata.
+    The other columns are controls. ``codes`` holds the strata. A difference between two groups has
+    the interval of a bounded slope, any other slope that of `_widened_slope`.
     """
     verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"]
-    units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
-    slope = bounded_slope(
-        verdict, columns, codes, cluster, units=units, ci_level=ci_level, interval=interval
-    )
-    # If the t interval has limits, leave its note out, because the note is only about strata
-    # without variation.
-    note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
+    if two_groups:
+        units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
+        slope = bounded_slope(verdict, columns, codes, cluster, units=units, ci_level=ci_level)
+    else:
+        slope = _widened_slope(verdict, columns, codes, cluster, ci_level)
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
-        note = join_notes(note, "no verdict varies within a skill and gold label")
-    return replace(slope, method=f"{_METHOD}, {slope.method}", note=note).times(POINTS)
+        slope = slope.with_note("no verdict varies within a skill and gold label")
+    return replace(slope, method=f"{_METHOD}, {slope.method}").times(POINTS)
+
+
+def _widened_slope(
+    verdict: Floats, columns: Floats, codes: Indices, cluster: pd.Series, ci_level: float
+) -> Interval:
+    """Estimate a slope with CR2's t interval, widened by a score test.
+
+    A slope is excluded only if both distances are too large: that of t, and that of the test. The
+    variance of the test is that of verdicts with the chances that the fitted line has at this slope
+    (with half an answer per stratum as prior), times the design effect. A few wrong verdicts then
+    cannot make the interval collapse.
+    """
+    fit = bounded_slope(verdict, columns, codes, cluster, ci_level=ci_level, interval="t")
+    slope, se, df = fit.estimate, np.fmax(fit.se, 0.0), np.fmax(fit.df, 1.0)
+    basis = np.linalg.qr(columns[:, 1:])[0]
+    size = np.bincount(codes)[codes]
+    own = _centred_by_stratum(verdict, codes)
+    value = columns[:, 0] - basis @ (basis.T @ columns[:, 0])
+    rest = own - basis @ (basis.T @ own)  # of the verdicts, without the feature
+    total = value @ value
+    alone = ((value * (rest - slope * value)) ** 2).sum() / total**2
+    design = np.clip(se**2 / max(alone, _FLAT), 1.0, cluster.value_counts().max())
+
+    def score_se(at: float) -> float:
+        chance = (np.clip(verdict - rest + at * value, 0.0, 1.0) * size + 0.5) / (size + 1.0)
+        return float(np.sqrt(design * (value**2 * chance * (1.0 - chance)).sum()) / total)
+
+    tail = (1.0 - ci_level) / 2.0
+    width, normal = t.isf(tail, df) * se, norm.isf(tail)
+    reach = 1.01 * max(width, normal * np.sqrt(design / (4.0 * total)))
+    low, high = (
+        brentq(lambda at: abs(at - slope) - max(width, normal * score_se(at)), slope, slope + far)
+        for far in (-reach, reach)
+    )
+    p = 2.0 * max(norm.sf(abs(slope) / score_se(0.0)), t.sf(abs(slope) / max(se, _FLAT), df))
+    how = "t of CR2 widened by a score test"
+    return replace(fit, low=low, high=high, p_value=p, method=how, note="")
 
 
 def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
@@ -378,7 +402,6 @@ def leniency(
     reference: str,
     gold: float | None,
     ci_level: float,
-    interval: IntervalRule = "adaptive",
 ) -> tuple[Interval, int]:
     """Estimate the pass rate under a condition minus that under the reference, given gold.
 
@@ -406,7 +429,7 @@ def leniency(
     if reason:
         return not_identified(reason, ci_level, rows.sum()), n_empty
     side = compared[rows, None].astype(float)
-    difference = _feature_slope(frame[rows], side, strata[rows], ci_level, interval)
+    difference = _feature_slope(frame[rows], side, strata[rows], ci_level, True)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
     if n_empty:
         difference = difference.with_note(first=note)

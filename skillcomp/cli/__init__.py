@@ -72,7 +72,6 @@ STEPS = (
     "skillcomp run study.yaml",
     "skillcomp grade study.yaml",
     "skillcomp answer study",
-    "skillcomp report --data study --answer-only",
 )
 _AssumeMissing = Annotated[
     str | None,
@@ -244,7 +243,6 @@ def report(
     reference: str | None = None,
     gold_drawn: Annotated[str | None, Option(metavar="HOW")] = None,
     drawn_by: Annotated[str | None, Option(metavar="GRADER")] = None,
-    answer_only: Annotated[bool, Option()] = False,
     settings: Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE")] = None,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data.
@@ -265,25 +263,25 @@ def report(
         How gold was drawn: random, chosen or verdict.
     drawn_by : str, optional
         The grader by whose verdict gold was drawn.
-    answer_only : bool
-        The answer, without the chapters.
     settings : list of str, optional
         A parameter, such as GRADER=g1.
     """
     from skillcomp.report.notebooks import find_notebooks
 
-    paths = find_notebooks() if notebook else None
-    if paths is not None and notebook:
+    paths = None
+    if notebook:
+        stems = {path.stem: path for path in find_notebooks()}
         for name in notebook:
-            if not any(name in (path.stem, path.stem[:2]) for path in paths):
-                what, stems = "report: there is no notebook", [path.stem for path in paths]
-                require_known(what, name, stems, StudyError, label="there")
-        paths = [p for p in paths if p.stem in notebook or p.stem[:2] in notebook]
+            if not any(name in (stem, stem[:2]) for stem in stems):
+                require_known(
+                    "report: there is no notebook", name, stems, StudyError, label="there"
+                )
+        paths = [p for stem, p in stems.items() if not {stem, stem[:2]}.isdisjoint(notebook)]
     with studies.warnings_as_notes(None):
         page = sc.report.build(
             sc.datasets.path("pilot") if data is None else data,
             out,
-            notebooks=[] if answer_only else paths,
+            notebooks=paths,
             parameters=_parse_parameters(settings or []),
             reference=reference,
             assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
