@@ -359,7 +359,7 @@ PILOT: Mapping[str, Analysis] = {
         sc.reliability.integrity(s.verdicts, s.attempts, s.checks, shared=s.shared), cases=s.cases
     ),
     "bias.audit pairs": lambda s: sc.bias.audit(
-        s.graded, s.attempts, s.gold, pairwise=s.pairwise, cases=s.cases, interval="t"
+        s.graded, s.attempts, s.gold, pairwise=s.pairwise, cases=s.cases
     ),
     "bias.features": lambda s: mean_of(
         sc.bias.features(s.attempts).merge(s.attempts[["attempt_id", "skill", "condition"]]),

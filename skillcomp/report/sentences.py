@@ -372,7 +372,9 @@ def _sorted_by_shown(
             text += f" ({_CHANGES.get(row['unit'], change)(row)})"
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
-        texts["not shown for"] = [f"{len(others)} others"]
+        texts["not shown for"] = [
+            f"{'any of ' if len(texts) < 2 else ''}{len(others)}{' others' if len(texts) > 1 else ''}"
+        ]
     parts = [f"{start} {listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
     is_adjusted = "p_adjusted" in rows and rows["p_adjusted"].notna().any()
     adjusted = f" (p adjusted for {family})" if is_adjusted else ""
