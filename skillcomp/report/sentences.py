@@ -373,7 +373,7 @@ def _sorted_by_shown(
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
         texts["not shown for"] = [
-            f"{'any of ' if len(texts) < 2 else ''}{len(others)}{' others' if len(texts) > 1 else ''}"
+            f"{'any of ' * (len(texts) < 2)}{len(others)}{' others' * (len(texts) > 1)}"
         ]
     parts = [f"{start} {listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
     is_adjusted = "p_adjusted" in rows and rows["p_adjusted"].notna().any()
