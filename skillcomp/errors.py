@@ -120,7 +120,7 @@ def arguments_as(form: Callable[[str, object], str]) -> Iterator[None]:
 
 # Facts that files of results may lack, and arguments of `from_frame` that apply to tables in
 # files, with the type of each on the command line.
-FILE_FACTS: dict[str, Any] = dict.fromkeys(("skill", "agent", "agent_model", "grader_model"), str)
+FILE_FACTS = dict.fromkeys(("skill", "agent", "agent_model", "grader_model"), str)
 TABLE_OPTIONS: dict[str, Any] = {
     "missing": list[str],
     "keep": Literal["all", "last"],

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import skillcomp as sc
-from skillcomp.cli import app, deltas
+from skillcomp.cli import app
 from skillcomp.cli.terminal import github
 from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
@@ -218,22 +218,20 @@ def test_a_row_that_no_analysis_accepts_is_a_problem(tmp_path, table, rows, prob
     assert problem in "".join(store_problems(a_store(tmp_path, **{table: rows})))
 
 
-def test_a_problem_of_a_store_is_an_error_of_check_and_deltas(tmp_path):
+def test_a_problem_of_a_store_is_an_error_of_check(tmp_path):
     store = a_store(tmp_path, gold=[GOLD | {"attempt_id": "x"}])
     status, output = check(store.path)
     assert status == 1 and "label an attempt that is not there" in output
-    with pytest.raises(StudyError, match="label an attempt that is not there"):
-        deltas(store.path)
 
 
-def test_check_and_deltas_accept_the_same_stores(tmp_path, capsys):
+def test_check_and_answer_accept_the_same_stores(tmp_path):
     store = a_store(tmp_path, verdicts=[VERDICT, BASELINE_VERDICT])  # without grader_version
     for file in store.path.glob("*.jsonl"):
         file.write_text("\ufeff" + file.read_text()[:-1])
     before = {file: file.read_bytes() for file in store.path.rglob("*.jsonl")}
     assert not {"store", "reading"} & set(lint_path(store.path)["rule"])
-    deltas(store.path)
-    assert "undetermined" in capsys.readouterr().out
+    result = CliRunner().invoke(app, ["answer", str(store.path), "--out", str(tmp_path / "page")])
+    assert result.exit_code == 0 and "undetermined" in result.output
     assert {file: file.read_bytes() for file in store.path.rglob("*.jsonl")} == before
 
 

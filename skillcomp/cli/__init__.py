@@ -371,7 +371,8 @@ app.add_typer(_trigger, name="trigger")
 def main() -> None:
     """Run the command line; print known errors without a traceback and exit with status 2."""
     # A command makes many objects and little garbage: collect it seldom, and never at exit.
-    gc.set_threshold(100_000, 50)
+    threshold = gc.get_threshold()
+    gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     try:
         app()
@@ -379,9 +380,11 @@ def main() -> None:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)
     except MemoryError:
-        remedy = "count large tables by case first (docs/howto/million-rows.md)"
-        say(f"skillcomp: the memory of this machine is not enough; {remedy}.", err=True)
+        reason = "the memory of this machine is not enough; count large tables by case first"
+        say(f"skillcomp: {reason} (docs/howto/million-rows.md).", err=True)
         sys.exit(2)
     except Exception:  # such as an error of the user's own agent, whose text may hold a secret
         typer.echo(without_control(redact(traceback.format_exc())), err=True)
         sys.exit(1)
+    finally:  # a test may call this function
+        gc.set_threshold(*threshold)

@@ -117,8 +117,7 @@ def answer(
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names)
         which = checks or "all"
-        is_study = isinstance(source, Path) and is_store(source)
-        study = sc.RunStore(path[0]) if is_study else frames
+        study = sc.RunStore(path[0]) if isinstance(source, Path) and is_store(source) else frames
         result = sc.report.answer(
             study,
             reference=reference,

@@ -25,11 +25,11 @@ def skillcomp(command: str) -> str:
 steps = skillcomp("init my-study").splitlines()[2:]
 os.chdir("my-study")
 printed = {step.split()[1]: skillcomp(step.strip().removeprefix("skillcomp ")) for step in steps}
-assert list(printed) == ["check", "run", "grade", "deltas", "report"]
+assert list(printed) == ["check", "run", "grade", "answer"]
 store = sc.RunStore("study")
 outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
 delta = sc.deltas.paired(outcomes)
 row = delta[delta["condition"].eq("skill")].iloc[0]
-assert f"{row['estimate']:.3f}"[:4] in printed["deltas"], printed["deltas"]
+assert f"{100 * row['estimate']:+.0f} points [" in printed["answer"], printed["answer"]
 (index,) = Path().glob("**/index.html")
 assert f"{100 * row['estimate']:+.0f}" in index.read_text(encoding="utf-8")
