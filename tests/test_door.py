@@ -466,6 +466,15 @@ def test_counts_on_one_cell_are_one_row_or_asked_about() -> None:
     assert made.outcomes["passed"].isna().sum() == 1 and "0/0: no attempt" in found(made, "'ok'")
 
 
+def test_rows_of_two_labellers_are_no_repeats_and_the_message_names_the_argument() -> None:
+    rows = pd.concat([answers(8, labeller=who, human=True) for who in ("ann", "bob")])
+    for keep in (None, "all"):
+        text = asked(rows, keep=keep)
+        assert "'labeller' (labeller=)" in text and "are never repeats; name the column" in text
+        assert "labeller='labeller'" in text
+    assert len(read(rows, gold="human", labeller="labeller").gold) == 32
+
+
 def test_repeats_of_two_labellers_stay_repeats() -> None:
     table = pd.concat([answers(6, repeats=2).assign(who=w, human=True) for w in "ab"])
     made = read(table, gold="human", labeller="who")

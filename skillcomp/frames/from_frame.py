@@ -371,7 +371,7 @@ def from_frame(
         if column is not None and gold is None:
             who = f"{argument(role)} names who gave the labels"
             raise FrameError(f"{place}: {who}, and there is no {argument('gold')}.")
-    if gold is not None and not isinstance(gold, pd.DataFrame):
+    if not isinstance(gold, pd.DataFrame):
         names |= {"gold": gold, **labellers}
     names |= {f"cluster {name}": name for name in as_list(cluster)}
     more = [name for name in as_list(facts) if name not in as_list(cluster)]

@@ -79,7 +79,8 @@ _DEFAULTS = {
     "grader": "unnamed grader",
 }
 # rows that differ in a column of these are never repeats
-_APART, _APART_NAMED = ("agent", "grader", "check"), ("agent_model", "grader_model", "labeller")
+_APART = ("agent", "grader", "check", "labeller")
+_APART_NAMED = ("agent_model", "grader_model", "labeller")
 _MODELS = ("agent", "grader", "agent_model", "grader_model")
 _UNEQUAL = 0.2  # a caution names shares of replaced failures that differ by at least this much
 _COUNTS = re.compile(r"\s*([0-9]{1,4}) ?/ ?([0-9]{1,4})\s*")

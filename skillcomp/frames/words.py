@@ -296,7 +296,8 @@ _ARGUMENTS = {
     "passage": "text source level document question",
     "key": "skill case condition agent check grader grader_version",
     "plan": "skill case condition agent repeat",
-    "apart": "repeat check grader agent attempt order",  # they can distinguish rows of equal keys
+    # they can distinguish rows of equal keys
+    "apart": "repeat check grader agent attempt order labeller",
     "check": "check check_kind check_weight"
     " grader grader_kind grader_model grader_family grader_version",
     "keep=": "skill case condition agent check grader grader_version"
