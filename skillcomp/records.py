@@ -429,6 +429,8 @@ class PairwiseJudgement(Record):
     """A grader's preference between two answers shown in one order.
 
     ``winner`` and ``winner_position`` are None for a tie. A failed comparison is not recorded.
+    ``repeat`` tells repeated judgements apart. ``preference`` is a graded one: 1 if the answer
+    shown first is clearly better, 0 if the other one is.
     """
 
     skill: str
@@ -440,6 +442,8 @@ class PairwiseJudgement(Record):
     winner: str | None = None
     winner_position: int | None = None
     gold_winner: str | None = None
+    repeat: int | None = None
+    preference: float | None = None
     grader_model: str | None = None
     grader_family: str | None = None
     grader_version: str | None = None

@@ -95,9 +95,10 @@ def test_every_bias_has_a_row_for_every_grader(found: pd.DataFrame) -> None:
     rows = found[found["stratum"].eq("all")].groupby("grader")["bias"].apply(list)
     names = ["verbosity", "hedging", "model family", "order in the batch", "polish: lists"]
     names += ["polish: sentences", "condition leniency", "position"]
-    assert rows["fair"] == rows["biased"] == names
+    of_pairs = ["verbosity", "hedging", "model family", "polish: lists", "polish: sentences"]
+    assert rows["fair"] == rows["biased"] == names + of_pairs
     pooled = found["note"].str.contains("pools the answers of 2 agents")
-    assert pooled[found["bias"].eq("verbosity")].all()
+    assert pooled[found["bias"].eq("verbosity") & found["measure"].eq("effect_points")].all()
     assert not pooled[found["bias"].eq("model family")].any()
 
 
@@ -110,7 +111,7 @@ def test_planted_biases_lie_in_their_intervals(made: simulated.Study, found: pd.
 
 def test_a_biased_grader_is_told_from_a_fair_one(found: pd.DataFrame) -> None:
     for bias in ("verbosity", "hedging", "model family", "polish: lists"):
-        row = pick(found, grader="biased", bias=bias)
+        row = pick(found, grader="biased", bias=bias, measure="effect_points")
         assert row["ci_low"] > 0
         assert row["p_adjusted"] >= row["p_value"]
     lenient = pick(found, grader="biased", bias="condition leniency", stratum="gold fail")
@@ -325,7 +326,7 @@ def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
     verdicts, attempts = padded
     both = sc.bias.audit(verdicts, attempts, made.gold, by=["grader"])
     rows = both[both["grader"].eq("biased") & both["bias"].eq("verbosity")].set_index("measure")
-    alone = pick(found, grader="biased", bias="verbosity")
+    alone = pick(found, grader="biased", bias="verbosity", measure="effect_points")
     assert rows.loc["effect_points", "estimate"] == pytest.approx(alone["estimate"])
     each = sc.bias.perturbed(verdicts, attempts, by=["grader", "agent"])
     each = each.loc[each["grader"].eq("biased"), "estimate"]
@@ -391,7 +392,9 @@ def test_the_pilot_audit(pilot: sc.RunStore) -> None:
     shown = sc.bias.position(sc.frames.pairwise(pilot)).set_index("measure")
     # 73 of 84 pairs keep their winner
     assert shown.loc["position_consistency", "estimate"] == pytest.approx(73 / 84)
-    assert pick(found, grader="pairwise")["estimate"] == pytest.approx(100 * (7 - 4) / 84)
+    assert pick(found, grader="pairwise", bias="position")["estimate"] == pytest.approx(
+        100 * (7 - 4) / 84
+    )
 
 
 @pytest.mark.parametrize("name", ["condition", "bias", "stratum"])

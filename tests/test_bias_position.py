@@ -229,8 +229,8 @@ def test_self_preference_where_the_families_are_arguments() -> None:
     families = {"j": "ours", "k": "others", "x": "ours", "y": "theirs"}
     audit = sc.bias.audit(*frames, families=families, **how).set_index(["grader", "bias"])
     own = audit.loc[("j", "model family")]
-    # 5 of 20 answers of x that are worse win, and 5 of 20 better ones of y lose: 25 points each
-    assert own["estimate"] == pytest.approx(25)
+    # x wins all 20 pairs in which it is better and 5 of the other 20: its win rate is 62.5 %
+    assert own["estimate"] == pytest.approx(12.5)
     assert own["ci_low"] > 0 and own["n_clusters"] == 40
     why = "not identified: no answer is of the grader's family (others)"
     assert audit.loc[("k", "model family"), "note"].startswith(why)

@@ -108,7 +108,6 @@ def test_gold_in_one_row_of_a_pair_holds_in_all_its_rows():
      "mean 'model b'.*words={'winner': {'modl_b': ..., 'left': ...}} says what they mean"),
     ({"winner": [1, 0, 1]}, r"found 1 \(2 rows\), 0 \(1 row\)"),
     ({"winner": [True, False, True]}, "found True"),
-    ({"model_b": "x"}, "2 rows compare an answer with itself in 'model_a' and 'model_b'; the fir"),
     ({"id": [1, 2, 3]}, "case= may be the column 'question_id' or 'id'; name it"),
     ({"question_id": [1, 1, None]}, "'question_id' .case=.: missing in 1 row, the first is row 2"),
 ])  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -16,11 +17,13 @@ from skillcomp.bias.feature_effects import (
     labelled_verdicts,
     leniency,
     not_identified,
+    sides_of_pairs,
 )
-from skillcomp.bias.first_wins import first_wins
+from skillcomp.bias.first_wins import first_win_rows, first_wins
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
 from skillcomp.bias.position import position_intervals
-from skillcomp.errors import FrameError, require_known, require_type
+from skillcomp.errors import FrameError, plural, require_known, require_type
+from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -40,6 +43,7 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     strays_of,
 )
+from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.stats.results import Fields, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
@@ -50,6 +54,14 @@ _FEATURES = {
     "order in the batch": ("place", "batch, from its first to its last verdict"),
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
+}
+# the answer that wins a pair if the difference of a feature is above 0
+_PREFERRED = {
+    "verbosity": "the longer answer",
+    "hedging": "the answer with more hedges",
+    "model family": "the answer of the grader's own family",
+    "polish: lists": "the answer with a list",
+    "polish: sentences": "the answer with the longer sentences",
 }
 _COPIES = {  # for each perturbation, the bias that it tests, and a description of the copy
     "pad": ("verbosity", "copy padded with filler"),
@@ -93,8 +105,9 @@ def audit(
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame for the position bias, as in :func:`position`.
-        Its graders have separate rows.
+        A pairwise frame, as in :func:`position`, for the position bias and for the effects of
+        features on the choice between two answers. Its graders have separate rows. Verdicts of
+        :func:`skillcomp.from_frame` on such pairs count once, as pairs.
     families : mapping of str to str, optional
         The model family of graders and agents by their names, such as ``{"judge": "a", "m1": "a",
         "m2": "b"}``. It takes precedence over ``grader_family`` and ``agent_family``.
@@ -121,11 +134,13 @@ def audit(
         - stratum: ``all``. For leniency also ``gold pass`` and ``gold fail``: the effect among
           checks that pass or that fail by gold.
         - the estimates columns. The measure is ``effect_points`` (average marginal effect on the
-          pass rate given gold), ``perturbation_points`` (copy minus original) or
-          ``position_points``. Estimates are in percentage points, and positive if the feature
+          pass rate given gold), ``perturbation_points`` (copy minus original),
+          ``position_points`` or, in pairs, ``pair_effect_points`` (given the gold winner) and,
+          without gold, ``pair_preference_points``, which is no bias: the better answer may be the
+          longer one. Estimates are in percentage points, and positive if the feature
           makes a PASS (for position, a win) more likely. An effect that the data do not identify is
-          NaN, with a note that begins "not identified". ``n`` counts verdicts or, in paired tests,
-          cases.
+          NaN, with a note that begins "not identified". ``n`` counts verdicts, pairs or, in tests
+          with copies, cases.
         - p_adjusted: the p-value adjusted by Holm over all rows of the same measure and stratum,
           except those of a placebo.
         - per: what one unit of the feature means.
@@ -149,6 +164,13 @@ def audit(
 
     Notes
     -----
+    In pairs, a feature is the difference between the two answers, such as the logarithm of the
+    ratio of their words, and the effect is the change of the win rate per unit. Judgements of a
+    pair are averaged. The model is the same, with an intercept for answers that win and that lose
+    by gold. It holds constant which answer was shown first. (If the answers of a pair were treated
+    as single answers to questions of varied length, the effect of length would be several times too
+    small.)
+
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
     intercept for each combination of skill, condition and gold label, and the slope is adjusted for
     the other features. The model for leniency has an intercept for each combination of skill and
@@ -182,7 +204,14 @@ def audit(
     )
     every = known_attempts(graded, attempts, what)
     if families is not None:
-        graded, every = _with_families(graded, every, families)
+        graded, every, pairwise = _with_families(graded, every, pairwise, families)
+    if (in_pairs := compare_answers(graded, every)).any():
+        if pairwise is None:
+            raise FrameError(
+                f"{what}: {in_pairs.sum()} verdicts compare two answers. Give the comparisons, "
+                "too: pairwise=made.pairwise of from_frame."
+            )
+        graded = graded[~in_pairs]
     compares = graded["condition"].nunique() > 1
     if compares:
         require_reference(graded["condition"], reference)
@@ -193,9 +222,13 @@ def audit(
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    judged = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
+    judged = sides = None
+    if pairwise is not None:
+        long = first_win_rows(pairwise, by=shared, cases=cases)
+        known_attempts(long[["first", "second"]].melt(value_name="attempt_id"), every, what)
+        judged, sides = first_wins(long, shared), sides_of_pairs(long, every, shared)
     rows = []
-    for values, part in groups(graded, names):
+    for values, part in groups(graded, names) if len(graded) or judged is None else ():
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
         effects = _feature_rows(frame, ci_level)
@@ -216,29 +249,36 @@ def audit(
             about = _bias_columns(bias, per or f"copy: {bias}")
             rows.append(compared(copied, ci_level) | about | values)
         of_group = {name: values[name] for name in shared}
-        rows.append(_position_row(judged, of_group, ci_level) | values)
-    for values, part in groups(judged, shared) if judged is not None and shared else ():
+        rows += [r | values for r in _pair_rows(judged, sides, of_group, ci_level)]
+    for values, _ in groups(judged, shared) if judged is not None else ():
         if rows_of_group(graded, values).empty:
-            rows.append(dict.fromkeys(names) | _position_row(part, {}, ci_level) | values)
+            found = _pair_rows(judged, sides, values, ci_level)
+            rows += [dict.fromkeys(names) | r | values for r in found]
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
 
 def _with_families(
-    graded: pd.DataFrame, attempts: pd.DataFrame, families: Mapping[str, str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the verdicts and the attempts with the families of their graders and agents."""
+    graded: pd.DataFrame,
+    attempts: pd.DataFrame,
+    pairwise: pd.DataFrame | None,
+    families: Mapping[str, str],
+) -> list[Any]:
+    """Return the verdicts, attempts and pairs with the families of their graders and agents."""
     require_type("bias.audit: families", families, Mapping, "{'judge': 'family', ...}", FrameError)
-    names = [graded["grader"], attempts["agent"]]
+    frames = [(graded, "grader"), (attempts, "agent")]
+    if pairwise is not None:
+        frames.append((check(pairwise, "pairwise"), "grader"))
+    names = [frame[name] for frame, name in frames]
     present = sorted({name for values in names for name in values.dropna()})
     for name in families:
         require_known("bias.audit: families: found", str(name), present)
-    made = []
-    for frame, name in ((graded, "grader"), (attempts, "agent")):
+    made: list[Any] = []
+    for frame, name in frames:
         family = frame[name].map({str(word): str(value) for word, value in families.items()})
         family = family.astype("str").fillna(frame[f"{name}_family"])
         made.append(frame.assign(**{f"{name}_family": family}))
-    return made[0], made[1]
+    return made if pairwise is not None else [*made, None]
 
 
 def _bias_columns(
@@ -268,7 +308,7 @@ def _why_no_family_effect(frame: pd.DataFrame) -> str:
             f"not identified: every answer is of one model family ({families[0]}), so leniency to "
             "the own family cannot be distinguished from that to all"
         )
-    if frame["own_family"].eq(0).all():
+    if frame["agent_family"].ne(frame["grader_family"]).all():
         own = ", ".join(sorted(map(str, frame["grader_family"].dropna().unique())))
         return f"not identified: no answer is of the grader's family ({own})"
     return (
@@ -287,6 +327,31 @@ def _leniency_rows(
             effect, n_empty = leniency(frame, condition, reference, gold, ci_level)
             about = _bias_columns("condition leniency", per, condition, stratum)
             rows.append(row("effect_points", effect, n_empty_strata=n_empty) | about)
+    return rows
+
+
+def _pair_rows(
+    pairs: pd.DataFrame | None, sides: pd.DataFrame | None, values: Fields, ci_level: float
+) -> list[Fields]:
+    """Return the rows of position and of each feature of pairs; None means no judgements."""
+    rows = [_position_row(pairs, values, ci_level)]
+    if sides is None or (sides := rows_of_group(sides, values)).empty:
+        return rows
+    has_gold = sides["gold"].notna()
+    frame = sides[has_gold] if has_gold.any() else sides.assign(gold=0.5)
+    measure = "pair_effect_points" if has_gold.any() else "pair_preference_points"
+    for bias, preferred in _PREFERRED.items():
+        name, per = _FEATURES[bias]
+        per += "" if "against" in per else " against the other answer"
+        others = sorted({*ANSWER, "place"} - {name})
+        effect = feature_effect(frame, name, others, ci_level, of_pairs=True)
+        if name == "own_family" and math.isnan(effect.estimate):
+            effect = replace(effect, note=_why_no_family_effect(frame))
+        wins = frame.loc[frame[name].gt(0), "verdict"]
+        if len(wins):
+            said = f"{preferred} wins {100 * wins.mean():.0f} % of {plural(len(wins), 'pair')}"
+            effect = effect.with_note(said)
+        rows.append(row(measure, effect) | _bias_columns(bias, per))
     return rows
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm, t
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
@@ -250,6 +250,42 @@ def labelled_verdicts(
     return joined.assign(own_family=own.where(families)).reset_index(drop=True)
 
 
+def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return two rows per pair, one for each answer, with the columns of `labelled_verdicts`.
+
+    ``judged`` is a result of `first_win_rows`. ``verdict`` and ``gold`` are the mean results of the
+    answer, and ``place`` is above 0 if it was shown first. A feature is the difference from the
+    other answer of the pair.
+    """
+    judged = (
+        judged[~judged["_alike"]].dropna(subset="_first").rename(columns={"_cluster": "cluster"})
+    )
+    first = judged.assign(verdict=judged["_first"], gold=judged["_gold"], place=0.5)
+    second = first.assign(
+        first=first["second"],
+        second=first["first"],
+        verdict=1.0 - first["verdict"],
+        gold=1.0 - first["gold"],
+        place=-0.5,
+    )
+    kept = dict.fromkeys(["second", "skill", "cluster", "grader_family"], "first")
+    means = dict.fromkeys(["verdict", "gold", "place"], "mean")
+    sides = pd.concat([first, second]).groupby(
+        list(dict.fromkeys([*by, "_case", "_pair", "first"])), dropna=False, as_index=False
+    )
+    rows = sides.agg({name: how for name, how in {**kept, **means}.items() if name not in by})
+    about = features(attempts).set_index("attempt_id")[list(ANSWER)]
+    family = attempts.set_index("attempt_id")["agent_family"]
+    values = []
+    for side in ("first", "second"):
+        own = rows[side].map(family)
+        known = own.notna() & rows["grader_family"].notna()
+        same = own.eq(rows["grader_family"]).astype("float64").where(known)
+        values.append(about.loc[rows[side]].reset_index(drop=True).assign(own_family=same))
+    differences = values[0] - values[1]
+    return rows.join(differences).assign(condition="", agent_family=rows["first"].map(family))
+
+
 def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
     keys = ["grader", "grader_version", "round", "batch"]
     order = verdicts["order"].astype("float64")
@@ -276,8 +312,11 @@ def feature_effect(
     name: str,
     others: list[str],
     ci_level: float,
+    of_pairs: bool = False,
 ) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
+
+    With ``of_pairs``, the frame has two rows per pair, and numbers of rows are halved.
 
     The model is a linear probability model with one intercept for every combination of skill,
     condition and gold label (`_feature_slope`), and cases are clusters. If the effect is the same
@@ -294,12 +333,14 @@ def feature_effect(
         return not_identified(few, ci_level, len(rows))
     controls = [other for other in others if 2 * rows[other].count() >= len(rows)]
     whole = rows.dropna(subset=controls)
-    notes = []
+    notes, each = [], 1 + of_pairs
     if n_lost := len(rows) - len(whole):
-        notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
+        of_all = f"{n_lost // each} of {plural(len(rows) // each, 'pair' if of_pairs else 'row')}"
+        notes.append(f"{of_all} lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
         if n_known := rows[other].count():
-            notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
+            known = f"{n_known // each} of {len(rows) // each}"
+            notes.append(f"{other} is known for {known} rows: not held constant")
     rows = whole
     codes = group_codes(rows, ["skill", "condition", "gold"])[0]
     feature = rows[name].to_numpy(float)
@@ -317,9 +358,9 @@ def feature_effect(
     elif span < _REACH:
         reason = f"{name} spans {span:.2g}, less than the unit of the effect"
     elif columns and _residual_square_sum(value, columns) <= _FLAT * total:
-        reason = f"{name} cannot be separated from {', '.join(others)}"
+        reason = f"{name} cannot be separated from {', '.join(names)}"
     if reason:
-        return not_identified(reason, ci_level, len(rows))
+        return not_identified(reason, ci_level, len(rows) / each)
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, binary)
     low, high, most = slope.low, slope.high, (-POINTS, POINTS)
@@ -328,7 +369,7 @@ def feature_effect(
         slope = replace(slope, low=low, high=high).with_note("limits cut to -100 and 100")
     constant = f", holding {', '.join(names)}" if names else ""
     note = join_notes(*notes, slope.note)
-    return replace(slope, method=f"{slope.method}{constant}", note=note)
+    return replace(slope, method=f"{slope.method}{constant}", note=note, n=len(rows) / each)
 
 
 def _feature_slope(

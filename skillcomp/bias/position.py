@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
 from skillcomp.bias.feature_effects import POINTS, not_identified
-from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
+from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_win_rows, first_wins
 from skillcomp.errors import plural
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import Fields, Interval, Intervals, undefined
 
+_OF_ALIKE = ("ties_if_identical", "first_wins_if_identical")
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
 _RESULTS = ["first_1", "first_2"]  # of the answer shown first, in orders 1 and 2
@@ -30,6 +32,7 @@ def position(
     pairwise: pd.DataFrame,
     *,
     by: By = (),
+    average: By = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -45,6 +48,9 @@ def position(
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``. Without it, judgements of several graders are
         refused.
+    average : str or sequence of str, default ()
+        Columns to average within each pair, such as ``"grader"`` for the votes of several people.
+        Repeats of a judgement are always averaged.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
@@ -65,7 +71,10 @@ def position(
         - ``first_wins_if_inconsistent``: share of the reversals in which the answer shown first won
           both times. ``p_value`` tests a share of 1/2;
         - ``position_points``: how many percentage points more often an answer wins if it is shown
-          first than if it is shown second, with equal weight of cases. A tie is half a win.
+          first than if it is shown second, with equal weight of cases. A tie is half a win;
+        - ``ties_if_identical`` and ``first_wins_if_identical``: share of ties, and win rate of the
+          answer shown first (null: 1/2), where an answer was compared with itself. Only if there
+          are such pairs; they count for no other measure, unless there are no others.
 
         ``n_consistent``, ``n_tie_differs``, ``n_first_twice`` and ``n_second_twice`` count the
         pairs; the last two are the reversals in which the answer shown first, or second, won both
@@ -80,10 +89,12 @@ def position(
 
     Notes
     -----
-    A pair is identified by its case (skill and case_id) and its two answers. Intervals are those of
+    A pair is identified by its case (skill and case_id) and its two answers. Repeats and averaged
+    columns are averaged within the pair. Intervals are those of
     :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a case, or of a contrast pair of
-    cases, are one cluster. Ties change the chances of consistency and of reversal, so rows have a
-    note if their tie rates differ by more than 5 points.
+    cases, are one cluster. A graded preference counts as a win, in ``position_points`` by its
+    degree. Ties change the chances of consistency and of reversal, so rows have a note if their tie
+    rates differ by more than 5 points.
 
     If every pair was shown in one order, ``position_points`` is the win rate of a system where it
     is shown first minus its win rate where it is shown second, against the same opponent
@@ -111,7 +122,8 @@ def position(
     """
     check_settings(WHAT, ci_level)
     names = listed(by)
-    pairs = first_wins(pairwise, by=names, cases=cases)
+    judged = first_win_rows(pairwise, by=names, average=listed(average), cases=cases)
+    pairs = first_wins(judged, names)
     parts = [(values, *position_intervals(part, ci_level)) for values, part in groups(pairs, names)]
     # consistency depends on the share of ties, which may differ between the groups
     decided = [
@@ -133,6 +145,18 @@ def position(
 
 def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals, Fields]:
     """Estimate the measures of one group of pairs, and count its pairs and ties."""
+    alike = pairs[pairs["_alike"] & pairs["first_1"].notna()]
+    pairs = pairs[~pairs["_alike"]]
+    if len(alike):
+        first, ties = alike["first_1"], alike["first_1"].eq(TIE)
+        rates = _mean_of_pairs(alike, ties, ci_level), _mean_of_pairs(alike, first, ci_level, 0.5)
+        if len(pairs):
+            intervals, counts = position_intervals(pairs, ci_level)
+        else:
+            counts = dict.fromkeys(COUNTS, 0) | {"n_ties": ties.sum()}
+            effect = _mean_points(alike.assign(points=2 * first - 1), ci_level)
+            intervals = {"position_points": effect.with_note("from identical answers")}
+        return intervals | dict(zip(_OF_ALIKE, rates, strict=True)), counts
     shown_once = pairs["n_orders"].eq(1)
     if shown_once.all():
         n_dropped = pairs[_RESULTS].isna().all(axis=1).sum()
@@ -141,7 +165,8 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     if shown_once.mean() > 0.5:
         pairs = pairs[~shown_once]
     decided = pairs.dropna(subset=_RESULTS)
-    wins = decided["first_1"] + decided["first_2"]
+    points = decided[_RESULTS].sum(axis=1) - 1
+    wins = (np.sign(decided[_RESULTS] - TIE).sum(axis=1) + 2) / 2
     n_dropped, is_reversed = len(pairs) - len(decided), wins.isin([0, 2])
     outcomes = (wins.eq(1), wins.eq(2), wins.eq(0), wins.isin([TIE, 1 + TIE]))
     numbers = (*(outcome.sum() for outcome in outcomes), _n_ties(decided), n_dropped)
@@ -149,27 +174,34 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     if decided.empty:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level, 0.0)
         return dict.fromkeys(_MEASURES, nothing), counts
-    how: Fields = {"quantity": RATES, "ci_level": ci_level}
     shares = [
-        bounded_mean(outcome, decided["_cluster"], **how)
+        _mean_of_pairs(decided, outcome, ci_level)
         for outcome in (outcomes[0], is_reversed, outcomes[3])
     ]
-    reversed_clusters = decided["_cluster"][is_reversed]
-    first_share = bounded_mean(outcomes[1][is_reversed], reversed_clusters, null=0.5, **how)
+    first_share = _mean_of_pairs(decided[is_reversed], outcomes[1][is_reversed], ci_level, 0.5)
     if not is_reversed.any():
         first_share = replace(first_share, note="no pair is reversed")
     # The points of a pair are the outcome of an answer when it is shown first (1 for a win, 0 for
     # a loss) minus its outcome when it is shown second: first_1 - (1 - first_2). This is the number
     # of wins of the answer shown first, minus 1.
-    points = _mean_points(decided.assign(points=wins - 1), ci_level)
-    intervals = (shares[0], first_share, points, *shares[1:])
+    effect = _mean_points(decided.assign(points=points), ci_level)
+    measured = (shares[0], first_share, effect, *shares[1:])
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = dropped if n_dropped else ""
-    return {m: i.with_note(note) for m, i in zip(_MEASURES, intervals, strict=True)}, counts
+    return {m: i.with_note(note) for m, i in zip(_MEASURES, measured, strict=True)}, counts
 
 
 def _n_ties(pairs: pd.DataFrame) -> int:
     return int(pairs[_RESULTS].eq(TIE).to_numpy().sum())
+
+
+def _mean_of_pairs(
+    rows: pd.DataFrame, outcome: pd.Series, ci_level: float, null: float | None = None
+) -> Interval:
+    """Return the share of pairs with an outcome, averaged over the judgements of a pair."""
+    pairs = rows.assign(outcome=outcome.astype("float64")).groupby(["_case", "_pair"], sort=False)
+    values, clusters = pairs["outcome"].mean(), pairs["_cluster"].first()
+    return bounded_mean(values, clusters, quantity=RATES, null=null, ci_level=ci_level)
 
 
 def _mean_points(pairs: pd.DataFrame, ci_level: float) -> Interval:
@@ -194,6 +226,11 @@ def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
         reason = "each pair was shown in one order, and the systems have no names"
     elif decided.groupby("_systems")["is_first"].nunique().max() < 2:
         reason = "each pair was shown in one order, and each system always in the same place"
+    places = ["_case", "_pair", "_systems", "is_first"]
+    if len(decided):  # several judgements of a pair are one observation
+        decided = decided.groupby(places, sort=False, dropna=False, as_index=False).agg(
+            {"wins": "mean", "_cluster": "first"}
+        )
     if reason := _uneven_order(decided) or reason:
         return not_identified(reason, ci_level, len(decided))
     slope = bounded_slope(
@@ -218,9 +255,9 @@ def is_uneven(share: float, n: int, tests: int = 1) -> bool:
 
 def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
-    table = pairs.groupby("_systems")["first_1"].agg(["size", "count"])
+    table = pairs.groupby("_systems")["is_first"].agg(["size", "sum"])
     for systems, row_of_pair in table.iterrows():
-        n, n_in_order = row_of_pair["size"], row_of_pair["count"]
+        n, n_in_order = row_of_pair["size"], row_of_pair["sum"]
         share = max(n_in_order, n - n_in_order) / n
         if is_uneven(share, n, len(table)):
             both = str(systems).split(" against ", 1)

@@ -13,6 +13,7 @@ from skillcomp.bias.position import RANDOM_ORDER, is_uneven
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
+from skillcomp.stats.ppi import ppi_mean
 from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
@@ -24,6 +25,7 @@ def win_rates(
     attempts: pd.DataFrame,
     *,
     by: By = (),
+    average: By = (),
     sides: str = "agent",
     reference: str | None = None,
     cases: pd.DataFrame | None = None,
@@ -40,6 +42,8 @@ def win_rates(
         The attempts that were compared.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``. Without it, several graders are refused.
+    average : str or sequence of str, default ()
+        Columns to average within each pair, such as ``"grader"`` for the votes of several people.
     sides : str, default "agent"
         Column of ``attempts`` with the names that are compared: ``"agent"`` for systems,
         ``"condition"`` for a skill against the baseline.
@@ -59,7 +63,10 @@ def win_rates(
         One row per ``by`` and two names, with the estimates columns. ``side`` and ``opponent`` are
         the names, in alphabetical order unless there is a reference. The measure is ``win_rate``:
         the mean over cases of the result of ``side``, 1 for a win, 1/2 for a tie, 0 for a loss.
-        ``p_value`` tests a rate of 1/2. ``n`` counts cases. ``n_wins``, ``n_losses`` and ``n_ties``
+        ``p_value`` tests a rate of 1/2. If some comparisons have a gold winner, such as people's
+        choices, ``win_rate_corrected`` is the rate that gold would give on all cases
+        (:func:`skillcomp.stats.ppi.ppi_mean`); the cases with gold are taken as drawn at random.
+        ``n`` counts cases. ``n_wins``, ``n_losses`` and ``n_ties``
         count verdicts, ``n_dropped`` comparisons without a verdict. NaN with a note if no
         comparison has a verdict.
 
@@ -75,7 +82,8 @@ def win_rates(
 
     Notes
     -----
-    Both orders of a pair, and then the pairs of a case, are averaged within the case. The interval
+    The judgements of a pair in one order, then its orders, and then the pairs of a case are
+    averaged. The interval
     is that of :func:`skillcomp.stats.bounded.bounded_mean`, with the pairs of a case as attempts.
     If more than half of the pairs were shown in one order, a note states that the rate assumes a
     random order. A win rate depends on the opponent, so rates against different opponents are not
@@ -100,7 +108,7 @@ def win_rates(
     """
     check_settings(WHAT, ci_level)
     names = listed(by)
-    judged = first_win_rows(pairwise, by=names, cases=cases, what=WHAT)
+    judged = first_win_rows(pairwise, by=names, average=listed(average), cases=cases, what=WHAT)
     judged = _with_sides(judged, attempts, sides, reference)
     rows = [
         estimate | values
@@ -132,7 +140,10 @@ def _with_sides(
         _side=second.where(swap, first),
         _opponent=first.where(swap, second),
         _side_first=~swap,
-        _result=(1 - judged["_first"]).where(swap, judged["_first"]),
+        **{
+            name: (1 - judged[result]).where(swap, judged[result])
+            for name, result in (("_result", "_first"), ("_by_gold", "_gold"))
+        },
     )
     return made[keep & first.ne(second)]
 
@@ -153,12 +164,12 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
             missing = undefined("", "no comparison has a verdict", how["ci_level"], 0.0)
             yield row("win_rate", missing, **counts) | about
             continue
-        by_pair = decided.groupby(["_case", "_pair", "_cluster"], sort=False)["_result"]
-        pairs = by_pair.agg(["mean", "size"])
-        of_case = pairs.groupby(["_case", "_cluster"], sort=False)["mean"].agg(["mean", "size"])
-        values = of_case["mean"].to_numpy()
-        arm = Arm(values, of_case["size"].to_numpy())
-        clusters = of_case.index.get_level_values("_cluster")
+        pair, of_case = ["_case", "_cluster", "_pair"], ["_case", "_cluster"]
+        orders = decided.groupby([*pair, "_order"], sort=False)[["_result", "_by_gold"]].mean()
+        pairs = orders.groupby(pair, sort=False)["_result"].agg(["mean", "size"])
+        by_case = pairs.groupby(of_case, sort=False)["mean"].agg(["mean", "size"])
+        values, clusters = by_case["mean"].to_numpy(), by_case.index.get_level_values("_cluster")
+        arm = Arm(values, by_case["size"].to_numpy())
         rate = bounded_mean(values, clusters, quantity=RATES, arms=[arm], null=0.5, **how)
         n_dropped = plural(counts["n_dropped"], "comparison")
         notes = [f"{n_dropped} without a verdict left out" if counts["n_dropped"] else ""]
@@ -174,3 +185,15 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
             else:
                 notes.append(RANDOM_ORDER)
         yield row("win_rate", rate.with_note(*notes), **counts) | about
+        labelled = orders.dropna().groupby(pair, sort=False).mean().groupby(of_case).mean()
+        if len(labelled):
+            labelled = labelled.reindex(by_case.index)
+            corrected = ppi_mean(
+                labelled["_by_gold"],
+                values,
+                predicted_on_gold=labelled["_result"],
+                clusters=clusters,
+                ci_level=how["ci_level"],
+            )
+            note = f"gold on {plural(labelled['_result'].count(), 'case')}, as drawn at random"
+            yield row("win_rate_corrected", corrected.with_note(note), **counts) | about

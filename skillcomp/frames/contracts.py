@@ -73,7 +73,7 @@ _TYPED: Mapping[str, str] = {
     "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
     " should_invoke read_only in_subagent checks_differ made_up shown",
     "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
-    " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
+    " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted preference",
     TIME: "started_at graded_at",
 }
 
@@ -89,7 +89,7 @@ _RANGED: Mapping[tuple[float, float], str] = {
     (1, math.inf): "repeat round order ordinal turn",
     (0.0, math.inf): "n_checks n_passed n_missing n_words n_commands schema_weight input_tokens"
     " cached_tokens output_tokens cost_usd seconds",
-    (0.0, 1.0): "share_passed ci_level p_value p_adjusted",
+    (0.0, 1.0): "share_passed ci_level p_value p_adjusted preference",
     (ABOVE_ZERO, 1.0): "inclusion_probability",
 }
 _RANGES = key_by_word(_RANGED)
@@ -187,10 +187,10 @@ CONTRACTS: Mapping[str, Contract] = {
         unique="attempt_id check_id labeller",
     ),
     "pairwise": _contract_of(
-        "skill case_id grader grader_family grader_version order first second winner"
-        " winner_position gold_winner rationale",
+        "skill case_id grader grader_family grader_version order repeat first second winner"
+        " winner_position gold_winner preference rationale",
         required="case_id first second",
-        unique="case_id skill grader grader_version order first second",
+        unique="case_id skill grader grader_version order repeat first second",
     ),
     "invocations": _contract_of(
         *ATTEMPT_KEYS,

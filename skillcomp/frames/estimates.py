@@ -72,7 +72,11 @@ _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 PLACEBO = "placebo"  # Rows of this condition make no claims: their p-values are not adjusted.
 # Columns, if present, with the families of p-values that are adjusted together.
 _FAMILY = ("measure", "estimator", "stratum", "scope")
-_HALF = ("first_wins_if_inconsistent", "win_rate")  # Their p-values test a half.
+_HALF = (
+    "first_wins_if_inconsistent",
+    "first_wins_if_identical",
+    "win_rate",
+)  # Their p-values test a half.
 _MOST_NOTES = 5  # A row of estimates repeats at most this many notes of outcomes.
 By = str | Sequence[str]  # Columns that group rows; one name counts as a list of one.
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
@@ -88,7 +92,9 @@ _MEASURES_OF_UNIT = {
         position_consistency_change
         position_reversals_change position_tie_differences_change
         pooled_delta mean_delta next_skill_delta""",
-    "percentage points": "effect_points position_points perturbation_points",
+    "percentage points": """
+        effect_points position_points perturbation_points
+        pair_effect_points pair_preference_points""",
     "rate": """
         rate_passed rate_share_passed baseline_rate failure_share fired_share power
         flip_rate case_flip_rate attempt_flip_rate hedged_rate_right hedged_rate_wrong
@@ -97,7 +103,8 @@ _MEASURES_OF_UNIT = {
         false_passes false_fails
         pass_at_k pass_hat_k both_right one_right none_right only_original_right
         position_consistency position_reversals position_tie_differences
-        first_wins_if_inconsistent win_rate""",
+        first_wins_if_inconsistent first_wins_if_identical ties_if_identical win_rate
+        win_rate_corrected""",
     "coefficient": """
         gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared

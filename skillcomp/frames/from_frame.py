@@ -123,6 +123,8 @@ def from_frame(
     first: ColumnName = None,
     second: ColumnName = None,
     order: ColumnName = None,
+    first_answer: ColumnName = None,
+    second_answer: ColumnName = None,
     text: ColumnName = None,
     source: ColumnName = None,
     level: ColumnName = None,
@@ -227,11 +229,18 @@ def from_frame(
         the name of one of them, or a word: A and B, 1 and 2, model_a and model_b, ``A>B``,
         ``A=B``, ``[[A]]``, first and second, tie. A missing value is no verdict. ``gold`` has the
         same words, where A and B always mean the columns; a value in one row of a pair is enough.
+        Numbers between two ends are graded preferences; ``words={"winner": {-3: "A", 3: "B"}}``
+        names the ends of the scale (1 to 2 with fractions needs no words).
     first, second : hashable, optional
         Columns with the two answers: names of systems (model_a, system_1) or texts (output_1,
         response_a). Columns with other names hold texts if a value has a line break or more than
         100 characters, or if no value occurs in two cases. Without ``order``, the answer in
-        ``first`` was shown first; with it, both may be left out: the answers are A and B.
+        ``first`` was shown first; with it, both may be left out: the answers are A and B. Rows
+        with equal answers are kept: they test the preference for a place, and count nowhere else.
+    first_answer, second_answer : hashable, optional
+        Columns with the texts of the answers, if ``first`` and ``second`` hold names of systems.
+        Columns called output_1, response_a and the like are found. For turns of a conversation or
+        repeated judgements of a pair, ``repeat`` names the column that tells them apart.
     order : hashable, optional
         Column with the order of presentation: AB and BA, 1 and 2, original and swapped, or truth
         values in a column called swap or swapped. In order 2 the answer in ``second`` was shown

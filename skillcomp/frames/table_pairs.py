@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -35,8 +36,10 @@ _ALLOWED = (
     "first and second, tie, or missing"
 )
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
-_KEY = ["case_id", "grader", "first", "second"]
+_KEY = ["case_id", "grader", "first", "second", "repeat", "place"]
 _SIDES = ("first", "second")
+_TEXTS = ("first_answer", "second_answer")
+OF_PAIR = "better than "  # begins the id of a check that compares two answers
 
 
 def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
@@ -53,7 +56,10 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
     for side, name in zip(_SIDES, "AB", strict=True):
         texts = reader.as_texts(columns[side], side) if side in columns else name
         pairs[side] = pd.Series(texts, pairs.index, dtype="str")
-    _refuse_equal_answers(pairs, reader)
+    for text in _TEXTS:
+        values = columns.get(text, pd.Series(None, pairs.index))
+        pairs[text] = reader.as_texts(values, text, needed=False)
+    pairs["repeat"] = reader.as_tries(columns["repeat"]) if "repeat" in columns else 1
     swapped = _second_shown_first(columns, reader)
     nothing = pd.Series(None, pairs.index, dtype="object")
     winners, gold_winners = (
@@ -63,24 +69,26 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
     n_missing = int(winners.isna().sum())
     if n_missing:
         reader.add_change("winner", "no verdict", "missing, neither a tie nor a loss", n_missing)
-    systems = _hold_systems(pairs, reader)
+    systems = _TEXTS[0] in columns or _hold_systems(pairs, reader)
     reader.raise_problems()
-    pairs = pairs.assign(
-        first=pairs["first"].where(~swapped, pairs["second"]),
-        second=pairs["second"].where(~swapped, pairs["first"]),
-    )
-    attempts = _attempts_frame(pairs, systems)
-    pairs = _with_ids(pairs, attempts)
+    pairs, attempts = _with_ids(pairs, swapped, systems)
     pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
     pairs = with_winners(pairs, winners)
     pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
-    reader.ask_about_equal_rows(pairs.assign(passed=None), _KEY)
+    # both orders of identical answers look alike
+    same = pairs["first"].eq(pairs["second"])
+    placed = pairs.assign(passed=None, place=pairs["order"].where(same, 0))
+    if keep == "all":
+        keys = [name for name in _KEY if name != "repeat"]
+        pairs["repeat"] = placed.groupby(keys, dropna=False).cumcount() + 1
+    else:
+        reader.ask_about_equal_rows(placed, _KEY)
     reader.raise_problems()
-    rows = _rows_by_side(pairs)
+    rows = _rows_by_side(pairs[~same])
     gold = rows[ITEM].assign(passed=rows["gold"], labeller="own").dropna(subset="passed")
     made = {
         "cases": attempts[["skill", "case_id"]].drop_duplicates(),
-        "attempts": attempts.drop(columns="value"),
+        "attempts": attempts,
         "verdicts": rows.drop(columns="gold"),
         "gold": gold.drop_duplicates(),
         "pairwise": pairs.drop(columns="condition"),
@@ -113,6 +121,15 @@ def _add_usual_columns(reader: TableReader) -> None:
             reader.problems.append(f"{argument(role)} may be the column {both}; name it.")
             reader.ambiguous.add(role)
         reader.names |= dict(zip([role], labels, strict=False))
+    label = plain_label(reader.names.get("first", TEXTS[0]))
+    if not {*_TEXTS} & set(reader.names) and not any(word in label for word in TEXTS):
+        pairs = columns_of_answers(reader.frame, list(reader.names.values()), texts=True)
+        if len(pairs) > 1:
+            listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
+            reader.problems.append(
+                f"{argument(_TEXTS[0])} and {argument(_TEXTS[1])} may be {listed}; name them."
+            )
+        reader.names |= dict(zip(_TEXTS, pairs[0], strict=True)) if pairs else {}
 
 
 def _order_words(label: Hashable) -> Mapping[str, int | None]:
@@ -123,16 +140,6 @@ def _are_orders(values: pd.Series, label: Hashable) -> bool:
     """Return whether all words of a column are known words for an order of presentation."""
     words = distinct_words(values)
     return bool(words) and all(_order_words(label).get(winner_word(word)) for word in words)
-
-
-def _refuse_equal_answers(pairs: pd.DataFrame, reader: TableReader) -> None:
-    alike = pairs["first"].eq(pairs["second"])
-    if alike.any():
-        first, second = (as_literal(reader.names.get(side, side)) for side in _SIDES)
-        reader.problems.append(
-            f"{plural(int(alike.sum()), 'row')} compare an answer with itself in {first} and "
-            f"{second}; the first is row {alike.idxmax()}."
-        )
 
 
 def _second_shown_first(columns: Columns, reader: TableReader) -> pd.Series:
@@ -157,8 +164,8 @@ def _first_wins(
 ) -> pd.Series:
     """Return 1 for each row in which the answer shown first won, 0 if it lost, and .5 for a tie.
 
-    Rows without a verdict have a missing value. The answers in the columns ``first`` and
-    ``second`` are called A and B.
+    A graded preference is between 0 and 1. Rows without a verdict have a missing value. The answers
+    in the columns ``first`` and ``second`` are called A and B.
     """
     values, words = values.astype("object"), dict(WINNERS)
     answers = pd.Series(None, values.index, dtype="object")
@@ -167,6 +174,12 @@ def _first_wins(
             texts = values.map(lambda value: str(value).strip(), na_action="ignore")
             answers = answers.mask(texts.eq(pairs[side].str.strip()), name)
             words.setdefault(winner_word(reader.names[side]), name)
+    both = answers.notna() & pairs["first"].eq(pairs["second"])
+    if both.any():
+        reader.add_change(role, "the value of two equal answers", "no verdict", both.sum())
+        answers, values = answers.mask(both, None), values.mask(both, None)
+    if answers.isna().all() and (graded := _graded(values, role, swapped, reader)) is not None:
+        return graded
     others = values.mask(answers.notna(), None)
     plain_words = {winner_word(word) for word in distinct_words(others)}
     if "0" in plain_words and "2" not in plain_words:
@@ -199,6 +212,49 @@ def _first_wins(
     return wins.astype("float64").where(by_place | is_letter).mask(meanings.eq("tie"), 0.5)
 
 
+def _graded(
+    values: pd.Series, role: str, swapped: pd.Series, reader: TableReader
+) -> pd.Series | None:
+    """Return graded preferences for the answer shown first, from 0 to 1; None if these are words.
+
+    The ends of the scale are the numbers in ``words=``.
+    """
+    numbers = pd.to_numeric(values, errors="coerce").astype("float64")
+    own = pd.Series(reader.own_words(role), dtype="object")
+    if numbers.notna().ne(values.notna()).any():
+        return None
+    own.index = pd.to_numeric(own.index.to_series(), errors="coerce").to_numpy(float)
+    if numbers.dropna().isin([*own.index, 1, 2]).all():
+        return None
+    own = own[own.index.notna() & own.isin(["A", "B", *_SIDES]).to_numpy()]
+    ends: dict[Any, str] = own.to_dict()
+    least, most = numbers.min(), numbers.max()
+    if not ends and least >= 1 and most <= 2 and not swapped.any():
+        ends = {1.0: "A", 2.0: "B"}
+    if set(ends.values()) in ({"A", "B"}, {*_SIDES}) and len(ends) == 2:
+        low, high = sorted(ends)
+        if least < low or most > high:
+            reader.add_problem(role, f"found {least:g} to {most:g}, outside {low:g} to {high:g}.")
+        wins = (numbers - low) / (high - low)
+        wins = wins if ends[high] in ("A", "first") else 1.0 - wins
+        found = f"graded preferences from {low:g} to {high:g}"
+        done = f"{low:g} means {ends[low]}, {high:g} means {ends[high]}"
+        reader.declared.append(Change(reader.column_label(role), found, done, len(numbers)))
+        return pd.Series(wins.where(~swapped | (ends[low] in _SIDES), 1.0 - wins))
+    if not ends and numbers.nunique() > len(_SIDES):
+        most = max(-least, most)
+        scale = {plain_value(-most if least < 0 else least): "A", plain_value(most): "B"}
+        forms = (scale, dict(zip(scale, "BA", strict=True)))
+        reader.add_problem(
+            role,
+            f"found numbers from {least:g} to {numbers.max():g}. For graded preferences, name the "
+            f"ends of the scale, such as {' or '.join(argument('words', {role: f}) for f in forms)}"
+            ". A and B are the columns first and second; for the places use first and second.",
+        )
+        return numbers
+    return None
+
+
 def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
     """Return whether the answers are names of systems and not texts."""
     if "first" not in reader.names:
@@ -216,37 +272,48 @@ def _hold_systems(pairs: pd.DataFrame, reader: TableReader) -> bool:
     return systems
 
 
-def _attempts_frame(pairs: pd.DataFrame, systems: bool) -> pd.DataFrame:
-    """Return one row per case and answer (``value``), with an id made of both."""
+def _with_ids(
+    pairs: pd.DataFrame, swapped: pd.Series, systems: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Replace the answers by ids, in the order shown; also return the attempts with these ids."""
     keys = ["skill", "case_id", "condition"]
-    answers = pairs.melt(keys, list(_SIDES), ignore_index=False)[[*keys, "value"]]
-    answers = answers.sort_index(kind="stable").drop_duplicates(ignore_index=True)
-    value = answers["value"]
-    number = answers.groupby("case_id", sort=False).cumcount() + 1
-    ids = answers["case_id"] + "/" + (value if systems else number.astype("str"))
-    if ids.duplicated().any():  # names that contain slashes can give equal ids
-        ids = ids + "#" + (answers.index + 1).astype("str")
-    attempts = answers.assign(attempt_id=ids, status="ok", repeat=1)
-    if systems:
-        return attempts.assign(agent=value)
-    return attempts.assign(answer=value, n_words=n_words(value))
-
-
-def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Replace the answers by the ids of their attempts."""
-    ids = attempts.set_index(["case_id", "value"])["attempt_id"]
-    keys = {side: pd.MultiIndex.from_frame(pairs[["case_id", side]]) for side in _SIDES}
-    return pairs.assign(**{side: ids.loc[key].array for side, key in keys.items()})
+    first, second = (
+        pairs[[*keys, side, text]].set_axis([*keys, "value", "answer"], axis=1)
+        for side, text in zip(_SIDES, _TEXTS, strict=True)
+    )
+    shown = [first.where(~swapped, second), second.where(~swapped, first)]
+    answers = pd.concat(shown, keys=_SIDES, names=["side", "row"]).reset_index()
+    answers = answers.sort_values("row", kind="stable", ignore_index=True)
+    names = ["case_id", "value", "answer"]
+    number = answers.groupby(names, dropna=False, sort=False).ngroup()
+    attempts = answers[~number.duplicated()].drop(columns=["side", "row"]).reset_index(drop=True)
+    value = attempts["value"]
+    label = value
+    if not systems:
+        label = (attempts.groupby("case_id", sort=False).cumcount() + 1).astype("str")
+        attempts["answer"] = value
+    ids = attempts["case_id"] + "/" + label
+    again = ids.groupby(ids).cumcount() + 1  # texts of one system, or names that contain slashes
+    ids = ids.where(again.eq(1), ids + "#" + again.astype("str"))
+    of_row = answers.assign(attempt_id=ids.loc[number].array).set_index(["side", "row"])
+    pairs = pairs.assign(**{side: of_row["attempt_id"].loc[side] for side in _SIDES})
+    attempts = attempts.assign(attempt_id=ids, status="ok", repeat=again)
+    attempts = attempts.assign(n_words=n_words(attempts["answer"]))
+    attempts = attempts.assign(agent=value) if systems else attempts
+    return pairs.drop(columns=list(_TEXTS)), attempts.drop(columns="value")
 
 
 def with_winners(pairs: pd.DataFrame, wins: pd.Series) -> pd.DataFrame:
     """Add the id and the position of the winner.
 
-    ``wins`` is 1 if the answer in ``first`` won, 0 if it lost, .5 for a tie, missing without one.
+    ``wins`` is 1 if the answer in ``first`` won, 0 if it lost, .5 for a tie, between these values
+    for a graded preference, and missing without a verdict.
     """
-    winner = pairs["first"].where(wins.eq(1), pairs["second"]).mask(wins.eq(0.5), "tie")
-    position = (2 - wins.where(wins.ne(0.5))).astype("Int64")
-    return pairs.assign(winner=winner.where(wins.notna()), winner_position=position)
+    winner = pairs["first"].where(wins.gt(0.5), pairs["second"]).mask(wins.eq(0.5), "tie")
+    winner = winner.where(wins.notna())
+    position = (2 - wins.gt(0.5).astype("Int64")).where(wins.notna() & wins.ne(0.5))
+    graded = None if wins.dropna().isin([0.0, 0.5, 1.0]).all() else wins
+    return pairs.assign(winner=winner, winner_position=position, preference=graded)
 
 
 def _with_orders_and_gold(
@@ -254,7 +321,8 @@ def _with_orders_and_gold(
 ) -> pd.DataFrame:
     """Add the order of each row; copy the gold winner to all rows of its pair."""
     both = zip(pairs["first"], pairs["second"], strict=True)
-    of_pair = pairs.groupby(pd.Series(list(map(frozenset, both)), dtype="object"), sort=False)
+    names = pd.Series(list(map(frozenset, both)), dtype="object")
+    of_pair = pairs.groupby([names, pairs["repeat"]], sort=False)
     if swapped is None:
         swapped = pairs["first"].ne(of_pair["first"].transform("first"))
     pairs = pairs.assign(order=swapped.astype("Int64") + 1)
@@ -269,19 +337,28 @@ def _with_orders_and_gold(
     return pairs.assign(gold_winner=of_pair["gold_winner"].transform("first"))
 
 
+def compare_answers(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.Series:
+    """Return for each verdict whether its check compares the answer with another attempt."""
+    others = verdicts["check_id"].str.extract(rf"^{OF_PAIR}(.*?)(?:, order 2)?(?:, repeat \d+)?$")
+    return others[0].isin(attempts["attempt_id"]) & others[0].notna()
+
+
 def _rows_by_side(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return two verdicts per shown pair, one for each answer; ``gold`` is its label."""
     sides = []
     for own, other in (_SIDES, _SIDES[::-1]):
-        check_id = "better than " + pairs[other]
+        check_id = OF_PAIR + pairs[other]
         check_id = check_id.where(pairs["order"].eq(1), check_id + ", order 2")
+        again = check_id + ", repeat " + pairs["repeat"].astype("str")
+        check_id = check_id.where(pairs["repeat"].eq(1), again)
         sides.append(pairs.assign(attempt_id=pairs[own], check_id=check_id))
     rows = pd.concat(sides).sort_index(kind="stable").reset_index(drop=True)
     for column, role in (("winner", "passed"), ("gold_winner", "gold")):
         is_winner = rows[column].eq(rows["attempt_id"]).astype("boolean")
         rows[role] = is_winner.where(rows[column].notna())
     status = rows["passed"].notna().map({True: "ok", False: None})
-    rows = rows.drop(columns=[*_SIDES, "order", "winner", "winner_position", "gold_winner"])
+    taken = ["order", "winner", "winner_position", "gold_winner", "preference"]
+    rows = rows.drop(columns=[*_SIDES, *taken])
     return rows.assign(repeat=1, round=1, status=status)
 
 

@@ -292,7 +292,7 @@ _ARGUMENTS = {
     "amount": "seconds cost_usd input_tokens output_tokens",
     "verdict": "check_kind check_weight grader_model grader_family round score",
     "label": "labeller labeller_kind labeller_family",
-    "pair": "first second winner order",
+    "pair": "first second winner order first_answer second_answer repeat",
     "passage": "text source level document question",
     "key": "skill case condition agent check grader grader_version",
     "plan": "skill case condition agent repeat",
@@ -334,13 +334,16 @@ TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
 _SIDES = (("first", "second"), ("a", "b"), ("1", "2"), ("left", "right"))
 
 
-def columns_of_answers(frame: pd.DataFrame, used: Collection[Any]) -> list[list[Hashable]]:
+def columns_of_answers(
+    frame: pd.DataFrame, used: Collection[Any], *, texts: bool = False
+) -> list[list[Hashable]]:
     """Return the pairs of unused columns that may hold two answers, by their names.
 
-    Columns called first and second are preferred, and names of systems to texts.
+    Columns called first and second are preferred, and names of systems to texts, unless only texts
+    are wanted.
     """
     labels = {plain_label(label): label for label in frame if label not in used}
-    for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES)):
+    for nouns, sides in (([""], _SIDES[:1]), (SYSTEMS, _SIDES), (TEXTS, _SIDES))[2 * texts :]:
         pairs = [(n + a, n + b) for n, (a, b) in product(nouns, sides)]
         pairs += [(a + n, b + n) for n, (a, b) in product(nouns, sides) if n]
         columns: list[list[Hashable]] = [

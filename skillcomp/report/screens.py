@@ -312,12 +312,16 @@ def _pairwise_screen(
     judge = grader if grader in graders else [*graders, ""][0]
     how = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **how)
+    answers = (data.verdicts, data.attempts, data.gold)
+    has_texts = data.is_of_pairs and data.attempts["answer"].notna().any()
+    results.add("audit", has_texts, bias.audit, *answers, pairwise=data.pairwise, **how)
     frames, said = results.frames, partial(_texts_on, results.frames)
     position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
     agreement = frames.get("agreement") if data.is_of_pairs else None
     own = [s.text for s in sentences_about(position) if s.about == judge]
     headline = [*own, f"Whether {judge} prefers a place is not known."][0]
-    texts: dict[str, Iterable[str]] = {"bias": [t for t in said("position") if t not in own]}
+    sentences = [t for t in said("position") if t not in own]
+    texts: dict[str, Iterable[str]] = {"bias": [*sentences, *said("audit")]}
     rows = position
     if data.is_of_pairs:
         _add_comparisons(data, results, judge)

@@ -68,10 +68,15 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
+_OF_PAIRS = {
+    "pair_effect_points": "An effect on the choice between two answers, given gold,",
+    "pair_preference_points": "A preference, which is no bias if such answers are better,",
+}
 _PLACE = (
     "being shown first is worth {position_points:points}: {position_points:the answer shown first "
     "is preferred|the answer shown second is preferred|no preference for a place is shown}"
 )
+_IDENTICAL = "; of two identical answers, the one shown first wins {first_wins_if_identical:share}"
 _CHANGES = {"percentage points": points}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
@@ -146,10 +151,11 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     )}),
     ("position bias", {"position_consistency": (
         "{grader} makes the same choice in both orders in {position_consistency:of pairs}",
-        "; " + _PLACE,
-    ), "position_points": ("{grader} saw each pair in one order; " + _PLACE,)}),
+        "; " + _PLACE, _IDENTICAL,
+    ), "position_points": ("{grader} saw each pair in one order; " + _PLACE, _IDENTICAL)}),
     ("the win rate", {"win_rate": (
         "{by:s}{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
+        "; corrected by gold {win_rate_corrected:share}",
     )}),
     ("the effect on verdicts", {"perturbation_points": (
         "On copies of the kind '{perturbation}', {grader} changed {n_to_pass:,.0f} of "
@@ -426,6 +432,11 @@ def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     """List the effects on graders and, by gold label, how lenient a grader is to a condition."""
+    for measure, what in _OF_PAIRS.items():
+        known = with_estimate(rows_of(audit, measure), "ci_low")
+        yield from _sorted_by_shown(known, what, "these effects on all graders", _effect_in_words)
+        for note in dict.fromkeys(known["note"].str.extract(r"(the [^;]* wins [^;]*)")[0].dropna()):
+            yield f"{note[0].upper()}{note[1:]}."
     effects = rows_of(audit, "effect_points")
     for stratum in ("all", "gold pass", "gold fail"):
         rows = effects[effects["stratum"].eq(stratum)]

@@ -13,6 +13,7 @@ from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames import Frames
 from skillcomp.frames.reference_labels import Drawn, check_draw
 from skillcomp.frames.save_frames import saved_facts
+from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
@@ -70,7 +71,7 @@ class StudyData:
     def is_of_pairs(self) -> bool:
         """Whether the verdicts come from comparisons, as in a table of pairs."""
         checks = self.verdicts["check_id"]
-        return len(self.pairwise) > 0 and bool(checks.str.startswith("better than ").all())
+        return len(self.pairwise) > 0 and bool(checks.str.startswith(OF_PAIR).all())
 
     @property
     def versions(self) -> dict[str, pd.DataFrame]:
