@@ -180,7 +180,7 @@ def test_one_case_identifies_no_bias() -> None:
     sides = {("a", condition): [(True, True)] for condition in CONDITIONS}
     found = sc.bias.audit(*small(sides))
     assert found["estimate"].isna().all()
-    assert pick(found, bias="hedging")["note"] == "not identified: 1 cases, fewer than 5"
+    assert pick(found, bias="hedging")["note"] == "not identified: 1 case, fewer than 5"
     lenient = pick(found, bias="condition leniency", stratum="gold pass")
     assert lenient["note"] == "not identified: all labels of a condition are of one case"
 

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from test_bias_pairs import pairs_of
 
 import skillcomp as sc
 from skillcomp.report.notebooks import find_notebooks
@@ -143,6 +144,16 @@ def test_two_labellers_are_compared_with_the_judge_and_each_other(executed: Any)
     assert raw.to_dict() == {"ann": 0.25, "ben": 0.75}
     between = names["between"].set_index("measure").loc["raw_agreement"]
     assert (between["grader"], between["estimate"]) == ("ben", 0.5)
+
+
+def test_two_answers_side_by_side(executed: Any) -> None:
+    pairs_of(np.random.default_rng(0), 60).drop(columns="order").to_csv("pairs.csv", index=False)
+    table = pd.read_csv("pairs.csv").rename(columns={"case": "question_id"})
+    table.replace({"A": "model_a", "B": "model_b"}).to_csv("pairs.csv", index=False)
+    names = executed("howto/pairs")
+    assert set(names["wins"]["measure"]) == {"win_rate", "win_rate_corrected"}
+    assert names["effects"].query("bias == 'verbosity'")["estimate"].notna().all()
+    assert names["place"]["measure"].tolist() == ["position_points"]
 
 
 def test_two_models_are_compared_by_deltas_and_by_rates(executed: Any) -> None:

@@ -23,8 +23,9 @@ from scipy.stats import binom, norm, rankdata
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
-from skillcomp.bias import perturbed, position, win_rates
+from skillcomp.bias import audit, perturbed, position, win_rates
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
+from skillcomp.frames import empty
 from skillcomp.planning import gold_needed
 from skillcomp.reliability import agreement, contrast, drift
 from skillcomp.stats import bounded_slope
@@ -117,6 +118,14 @@ def cells(runs: int) -> list[Analysis]:
     ):
         numbers = (("place", place), ("upper", upper), ("tied", tied))
         made.append(Analysis("pairs", "pairwise judgements", design, numbers, 4 * few))
+    for design, n, each, sure, length in (
+        ("30 questions, gold, effects", 30, 1, 0.15, 0.1),
+        ("30 questions, no gold, no effect of length", 30, 1, 0.0, 0.0),
+        ("20 questions of three pairs, gold, effects", 20, 3, 0.15, 0.1),
+        ("100 questions, gold, a judge that hardly errs", 100, 1, 0.45, 0.0),
+    ):
+        numbers = (("n", n), ("each", each), ("sure", sure), ("length", length))
+        made.append(Analysis("pair_features", "audit of pairs", design, numbers, third))
     return made
 
 
@@ -352,7 +361,7 @@ def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> It
     shift = norm.ppf((np.arange(4000) + 0.5) / 4000) + upper  # advantages of x over the cases
     ahead, behind = float(expit(shift + place).mean()), float(expit(shift - place).mean())
     truths = {
-        "first wins, one random order": (1 - tied) * (ahead + 1 - behind) / 2 + tied / 2,
+        "position points, one random order": POINTS * (1 - tied) * (ahead - behind),
         "position points, both orders": POINTS * (1 - tied) * (ahead - behind),
         "win rate, both orders": (1 - tied) * (ahead + behind) / 2 + tied / 2,
     }
@@ -374,12 +383,51 @@ def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> It
         heads = rng.random(len(frame) // 2) < 0.5
         once = frame[np.column_stack([heads, ~heads]).ravel()]
         found = [
-            position(once, by=["skill"]).query("measure == 'first_wins'"),
+            position(once, by=["skill"]).query("measure == 'position_points'"),
             position(frame, by=["skill"]).query("measure == 'position_points'"),
             win_rates(frame, attempts, by=["skill"]),
         ]
         for rows, (quantity, truth) in zip(found, truths.items(), strict=True):
             yield from _limits(rows, quantity, truth)
+
+
+def pair_features(
+    rng: Rng, runs: int, *, n: int, each: int, sure: float, length: float
+) -> Iterator[Found]:
+    """Draw choices in one random order; the answers of the judge's family win more often.
+
+    ``sure`` is added to the chance of the better answer, ``length`` to that of an answer for each
+    doubling of its words. Questions vary in length and, with several pairs, in which system wins.
+    """
+    own = 0.02 if sure > 0.4 else 0.1
+    for names in _batches(runs):
+        frame = _items(names, n, ("pair", [str(k) for k in range(each)]))
+        size = len(frame)
+        ratio, x_first = rng.uniform(-1, 1, size), rng.random(size) < 0.5
+        better = rng.random(size) < 0.5
+        words = 2 ** _of_case(frame, lambda k: rng.uniform(6, 10, k))
+        of_x, of_y = np.rint(words), np.rint(words * 2**ratio)
+        real = np.log2(of_x / of_y)
+        shift = _of_case(frame, lambda k: rng.choice([-0.1, 0.1], k)) * (each > 1)
+        chance = 0.5 + sure * np.where(better, 1, -1) + own + length * real + shift
+        chance += np.where(x_first, 0.02, -0.02)
+        wins = rng.random(size) < chance
+        x, y = (frame["case_id"] + f"/{name}" + frame["pair"] for name in "xy")
+        pairwise = frame.assign(
+            grader="g", grader_family="f", first=x.where(x_first, y), second=y.where(x_first, x),
+            winner=x.where(wins, y), gold_winner=x.where(better, y) if sure else None,
+        ).drop(columns="pair")  # fmt: skip
+        attempts = pd.concat(
+            [
+                frame[["skill", "case_id"]].assign(
+                    attempt_id=ids, agent=name, agent_family=family, condition="skill", n_words=of
+                )
+                for ids, name, family, of in ((x, "x", "f", of_x), (y, "y", "h", of_y))
+            ]
+        )
+        rows = audit(empty("verdicts"), attempts, empty("gold"), by=["skill"], pairwise=pairwise)
+        for bias, truth in (("verbosity", length), ("model family", own)):
+            yield from _limits(rows[rows["bias"].eq(bias)], bias, POINTS * truth)
 
 
 def ranks(rng: Rng, runs: int, *, rates: tuple[float, ...]) -> Iterator[Found]:
@@ -460,8 +508,8 @@ def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Fo
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
-        leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs, planned,
-        scores,
+        leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs,
+        pair_features, planned, scores,
     )
 }  # fmt: skip
 

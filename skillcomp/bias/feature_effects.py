@@ -323,17 +323,18 @@ def feature_effect(
     in every combination, the slope is the average marginal effect. Otherwise it is the mean of the
     effects in the combinations, weighted by their precision.
     """
+    each = 1 + of_pairs
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
     rows = frame[frame[name].notna()]
     if rows.empty:
         return not_identified(f"{name} is not recorded", ci_level)
     if (n_cases := rows["cluster"].nunique(dropna=False)) < _FEWEST_CLUSTERS:
-        few = f"{n_cases} cases, fewer than {_FEWEST_CLUSTERS}"
-        return not_identified(few, ci_level, len(rows))
+        few = f"{plural(n_cases, 'case')}, fewer than {_FEWEST_CLUSTERS}"
+        return not_identified(few, ci_level, len(rows) / each)
     controls = [other for other in others if 2 * rows[other].count() >= len(rows)]
     whole = rows.dropna(subset=controls)
-    notes, each = [], 1 + of_pairs
+    notes = []
     if n_lost := len(rows) - len(whole):
         of_all = f"{n_lost // each} of {plural(len(rows) // each, 'pair' if of_pairs else 'row')}"
         notes.append(f"{of_all} lack a feature held constant and are left out")

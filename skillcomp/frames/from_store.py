@@ -497,7 +497,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     winner, position = pairs["winner"], pairs["winner_position"]
     wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
     wrong |= winner.eq(pairs["second"]) & position.eq(1)
-    rows = pairs[wrong & position.notna()]
+    rows = pairs[wrong & position.notna() & pairs["first"].ne(pairs["second"])]
     if len(rows):
         first = rows[["case_id", "first", "second", "winner", "winner_position"]].iloc[0]
         raise FrameError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
@@ -242,12 +243,12 @@ def _graded(
         reader.declared.append(Change(reader.column_label(role), found, done, len(numbers)))
         return pd.Series(wins.where(~swapped | (ends[low] in _SIDES), 1.0 - wins))
     if not ends and numbers.nunique() > len(_SIDES):
-        most = max(-least, most)
-        scale = {plain_value(-most if least < 0 else least): "A", plain_value(most): "B"}
+        high = math.ceil(max(-least, most))
+        scale = {-high if least < 0 else math.floor(least): "A", high: "B"}
         forms = (scale, dict(zip(scale, "BA", strict=True)))
         reader.add_problem(
             role,
-            f"found numbers from {least:g} to {numbers.max():g}. For graded preferences, name the "
+            f"found numbers from {least:g} to {most:g}. For graded preferences, name the "
             f"ends of the scale, such as {' or '.join(argument('words', {role: f}) for f in forms)}"
             ". A and B are the columns first and second; for the places use first and second.",
         )
@@ -288,7 +289,7 @@ def _with_ids(
     number = answers.groupby(names, dropna=False, sort=False).ngroup()
     attempts = answers[~number.duplicated()].drop(columns=["side", "row"]).reset_index(drop=True)
     value = attempts["value"]
-    label = value
+    label = value.where(~value.str.isdigit(), "system " + value)  # a number is that of a text
     if not systems:
         label = (attempts.groupby("case_id", sort=False).cumcount() + 1).astype("str")
         attempts["answer"] = value
@@ -297,6 +298,8 @@ def _with_ids(
     ids = ids.where(again.eq(1), ids + "#" + again.astype("str"))
     of_row = answers.assign(attempt_id=ids.loc[number].array).set_index(["side", "row"])
     pairs = pairs.assign(**{side: of_row["attempt_id"].loc[side] for side in _SIDES})
+    same = pairs[_TEXTS[0]].eq(pairs[_TEXTS[1]])  # two systems with one answer
+    pairs["second"] = pairs["second"].where(~same, pairs["first"])
     attempts = attempts.assign(attempt_id=ids, status="ok", repeat=again)
     attempts = attempts.assign(n_words=n_words(attempts["answer"]))
     attempts = attempts.assign(agent=value) if systems else attempts

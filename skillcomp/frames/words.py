@@ -363,7 +363,9 @@ def kind_of_table(frame: pd.DataFrame, given: Collection[str], known: Collection
         return "pairs" if "winner" in given else "passages"
     roles = {*given, *known}
     if not roles & {"passed", "score"}:
-        if "winner" in roles:
+        if "winner" in roles or (
+            usual_columns("winner", frame, ()) and columns_of_answers(frame, ())
+        ):
             return "pairs"
         if roles >= {"text", "source"} and "condition" not in roles:
             return "passages" if usual_columns("level", frame, ()) else "answers"
