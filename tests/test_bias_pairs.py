@@ -72,10 +72,9 @@ def test_effects_of_pairs_are_those_of_the_oracle_and_near_the_truth() -> None:
     made = read(table)
     form = sc.bias.features(made.attempts).set_index("attempt_id")
     names = ["log2_words", "log2_words_per_sentence"]
-    first, second = (
-        form[names].loc[made.pairwise[side]].to_numpy() for side in ("first", "second")
-    )
-    wins = [made.pairwise[w].eq(made.pairwise["first"]) for w in ("winner", "gold_winner")]
+    shown = made.pairwise[made.pairwise["first"].ne(made.pairwise["second"])]
+    first, second = (form[names].loc[shown[side]].to_numpy() for side in ("first", "second"))
+    wins = [shown[w].eq(shown["first"]) for w in ("winner", "gold_winner")]
     rows = np.column_stack([*wins, first - second, np.full(len(first), 0.5)])
     alone = sc.bias.audit(made.verdicts, made.attempts, made.gold, pairwise=made.pairwise)
     estimates = alone.set_index("bias")["estimate"]
