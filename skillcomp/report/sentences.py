@@ -68,6 +68,7 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
+_WINS = r"(the [^;]* wins [^;]*)"  # the part of a note that says which answers win
 _OF_PAIRS = {
     "pair_effect_points": "An effect on the choice between two answers, given gold,",
     "pair_preference_points": "A preference, which is no bias if such answers are better,",
@@ -435,8 +436,9 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     for measure, what in _OF_PAIRS.items():
         known = with_estimate(rows_of(audit, measure), "ci_low")
         yield from _sorted_by_shown(known, what, "these effects on all graders", _effect_in_words)
-        for note in dict.fromkeys(known["note"].str.extract(r"(the [^;]* wins [^;]*)")[0].dropna()):
-            yield f"{note[0].upper()}{note[1:]}."
+        wins = known["note"].str.extract(_WINS)[0].dropna()
+        for at, text in wins.items():
+            yield f"By {known.loc[at].get('grader', 'the grader')}, {text}."
     effects = rows_of(audit, "effect_points")
     for stratum in ("all", "gold pass", "gold fail"):
         rows = effects[effects["stratum"].eq(stratum)]
