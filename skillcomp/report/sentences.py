@@ -436,9 +436,9 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     for measure, what in _OF_PAIRS.items():
         known = with_estimate(rows_of(audit, measure), "ci_low")
         yield from _sorted_by_shown(known, what, "these effects on all graders", _effect_in_words)
-        wins = known["note"].str.extract(_WINS)[0].dropna()
-        for at, text in wins.items():
-            yield f"By {known.loc[at].get('grader', 'the grader')}, {text}."
+        for _, row in known.iterrows():
+            if wins := re.search(_WINS, row["note"]):
+                yield f"By {row.get('grader', 'the grader')}, {wins[1]}."
     effects = rows_of(audit, "effect_points")
     for stratum in ("all", "gold pass", "gold fail"):
         rows = effects[effects["stratum"].eq(stratum)]
