@@ -639,11 +639,12 @@ def changes_over_items(
 ) -> list[Interval]:
     """Estimate how much more often new verdicts pass than old ones on the same items.
 
-    A table has one row per item: the columns ``new`` and ``old`` (0 or 1), and ``cluster``. Items
-    have equal weight. The interval is that of :func:`skillcomp.stats.bounded.bounded_mean`, see
+    A table has one row per item: the columns ``new`` and ``old`` (0 or 1, or scores from 0 to 1),
+    and ``cluster``. Items have equal weight. The interval is that of
+    :func:`skillcomp.stats.bounded.bounded_mean`, see
     :meth:`skillcomp.stats.bounded.Sample.of_items`. The p-value is that of
     :func:`skillcomp.stats.significance.clustered_midp` or, if a cluster has several items, that of
-    the interval if it is larger. ``n`` counts items.
+    the interval if it is larger. For scores, it is that of the interval. ``n`` counts items.
     """
     samples = [
         Sample.of_items(*(items[name].to_numpy() for name in (new, old, "cluster")))
@@ -652,6 +653,9 @@ def changes_over_items(
     how: Fields = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
     changes = []
     for items, mean in zip(tables, bounded_means(samples, **how, interval=interval), strict=True):
+        if not items[[new, old]].isin([0.0, 1.0]).all(axis=None):
+            changes.append(replace(mean, n=float(len(items))))
+            continue
         test = clustered_midp(items[new] > items[old], items[new] < items[old], items["cluster"])
         p_value, method = test.p_value, test.method
         if items["cluster"].duplicated().any():

@@ -141,6 +141,39 @@ def test_changes_over_items_follow_the_rule_for_random_tables() -> None:
         assert interval.low < interval.high
 
 
+def test_changes_of_scores_follow_the_rule_and_have_their_unit() -> None:
+    every = [
+        table.assign(**{name: (table[name] + rng.integers(0, 5, len(table))) / 5
+                        for name in ("new", "old")})
+        for rng, table in zip(np.random.default_rng(1).spawn(30), tables(30), strict=True)
+    ]  # fmt: skip
+    for table, interval in zip(every, changes_over_items(every, ci_level=0.95), strict=True):
+        columns = (table[name].tolist() for name in ("new", "old", "cluster"))
+        np.testing.assert_allclose(numbers(interval), change_over_items(*columns), atol=1e-9)
+    table = every[0]
+    n = len(table)
+    rows = graded({"old": [True] * n, "new": [True] * n}).assign(passed=None)
+    rows["case_id"] = np.tile("s/" + table["cluster"].astype(str), 2)
+    rows["score"] = np.concatenate([1 + 9 * table[name] for name in ("old", "new")])
+    rows.loc[0, "score"] = None
+    row = changes(rows, value="score", bounds=(1, 10)).loc["score_change"]
+    decided = table.iloc[1:]
+    expected = 9 * change_over_items(*(decided[n].tolist() for n in ("new", "old", "cluster")))
+    assert row[["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(expected[:3].tolist())
+    assert (row["unit"], row["n"], row["n_missing_reference"]) == ("score", n - 1, 1)
+    assert row["reference_rate"] == pytest.approx(1 + 9 * decided["old"].mean())
+    assert row["worst_high"] - row["worst_low"] == pytest.approx(9 / n)
+    assert f"{row['worst_low']:+.2f} or {row['worst_high']:+.2f}" in row["note"]
+    known = build.gold([True] * n).assign(score=5.5)
+    found = changes(rows, known, value="score", bounds=(1, 10))
+    errors = (9 * decided[["new", "old"]] - 4.5).abs().mean()
+    assert found.index.tolist() == ["absolute_error_change", "score_change"]
+    assert found["estimate"].iloc[0] == pytest.approx(errors["new"] - errors["old"])
+    assert found["rate"].iloc[0] == pytest.approx(errors["new"])
+    with pytest.raises(FrameError, match="scores run from"):
+        changes(rows, value="score", bounds=(1, 3))
+
+
 def test_an_exchange_of_versions_turns_the_sign_and_the_order_of_items_does_not_matter() -> None:
     every = list(tables(40))
     plain = changes_over_items(every, ci_level=0.9)

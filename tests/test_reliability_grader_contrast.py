@@ -153,10 +153,100 @@ def test_a_model_that_changed_under_its_name_differs_in_the_later_round() -> Non
 
 
 @pytest.mark.parametrize(
+    "levels",
+    [
+        ["a", "b", "c"],
+        [2, 10, 30],
+        [0.5, 1.5, 2.5],
+        pd.to_datetime(["2026-01-01", "2026-02-01", "2026-03-01"]),
+        pd.period_range("2026-01", periods=3, freq="M"),
+        pd.Categorical(["a", "b", "c"]),
+    ],
+)
+@pytest.mark.parametrize("rounds", [True, False])
+@pytest.mark.parametrize("column", ["month", "batch"])
+def test_any_column_of_verdicts_has_the_compared_levels(
+    levels: object, rounds: bool, column: str
+) -> None:
+    rows, known = graded(THREE), gold(TRUTH)
+    place = rows["grader"].map({"a": 0, "b": 1, "c": 2}).to_numpy()
+    own = rows.assign(grader="judge", **{column: pd.Series(levels).take(place).array})
+    own = own.assign(round=place + 1) if rounds else own
+    found, expected = contrast(own, known, between=column), contrast(rows, known)
+    numbers = ["measure", "estimate", "ci_low", "ci_high", "p_adjusted", "n", "n_gained", "note"]
+    pd.testing.assert_frame_equal(found[numbers], expected[numbers])
+    pairs = found[found["measure"].eq("agreement_difference")]
+    assert pairs[column].tolist() == [levels[i] for i in (1, 2, 2)]  # type: ignore[index]
+    assert pairs["reference"].tolist() == [levels[i] for i in (0, 0, 1)]  # type: ignore[index]
+
+
+def test_missing_levels_and_what_else_differs_are_named() -> None:
+    rows = graded(THREE).assign(month=lambda rows: rows["grader"].mask(rows["grader"].eq("c")))
+    rows = rows.assign(grader_version="v" + rows["grader"], grader="judge")
+    found = contrast(rows, gold(TRUTH), between="month")
+    assert set(found["month"]) == {"a", "b"}
+    assert found["note"].str.contains("30 verdicts without a month left out").all()
+    assert found["note"].str.contains("grader_version differs with month").all()
+    families = graded(THREE).assign(grader_family=lambda rows: "family of " + rows["grader"])
+    found = contrast(families, gold(TRUTH), between="grader_family")
+    assert found["note"].str.contains("grader differs with grader_family").all()
+    pooled = families.assign(grader_family=families["grader"].replace("b", "a"))
+    with pytest.raises(FrameError, match="more than one grader: a, b, c"):
+        contrast(pooled, gold(TRUTH), between="grader_family")
+
+
+def test_levels_that_never_share_an_answer_are_refused_with_the_cause() -> None:
+    rows = graded({"a": wrong_on(0)}).assign(month=["may"] * 15 + ["june"] * 15)
+    with pytest.raises(FrameError, match=r"not only the grading differs.*agreement\(by=\['month'"):
+        contrast(rows, gold(TRUTH), between="month")
+    # where one pair of levels shares none, the row says so
+    again = rows.tail(15).assign(month="july", round=2)
+    found = contrast(pd.concat([rows.assign(round=1), again]), gold(TRUTH), between="month")
+    apart = found[found["month"].eq("may") | found["reference"].eq("may")]
+    assert apart["estimate"].iloc[:-1].isna().all()
+    assert apart["note"].iloc[0].startswith("no answer with gold was graded under both")
+    # a group with one level has nothing to compare
+    lone = contrast(graded(THREE).assign(part=lambda rows: np.where(
+        rows["grader"].eq("c"), "x", "y")), gold(TRUTH), by="part")  # fmt: skip
+    assert lone.loc[lone["part"].eq("x"), "note"].tolist() == ["the only grader here"]
+
+
+def test_scores_are_contrasted_in_their_unit() -> None:
+    rng = np.random.default_rng(2)
+    truth = rng.integers(1, 6, 30).astype(float)
+    marks = {"a": truth, "b": np.clip(truth + 1, 1, 5), "c": 6 - truth}
+    rows = graded({name: wrong_on() for name in marks}).assign(passed=None)
+    rows["score"] = np.concatenate(list(marks.values()))
+    known = gold(TRUTH).assign(score=truth, passed=None)
+    how = {"value": "score", "bounds": (1, 5)}
+    found = contrast(rows, known, **how)  # type: ignore[arg-type]
+    pair = found[found["grader"].eq("b") & found["reference"].eq("a")].set_index("measure")
+    raised = (marks["b"] - truth).mean()
+    assert pair["estimate"].tolist() == pytest.approx([raised, raised])
+    assert pair.loc["score_difference", "rate"] == pytest.approx(marks["b"].mean())
+    assert pair["unit"].tolist() == ["score", "score"]
+    assert ranks(found)["estimate"].tolist() == [1, 2, 3]
+    changes = drift(rows, known, reference_grader="a", **how)  # type: ignore[arg-type]
+    changes = changes[changes["grader"].eq("b")].set_index("measure")
+    for ours, theirs in (("absolute_error_difference", "absolute_error_change"),
+                         ("score_difference", "score_change")):  # fmt: skip
+        columns = ["estimate", "ci_low", "ci_high", "p_value", "rate", "reference_rate"]
+        expected = changes.loc[theirs, columns].tolist()
+        assert pair.loc[ours, columns].tolist() == pytest.approx(expected)
+    with pytest.raises(FrameError, match="there is no column 'score'"):
+        contrast(rows, gold(TRUTH), **how)  # type: ignore[arg-type]
+    with pytest.raises(FrameError, match="bounds= is missing"):
+        contrast(rows, known, value="score")
+
+
+@pytest.mark.parametrize(
     ("change", "how", "message"),
     [
         ({"grader": "a"}, {}, "'a' is the only grader: nothing to compare. Grade the same"),
-        ({}, {"between": "agent"}, "between: found 'agent'; allowed: grader, grader_version"),
+        ({}, {"between": "month"}, "there is no column 'month'"),
+        ({"n": 1}, {"between": "n"}, "between= names 'n', which the analysis adds"),
+        ({"batch": 1}, {"between": "batch"}, "more than one grader: a, b, c"),
+        ({"grader": "a"}, {"between": "case_id"}, "no answer has verdicts under two values of"),
         ({}, {"by": ["grader"]}, "grader"),
     ],
 )

@@ -56,7 +56,7 @@ def test_ratings_equal_a_second_implementation(name):
 
 @given(
     arrays(float, (12, 3), elements=st.sampled_from([0.0, 1.0, 2.0, 5.0, np.nan])),
-    st.sampled_from(["nominal", "ordinal"]),
+    st.sampled_from(["nominal", "ordinal", "interval"]),
 )
 @settings(max_examples=30, deadline=None)
 def test_alpha_from_sums_equals_the_library(ratings, level):
@@ -180,8 +180,43 @@ def test_ordinal_alpha_forgives_a_near_category_more_than_a_far_one():
     nominal = [krippendorff_alpha(same + d, n_resamples=99).estimate for d in (near, far)]
     ordinal = [krippendorff_alpha(same + d, level="ordinal").estimate for d in (near, far)]
     assert ordinal[0] - ordinal[1] > 0.2 > abs(nominal[0] - nominal[1])
-    with pytest.raises(ValueError, match="nominal or ordinal"):
-        krippendorff_alpha(same, level="interval")
+    with pytest.raises(ValueError, match="nominal, ordinal or interval"):
+        krippendorff_alpha(same, level="ratio")
+
+
+def marks_of(n: int, rng: np.random.Generator, raters: int = 2) -> np.ndarray:
+    """Marks from 1 to 5: the same latent quality, and an error of each rater."""
+    quality = rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(n, raters))
+    return 1.0 + np.digitize(quality, [-1, -0.35, 0.35, 1])
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_the_jackknife_of_alpha_covers(level, n):
+    rng = np.random.default_rng(n)
+    truth = krippendorff_alpha(marks_of(100_000, rng), level=level).estimate
+    found = [krippendorff_alpha(marks_of(n, rng), level=level, n_resamples=99) for _ in range(150)]
+    # 150 studies: two standard errors below 95 % are 91.4 %
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.914
+    widths = [one.high - one.low for one in found]
+    assert min(widths) > 0 and (level == "nominal" or n != 20 or np.mean(widths) < 0.65)
+
+
+def test_alpha_of_marks_counts_cases_and_never_has_zero_width():
+    rng = np.random.default_rng(0)
+    marks = marks_of(40, rng)
+    single, paired = (krippendorff_alpha(np.repeat(marks, 2, 0), level="ordinal", clusters=codes)
+                      for codes in (None, np.repeat(np.arange(40), 2)))  # fmt: skip
+    plain = krippendorff_alpha(marks, level="ordinal")
+    assert single.high - single.low < 0.8 * (paired.high - paired.low)
+    assert paired.high - paired.low == pytest.approx(plain.high - plain.low, rel=0.05)
+    assert "jackknife over 40 cases" in paired.method and paired.df <= 39
+    same = krippendorff_alpha(np.repeat(marks[:, :1], 2, axis=1), level="interval")
+    assert same.estimate == 1 and same.low < 0.97 and "agreement is perfect" in same.note
+    flat = krippendorff_alpha([[3, 3]] * 18 + [[1, 3], [3, 5]], level="ordinal")
+    assert flat.high - flat.low > 0.3 and "outside the commonest category" in flat.note
+    none = krippendorff_alpha([[3, np.nan]] * 9, level="interval")
+    assert np.isnan([none.estimate, none.low]).all() and none.note == "no unit has two ratings"
 
 
 @pytest.mark.parametrize("name", ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"])

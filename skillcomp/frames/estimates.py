@@ -108,7 +108,8 @@ _MEASURES_OF_UNIT = {
     "coefficient": """
         gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared
-        cross_validated_r_squared detectable_r_squared ceiling_r_squared spearman""",
+        cross_validated_r_squared detectable_r_squared ceiling_r_squared pearson
+        spearman concordance""",
     "variance": "tau2 tau2_gap omega2 omega2_gap sigma2_baseline sigma2_skill",
     "standard deviation": "between_skill_sd",
     "logits": "severity_shift",
@@ -124,7 +125,9 @@ _MEASURES_OF_UNIT = {
     "words": "delta_n_words",
     "commands": "delta_n_commands",
     "score": """
-        delta_score rate_score difference_score near_delta_score far_delta_score gap_score""",
+        delta_score rate_score difference_score near_delta_score far_delta_score gap_score
+        score_difference score_change absolute_error absolute_error_difference
+        absolute_error_change""",
     "statistic": "cochran_q",
     "rank": "agreement_rank",
     "count": """

@@ -18,7 +18,6 @@ from skillcomp.frames.estimates import (
     grouped,
     groups,
     listed,
-    refuse_pooling,
     row,
 )
 from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
@@ -98,9 +97,8 @@ def consistency(
     names, what = listed(by), "reliability.consistency"
     check_settings(what, ci_level, n_resamples, seed)
     decided, together = clustered_verdicts(
-        verdicts, names, what, average=average, cases=cases, compared=["round"], graders=False
+        verdicts, names, what, average=average, cases=cases, compared=["round"]
     )
-    refuse_pooling(decided, [*names, "round", *listed(average)], what)
     decided = decided.assign(round=decided["round"].fillna(1))
     n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
     rows = []

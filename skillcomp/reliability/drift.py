@@ -10,28 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import changes_over_items
+from skillcomp.contrast import Bounds, changes_over_items
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    GRADER,
-    By,
-    check_settings,
-    estimates,
-    group_codes,
-    groups,
-    listed,
-    n_distinct,
-    row,
-)
-from skillcomp.frames.reference_labels import (
-    ITEM,
-    clustered_verdicts,
-    join_gold,
-    missing_reasons,
-    reference_labels,
-    without_checks,
-)
+from skillcomp.frames.estimates import GRADER, By, groups, listed, n_distinct, row
+from skillcomp.frames.reference_labels import missing_reasons, without_checks
+from skillcomp.reliability.graded_items import LEVELS, Graded, GradedValue, graded_items
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import NAN, Fields, Interval, join_notes, undefined
 from skillcomp.stats.significance import clustered_cochran, severity_shift
@@ -39,17 +22,17 @@ from skillcomp.stats.significance import clustered_cochran, severity_shift
 VERSION = ["grader", "grader_version"]
 Reference = str | tuple[str, str]
 _REFERENCE = ["reference", "reference_version"]
-_RATES = ["rate", "reference_rate"]
 _MISSING = ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
 _COUNTS = ["n_gained", "n_lost", "n_dropped"]
-EXTRA = [*_REFERENCE, *_RATES, *_COUNTS, *_MISSING]
+EXTRA = [*_REFERENCE, *LEVELS, *_COUNTS, *_MISSING]
 _BOTH = ["new", "old"]  # The verdicts of two graders on an item.
 _FLIPPED = ["skill", "case_id", "attempt_id", "condition", "repeat", "check_id", "check_kind"]
 _TEXTS = ["evidence_quote", "rationale"]
-_READ = [*VERSION, "skill", "cluster", "gold", "verdict", "status"]
-_READ += ["_check", "_item"]
+READ = [*VERSION, "skill", "cluster", "gold", "verdict", "status"]
+READ += ["_check", "_item"]
 # For each measure of agreement with gold, the labels of the items that it counts.
 COUNTED = {"agreement": (0.0, 1.0), "sensitivity": (1.0,), "specificity": (0.0,)}
+ERROR = "absolute_error"
 
 
 def drift(
@@ -58,6 +41,8 @@ def drift(
     *,
     reference_grader: Reference | None = None,
     by: By = (),
+    value: GradedValue = "passed",
+    bounds: Bounds = None,
     average: By = (),
     exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
@@ -85,6 +70,11 @@ def drift(
     by : str or sequence of str, default ()
         Columns to group by, such as ``"check_kind"``, or ``"agent"`` if there are several. Columns
         that name the grader are not allowed.
+    value : {"passed", "score"}, default "passed"
+        Whether verdicts or scores are compared. Gold then has labels in ``passed`` or scores in
+        ``score``; if several labellers scored an item, and none is adjudicated, gold is their mean.
+    bounds : tuple of float, optional
+        The lowest and the highest possible score, such as ``(1, 5)``; required for scores.
     average : str or sequence of str, optional
         Columns to pool over, such as ``["agent"]``. Items keep their equal weights, and the answers
         of all agents to a case are in one cluster. A version may be harder on one agent and easier
@@ -119,19 +109,22 @@ def drift(
           sensitivity change are below 0 if the version is worse.
         - ``severity_shift``: in logits, from a conditional logit (Rasch) model. Above 0 if the
           version is more severe (it passes fewer of the same items), below 0 if more lenient.
+        - with ``value="score"``, only ``absolute_error_change`` (with ``gold``), the change in the
+          mean distance between score and gold (below 0 if the version is better), and
+          ``score_change``, the change in the mean score; both in the unit of the scores;
         - ``cochran_q``: Cochran's Q over three or more versions, without an interval. One row per
           ``by``, with grader NA. Its p-value permutes the versions within cases.
 
         Further columns: ``reference`` and ``reference_version`` name the reference. ``rate`` and
         ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
         ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, to
-        right and to wrong). ``n_dropped`` counts the items that only one of the two decided.
-        ``n_missing`` counts the
-        items that have rows of both versions, but no verdict of the compared version (malformed,
-        refused, an error); ``n_missing_reference`` counts those without a verdict of the reference.
-        ``worst_low`` and ``worst_high`` are the lowest and the highest value that these missing
-        verdicts allow. The two bounds do not include items that one version did not grade; the note
-        counts such items. Undefined values are NaN with a note.
+        right and to wrong; for scores, values that rose and fell). ``n_dropped`` counts the items
+        that only one of the two decided. ``n_missing`` counts the items that have rows of both
+        versions, but no verdict of the compared version (malformed, refused, an error);
+        ``n_missing_reference`` counts those without a verdict of the reference. ``worst_low`` and
+        ``worst_high`` are the lowest and the highest value that these missing verdicts allow. The
+        two bounds do not include items that one version did not grade; the note counts such items.
+        Undefined values are NaN with a note.
 
     Raises
     ------
@@ -162,6 +155,11 @@ def drift(
     :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the comparison if
     either version gave no verdict on it.
 
+    For scores, the interval depends in the same way on the variance of the scores within cases, and
+    the p-value is that of the interval. It assumes nothing about unseen cases if each case has one
+    item, and is then wide; ``interval="t"`` is narrower and assumes that no unseen case is unlike
+    the others.
+
     References
     ----------
     Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91; Rasch 1960.
@@ -180,38 +178,44 @@ def drift(
     >>> changes.loc["pass_rate_change", ["estimate", "n_gained", "n_lost"]].tolist()
     [-0.375, 0.0, 3.0]
     """
-    what, names = "reliability.drift", listed(by)
-    check_settings(what, ci_level, n_resamples, seed)
-    graded, reference, note = _graded_versions(
+    graded, reference = _graded_versions(
         verdicts,
         gold,
         reference_grader,
-        what,
-        by=names,
+        "reliability.drift",
+        by=by,
+        value=value,
+        bounds=bounds,
+        settings=(ci_level, n_resamples, seed),
         average=average,
         exclude_checks=exclude_checks,
         cases=cases,
     )
     no_item, no_label = "no item has both verdicts", "no such gold label among these items"
-    why = {"agreement": "no item has a gold label"}
-    if gold is None:
-        why, no_label = {}, "no gold given"
-    why |= {"pass_rate": no_item, "sensitivity": no_label, "specificity": no_label}
+    if value == "score":
+        why = {} if gold is None else {ERROR: "no item has a gold label and both scores"}
+        why["score"] = "no item has both scores"
+    else:
+        why = {"agreement": "no item has a gold label"}
+        if gold is None:
+            why, no_label = {}, "no gold given"
+        why |= {"pass_rate": no_item, "sensitivity": no_label, "specificity": no_label}
+        why["severity"] = no_item
     rows = []
-    for values, part in groups(graded, names):
+    for values, part in groups(graded.rows, graded.names):
         for versions, items in _pairs_with_reference(part, reference):
-            changes = _change_rows(items, versions, why, ci_level, interval)
+            changes = _change_rows(items, versions, why, graded.span, ci_level, interval)
             rows += [values | change for change in changes]
-        if len(part[VERSION].drop_duplicates()) > 2:
+        if value == "passed" and len(part[VERSION].drop_duplicates()) > 2:
             rows.append(values | reference | _cochran_row(part, ci_level, n_resamples, seed))
-    rows = [line | {"note": join_notes(line["note"], note)} for line in rows]
-    return estimates(rows, by=[*names, *VERSION], extra=EXTRA)
+    return graded.estimates(rows, EXTRA, by=VERSION)
 
 
 def _change_rows(
     items: pd.DataFrame,
     versions: Fields,
     why: dict[str, str],
+    span: float,
     ci_level: float,
     rule: IntervalRule,
 ) -> list[Fields]:
@@ -220,19 +224,21 @@ def _change_rows(
     ``why`` has the measures, and the note of each if it has no item.
     """
     parts = {measure: items_of_measure(items, measure) for measure in why}
+    severity = parts.pop("severity", None)
     rows = paired_changes(list(parts.items()), "change", ci_level, rule)
-    # in this analysis, all gains and losses are of passes
-    of_fails, of_passes = rows[-1], rows[-3]
-    of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
-    both = items.dropna(subset=_BOTH)
-    shift = _severity(both, ci_level)
-    counts = {name: of_passes[name] for name in _COUNTS}
-    rows.append(row("severity_shift", shift, **counts))
-    parts["severity"] = items
+    if severity is not None:
+        # in this analysis, all gains and losses are of passes
+        of_fails, of_passes = rows[-1], rows[-3]
+        of_fails |= {"n_gained": of_fails["n_lost"], "n_lost": of_fails["n_gained"]}
+        shift = _severity(items.dropna(subset=_BOTH), ci_level)
+        counts = {name: of_passes[name] for name in _COUNTS}
+        rows.append(row("severity_shift", shift, **counts))
+        parts["severity"] = severity
     for (measure, part), change in zip(parts.items(), rows, strict=True):
         change |= versions | _missing_columns(part, measure)
-        note = change["note"] if change["n"] else why.get(measure, why["pass_rate"])
-        change["note"] = join_notes(note, *_notes(part, change))
+        note = change["note"] if change["n"] else why[measure]
+        scale = span if change["unit"] == "score" else 1.0
+        change["note"] = join_notes(note, *_notes(part, change, scale))
     return rows
 
 
@@ -273,14 +279,14 @@ def paired_changes(
         numbers = gained.sum(), lost.sum(), dropped.sum()
         columns: Fields = dict(zip(_COUNTS, numbers, strict=True))
         if len(both):
-            columns |= dict(zip(_RATES, (both["new"].mean(), both["old"].mean()), strict=True))
+            columns |= dict(zip(LEVELS, (both["new"].mean(), both["old"].mean()), strict=True))
         else:
             change = undefined("paired difference", "", ci_level, 0.0)
         rows.append(row(f"{measure}_{what}", change, **columns))
     return rows
 
 
-def _notes(items: pd.DataFrame, change: Fields) -> list[str]:
+def _notes(items: pd.DataFrame, change: Fields, span: float) -> list[str]:
     """Return notes: how many items are left out, why verdicts are missing, and the worst case."""
     n_dropped, n_neither = change["n_dropped"], items[_BOTH].isna().all(axis=1).sum()
     notes = [f"{plural(n_dropped, 'item')} decided by one of the two only"] if n_dropped else []
@@ -296,7 +302,8 @@ def _notes(items: pd.DataFrame, change: Fields) -> list[str]:
             notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
     n_missing, n_missing_reference, *ends = (change[name] for name in _MISSING)
     if n_missing + n_missing_reference and not np.isnan(ends).any():
-        notes.append(f"in the worst case the change is {ends[0]:+.2f} or {ends[1]:+.2f}")
+        low, high = (span * end for end in ends)
+        notes.append(f"in the worst case the change is {low:+.2f} or {high:+.2f}")
     return notes
 
 
@@ -399,15 +406,10 @@ def _decided_items(
     what: str,
 ) -> pd.DataFrame:
     """Return the items that a version and the reference decided, for each of the versions."""
-    graded, reference, _ = _graded_versions(
-        verdicts,
-        gold,
-        reference_grader,
-        what,
-        columns=[*_FLIPPED, *_TEXTS],
-        agents=False,
+    graded, reference = _graded_versions(
+        verdicts, gold, reference_grader, what, columns=[*_FLIPPED, *_TEXTS], agents=False
     )
-    pairs = _pairs_with_reference(graded, reference)
+    pairs = _pairs_with_reference(graded.rows, reference)
     items = pd.concat([items.assign(**versions) for versions, items in pairs], ignore_index=True)
     return items.dropna(subset=_BOTH)
 
@@ -423,43 +425,30 @@ def _graded_versions(
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     **how: Any,
-) -> tuple[pd.DataFrame, Fields, str]:
-    """Return the verdicts with gold and codes, the reference version, and a note.
+) -> tuple[Graded, Fields]:
+    """Open the verdicts of versions; return them and the reference version.
 
     Raise FrameError if a version has several rounds.
     """
-    verdicts, note = clustered_verdicts(
-        verdicts, by, what, cases=cases, compared=GRADER, graders=False, **how
+    graded = graded_items(
+        verdicts, gold, what, by=by, cases=cases, compared=GRADER, graders=False, **how
     )
-    rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
+    rows = graded.rows
+    rounds = rows.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         version = rounds.index[rounds.to_numpy() > 1][0]
         raise FrameError(
             f"{what}: grader '{version[0]}' has several rounds; select one "
             "(frames.verdicts(store, round=1)), or ask consistency() about them."
         )
-    if verdicts.empty:
+    if rows.empty:
         raise FrameError(f"{what}: the verdicts frame has no rows: nothing to compare.")
-    verdicts = without_checks(verdicts, exclude_checks, what)
-    if verdicts.empty:
+    rows = without_checks(rows, exclude_checks, what)
+    if rows.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
-    verdicts = verdicts.assign(grader_version=verdicts["grader_version"].fillna(""))
-    reference = _reference_version(verdicts, reference_grader)
-    return with_labels(verdicts, gold, [*listed(by), *columns]), reference, note
-
-
-def with_labels(
-    verdicts: pd.DataFrame, gold: pd.DataFrame | None, names: Sequence[str]
-) -> pd.DataFrame:
-    """Return the columns of a comparison: ``names``, gold labels, and codes of checks and items."""
-    verdicts = verdicts.assign(gold=NAN)
-    if gold is not None:
-        verdicts = join_gold(verdicts, reference_labels(gold, "reliability")[[*ITEM, "gold"]])
-    verdicts = verdicts.assign(
-        _check=group_codes(verdicts, [*CASE, "check_id"])[0],
-        _item=verdicts.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids
-    )
-    return verdicts[listed([*names, *_READ])]
+    rows = rows.assign(grader_version=rows["grader_version"].fillna(""))
+    reference = _reference_version(rows, reference_grader)
+    return graded._replace(rows=rows[listed([*graded.names, *columns, *READ])]), reference
 
 
 def _reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Fields:
@@ -533,9 +522,12 @@ def paired_items(rows: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
 def items_of_measure(items: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Select the items that a measure counts.
 
-    For a measure of agreement, 1 replaces a verdict that equals gold, and 0 another one.
+    For a measure of agreement, 1 replaces a verdict that equals gold, and 0 another one; for the
+    absolute error, the difference replaces a score.
     """
-    if measure not in COUNTED:
+    if measure not in [*COUNTED, ERROR]:
         return items
-    items = items[items["gold"].isin(COUNTED[measure])]
-    return items.assign(**{name: 1.0 - (items[name] - items["gold"]).abs() for name in _BOTH})
+    labels = COUNTED.get(measure)
+    items = items[items["gold"].notna() if labels is None else items["gold"].isin(labels)]
+    apart = {name: (items[name] - items["gold"]).abs() for name in _BOTH}
+    return items.assign(**{n: 1.0 - x if labels else x for n, x in apart.items()})

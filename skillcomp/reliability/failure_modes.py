@@ -15,12 +15,12 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    refuse_pooling,
     require_rows,
     row,
 )
-from skillcomp.frames.reference_labels import known_verdict
-from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of, verdicts_with
+from skillcomp.frames.reference_labels import clustered_verdicts
+from skillcomp.reliability.graded_items import verdicts_with
+from skillcomp.reliability.integrity import KEYS, VERBATIM, shared_of
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.results import Fields, Interval, undefined
 
@@ -135,8 +135,9 @@ def _verdicts_with_facts(
     ngram: int,
 ) -> pd.DataFrame:
     """Add to each verdict the facts about its case and answer that decide its failure mode."""
-    verdicts = check(verdicts, "verdicts")
-    refuse_pooling(verdicts, [], "failure_modes", graders=False)
+    verdicts, _ = clustered_verdicts(
+        verdicts, (), "failure_modes", cases=None, agents=False, graders=False
+    )
     cases = check(cases, "cases")
     facts, case = cases.set_index(CASE), pd.MultiIndex.from_frame(verdicts[CASE])
     attempts = check(attempts, "attempts")
@@ -157,7 +158,6 @@ def _verdicts_with_facts(
     close = brief["share"].gt(largest).astype("boolean").where(recorded)
     added = {name: facts[name].reindex(case).array for name in _FACTS}
     added |= {
-        "verdict": known_verdict(verdicts),
         "agent": verdicts["attempt_id"].map(attempts["agent"]),
         "loaded": verdicts["attempt_id"].map(loaded),
         "copied": verdicts["attempt_id"].map(copied).astype("boolean"),

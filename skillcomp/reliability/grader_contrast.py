@@ -11,26 +11,33 @@ import numpy as np
 import pandas as pd
 from scipy.stats import fisher_exact
 
+from skillcomp.contrast import Bounds
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import require_frame
+from skillcomp.frames.contracts import CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import (
     GRADER,
+    RESERVED,
     By,
     check_settings,
     estimates,
+    group_codes,
+    grouped,
     groups,
     listed,
     require_columns,
     row,
+    sorted_by,
 )
-from skillcomp.frames.reference_labels import clustered_verdicts
 from skillcomp.reliability.drift import (
     COUNTED,
+    ERROR,
+    READ,
     items_of_measure,
     paired_changes,
     paired_items,
-    with_labels,
 )
+from skillcomp.reliability.graded_items import GradedValue, graded_items
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import NAN, Fields, Interval, holm, join_notes, undefined
@@ -46,6 +53,8 @@ def contrast(
     *,
     between: str = "grader",
     by: By = (),
+    value: GradedValue = "passed",
+    bounds: Bounds = None,
     average: By = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -60,12 +69,16 @@ def contrast(
     ----------
     verdicts, gold : pandas.DataFrame
         A verdicts frame with two or more graders, and a gold frame.
-    between : {"grader", "grader_version", "round"}, default "grader"
-        The column with the compared levels; the other two columns must have only one value. With
-        ``"round"``, a version that graded twice is compared with itself: if a provider changed the
-        model under its name, the later round differs.
-    by, average, cases, ci_level, interval
-        As in :func:`drift`.
+    between : str, default "grader"
+        The column of ``verdicts`` with the compared levels, such as ``"grader_family"``,
+        ``"batch"``, or a column of your own such as month or prompt version. With ``"round"``, a
+        version that graded twice is compared with itself: if a provider changed the model under
+        its name, the later round differs. Each level must have verdicts on the same answers.
+        Columns that name the grader and are not compared must have one value in each level; the
+        note names them if the value differs between levels. Verdicts without a level are left out
+        and counted in the note.
+    by, value, bounds, average, cases, ci_level, interval
+        As in :func:`drift`. With ``value="score"``, gold has a column ``score``.
 
     Returns
     -------
@@ -77,22 +90,28 @@ def contrast(
         - ``agreement_difference``: agreement of the grader with gold minus that of the reference;
         - ``sensitivity_difference`` and ``specificity_difference``: the same among gold passes and
           among gold fails;
+        - with ``value="score"``, instead of these: ``absolute_error_difference``, the mean distance
+          between score and gold minus that of the reference (below 0 if the grader is closer to
+          gold), and ``score_difference``, the mean score minus that of the reference, both in the
+          unit of the scores;
         - ``agreement_rank``: one row per grader, in the order of the ranks, with ``reference``
-          NA. ``estimate`` is 1 plus the number of graders with a higher agreement on the items that
-          they share with this grader. ``ci_low`` and ``ci_high`` are the ends of the confidence set
-          of the rank; the sets hold for all graders simultaneously.
+          NA. ``estimate`` is 1 plus the number of graders with a higher agreement (or a smaller
+          absolute error) on the items that they share with this grader. ``ci_low`` and ``ci_high``
+          are the ends of the confidence set of the rank; the sets hold for all graders
+          simultaneously.
 
         ``p_value`` is that of :func:`drift`. ``p_adjusted`` is by Holm over all pairs of the
         measure. ``rate`` and ``reference_rate`` are the rates over the shared items; for a rank,
-        ``rate`` is the grader's agreement on all its items. ``n_gained`` and ``n_lost`` count the
-        items on which only the grader, or only the reference, is right. ``n_dropped`` counts
-        labelled items that only one of the two decided. A pair without a shared item is NaN with a
-        note and widens the sets of ranks.
+        ``rate`` is the grader's agreement (or absolute error) on all its items. ``n_gained`` and
+        ``n_lost`` count the items on which only the grader, or only the reference, is right.
+        ``n_dropped`` counts labelled items that only one of the two decided. A pair without a
+        shared item is NaN with a note and widens the sets of ranks.
 
     Raises
     ------
     FrameError
-        If there are fewer than two graders, or versions, rounds or agents would be pooled.
+        If there are fewer than two levels, no answer has verdicts under two of them, or graders,
+        versions, rounds or agents would be pooled.
 
     See Also
     --------
@@ -139,23 +158,69 @@ def contrast(
     10     b       1.0     1.0      2.0
     11     c       3.0     3.0      3.0
     """
-    what, names = "reliability.contrast", listed(by)
-    check_settings(what, ci_level)
-    if between not in GRADER:
-        raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
-    checked, together = clustered_verdicts(
-        verdicts, names, what, cases=cases, average=average, compared=[between]
+    what = "reliability.contrast"
+    verdicts, column, compared, note = _with_levels(verdicts, between, listed(by), what)
+    graded = graded_items(
+        verdicts,
+        gold,
+        what,
+        by=by,
+        value=value,
+        bounds=bounds,
+        settings=(ci_level,),
+        cases=cases,
+        average=average,
+        compared=compared,
     )
-    checked = with_labels(checked, gold, [*names, between]).dropna(subset=[between])
-    _require_two(checked[between].unique(), between, what)
-    rows = []
-    for values, part in groups(checked, names):
-        levels = sorted(part[between].unique().tolist())
-        compared = _compared_graders(part, between, levels, ci_level, interval)
-        rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
-    rows = [line | {"note": join_notes(line["note"], together)} for line in rows]
-    frame = estimates(rows, by=[*names, between], extra=_EXTRA)
-    return frame.astype({"reference": checked[between].dtype})
+    if between not in GRADER:
+        graded.rows[between] = column.array
+    rows = graded.rows[listed([*graded.names, between, *READ])].dropna(subset=[between])
+    _require_two(rows[between].unique(), between, what)
+    if rows.groupby("_item")[between].nunique().max() < 2:
+        raise FrameError(
+            f"{what}: no answer has verdicts under two values of {between}, so not only the "
+            "grading differs. Grade the same answers under both, or estimate the agreement on "
+            f"different answers: agreement(by={[*graded.names, between]})."
+        )
+    lines = []
+    for values, part in groups(rows, graded.names):
+        levels = sorted_by(part[[between]].drop_duplicates(), [between])[between].tolist()
+        found = _compared_graders(part, between, levels, ci_level, interval, value, graded.span)
+        lines += [values | line for line in _family_rows(found, levels, between, ci_level)]
+    frame = graded._replace(note=join_notes(note, graded.note)).estimates(lines, _EXTRA, [between])
+    return frame.astype(dict.fromkeys((between, "reference"), rows[between].dtype))
+
+
+def _with_levels(
+    verdicts: pd.DataFrame, between: str, by: Sequence[str], what: str
+) -> tuple[pd.DataFrame, pd.Series, list[str], str]:
+    """Return verdicts with comparable levels, the levels, the compared columns and a note.
+
+    The levels become rounds, because a verdicts frame has one verdict of a grader version on an
+    item in each round. A column that names the grader may differ between levels, not within one.
+    """
+    require_columns(verdicts, [between], what)
+    if between in {*RESERVED, *_EXTRA}:
+        raise FrameError(f"{what}: between= names '{between}', which the analysis adds. Rename it.")
+    unnamed = verdicts[between].isna().sum()
+    notes = [f"{plural(unnamed, 'verdict')} without a {between} left out"] if unnamed else []
+    compared, levels = [between], verdicts[between]
+    if between not in GRADER:
+        if not isinstance(levels.dtype, (pd.CategoricalDtype, pd.StringDtype)):
+            levels = levels.convert_dtypes()
+        keys = listed([*by, between])
+        for name in GRADER if between in GRADER_KEYS else GRADER[1:]:
+            if name in by or name not in verdicts:
+                continue
+            if verdicts[name].nunique() > 1 >= grouped(verdicts, keys)[name].nunique().max():
+                notes += [f"{name} differs with {between}"] if name != "round" else []
+                verdicts = verdicts.assign(**{name: "compared" if name == "grader" else None})
+        if "round" not in by and ("round" not in verdicts or verdicts["round"].nunique() < 2):
+            verdicts = verdicts.assign(round=group_codes(verdicts, [between])[0] + 1)
+            compared.append("round")
+        if between not in CONTRACTS["verdicts"].required:  # or it would have to fit the contract
+            verdicts = verdicts.drop(columns=between)
+    return verdicts, levels, compared, join_notes(*notes)
 
 
 def contrast_counts(
@@ -257,9 +322,10 @@ def _family_rows(
     for changes in compared.pairs.values():
         for (old, new), change in zip(pairs, changes, strict=True):
             yield change | {between: new, "reference": old}
-    above, agreement = np.triu_indices(n, 1), compared.pairs["agreement"]
+    measure, agreement = next(iter(compared.pairs.items()))
+    above, sign = np.triu_indices(n, 1), -1.0 if measure == ERROR else 1.0
     differences, p_values = np.full((2, n, n), NAN)
-    differences.T[above] = [change["estimate"] for change in agreement]
+    differences.T[above] = [sign * change["estimate"] for change in agreement]
     differences[above] = -differences.T[above]
     p_values[above] = p_values.T[above] = holm([change["p_value"] for change in agreement])
     unknown = np.isnan(differences).sum(axis=1) - 1
@@ -270,6 +336,8 @@ def _family_rows(
         own, note = compared.agreement[k], ""
         if unknown[k]:
             note = f"not compared with {plural(unknown[k], 'grader')}"
+        if n < 2:
+            note = f"the only {between} here"
         place, low, high = ranks[k]
         rank = undefined(method, join_notes(note, own.note), ci_level, own.n)
         rank = replace(rank, estimate=place, low=low, high=high, n_clusters=own.n_clusters)
@@ -277,19 +345,27 @@ def _family_rows(
 
 
 def _compared_graders(
-    part: pd.DataFrame, between: str, levels: list[Any], ci_level: float, rule: IntervalRule
+    part: pd.DataFrame,
+    between: str,
+    levels: list[Any],
+    ci_level: float,
+    rule: IntervalRule,
+    value: GradedValue,
+    span: float,
 ) -> _Compared:
     """Compare all pairs of graders on their shared items with gold."""
     labelled = part.dropna(subset="gold")
     of_level = [labelled[labelled[between].eq(level)] for level in levels]
     pairs = [paired_items(new, old) for old, new in combinations(of_level, 2)]
     changes = {}
-    for measure in COUNTED:
+    for measure in COUNTED if value == "passed" else (ERROR, "score"):
         parts = [(measure, items_of_measure(items, measure)) for items in pairs]
         changes[measure] = paired_changes(parts, "difference", ci_level, rule)
-        for change in changes[measure]:
+        for change, items in zip(changes[measure], pairs, strict=True):
             left_out, note = "", ""
-            if not change["n"]:
+            if items[["_check", "_old_check"]].isna().any(axis=1).all():
+                note = "no answer with gold was graded under both"
+            elif not change["n"]:
                 note = "no such item has gold and both verdicts"
             elif not change["n_gained"] + change["n_lost"]:
                 note = "no verdict flipped: p = 1"
@@ -300,7 +376,8 @@ def _compared_graders(
     for rows in of_level:
         known = rows.dropna(subset="verdict")
         rate = undefined("", "" if len(known) else "no verdict on an item with gold", n=len(known))
-        right = known["verdict"].eq(known["gold"]).mean()
+        error = span * (known["verdict"] - known["gold"]).abs().mean()
+        right = 1.0 - error if value == "passed" else error
         own.append(replace(rate, estimate=right, n_clusters=known["cluster"].nunique()))
     return _Compared(changes, own, "McNemar's mid-p and intervals on the same items")
 

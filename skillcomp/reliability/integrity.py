@@ -8,22 +8,18 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import check, settle
-from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
-    clusters_of,
     estimates,
     groups,
     is_among,
     listed,
-    refuse_pooling,
-    require_columns,
     require_rows,
     row,
-    with_case_facts,
 )
 from skillcomp.frames.reference_labels import usable
 from skillcomp.grading_rules import (
@@ -40,8 +36,9 @@ from skillcomp.overlap.score import (
     common_tokenizer,
     require_one_row_per_attempt,
 )
+from skillcomp.reliability.graded_items import verdicts_with
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.results import Fields, undefined
+from skillcomp.stats.results import undefined
 
 # for each rule, the units that are counted in the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -329,25 +326,3 @@ def integrity_rates(
             n_broken = int(broken.sum())
             rows.append(row(rule, rate, unit="rate", counted=counted, n_broken=n_broken, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
-
-
-def verdicts_with(
-    frame: pd.DataFrame,
-    argument: str,
-    columns: Sequence[str],
-    made: Fields,
-    *,
-    by: Sequence[str],
-    cases: pd.DataFrame | None,
-    what: str,
-) -> pd.DataFrame:
-    """Check a frame of verdicts with extra columns, and add the columns of the clusters.
-
-    ``made`` maps each extra column to its dtype. The frame must have ``columns`` and all extra
-    columns.
-    """
-    require_columns(frame, [*columns, *made], what)
-    verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
-    verdicts = with_case_facts(verdicts, cases, [])
-    refuse_pooling(verdicts, by, what, agents=True)
-    return verdicts.assign(cluster=clusters_of(verdicts, cases, by=by))

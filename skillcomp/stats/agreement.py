@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
-from skillcomp.stats.resampling import resampled_values
+from skillcomp.stats.resampling import jackknifed_z, resampled_values
 from skillcomp.stats.results import (
     NAN,
     Floats,
@@ -35,7 +35,7 @@ from skillcomp.stats.results import (
 Pair = tuple[Floats, Floats]  # observed and expected agreement
 Solve = Callable[[Floats], Pair]
 
-_ORDINAL = "ordinal krippendorff_alpha"
+_ORDINAL, _INTERVAL = "ordinal krippendorff_alpha", "interval krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FROM_RAW = "limits derived from those of the raw agreement"
 # With fewer events than this (for example, disagreements), neither a normal approximation nor
@@ -65,6 +65,9 @@ class _Parts:
         to each sum. Takes and returns an array of shape (features,).
     agreeing : array of float, shape (units,)
         For each unit, the share of pairs of ratings that agree; NaN with fewer than two ratings.
+    outside : array of float, shape (units,)
+        For each unit with two or more ratings, the share of them outside the commonest category; 0
+        for the others.
     category : array of int, shape (units,)
         Category of all ratings of a unit; -1 if they differ or if there are fewer than two.
     n_categories : int
@@ -75,6 +78,7 @@ class _Parts:
     solve: Solve
     slope: Callable[[Floats], Floats]
     agreeing: Floats
+    outside: Floats
     category: Indices
     n_categories: int
 
@@ -244,7 +248,16 @@ def bootstrap_agreement(
     se = _linearised_se(parts, sums)
     base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
     rule = _why_too_few(coefficient_name, parts, group, heavy)
-    if not rule:
+    if not rule and _is_jackknifed(coefficient_name, parts):
+        left = _beyond_chance(*parts.solve(sums.sum(axis=0) - sums))
+        z, se_of_z, df = jackknifed_z(estimate, left)
+        if se_of_z > 0.0:
+            reach = quantile(level, df) * se_of_z
+            method = f"{coefficient_name}, jackknife over {groups} cases of Fisher's z, t"
+            low, high = math.tanh(z - reach), math.tanh(z + reach)
+            return replace(base, low=low, high=high, method=method, df=df)
+        rule = "agreement is perfect, or rests on one case"
+    elif not rule:
 
         def coefficient(counts: Floats) -> Floats:
             return _beyond_chance(*parts.solve(counts @ sums))
@@ -286,7 +299,16 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> Indices:
     return np.unique(labels, return_inverse=True)[1]
 
 
+def _is_jackknifed(name: str, parts: _Parts) -> bool:
+    return name.endswith("krippendorff_alpha") and parts.n_categories > 2
+
+
 def _why_too_few(name: str, parts: _Parts, group: Indices, weights: Floats) -> str:
+    if _is_jackknifed(name, parts):
+        n = np.bincount(group, np.isfinite(parts.agreeing))
+        outside = np.bincount(group, parts.outside) / np.maximum(n, 1.0)
+        few = outside.sum() < FEWEST_EVENTS
+        return f"fewer than {FEWEST_EVENTS} cases outside the commonest category" if few else ""
     # Units of small weight do not count here, because they hardly change the width of the interval.
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
@@ -322,7 +344,7 @@ def _linearised_se(parts: _Parts, sums: Floats) -> float:
 def krippendorff_alpha(
     ratings: ArrayLike,
     *,
-    level: Literal["nominal", "ordinal"] = "nominal",
+    level: Literal["nominal", "ordinal", "interval"] = "nominal",
     **words: Any,
 ) -> Interval:
     """Estimate Krippendorff's alpha of two or more raters; ratings may be missing.
@@ -330,11 +352,11 @@ def krippendorff_alpha(
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
-        Category codes or, for ordinal data, numbers in the order of the categories; NaN for a
-        missing rating.
-    level : {"nominal", "ordinal"}, default "nominal"
+        Category codes or, for ordinal data, numbers in the order of the categories; scores for
+        interval data; NaN for a missing rating.
+    level : {"nominal", "ordinal", "interval"}, default "nominal"
         Level of measurement. Nominal categories are equal or not; ordinal ones differ by the number
-        of ratings between them.
+        of ratings between them, and scores by their squared difference.
     **words
         Any of ``clusters`` (case of each unit; whole cases are resampled, and if omitted, each unit
         is a case), ``weights`` (of each unit, above 0), ``ci_level``, ``n_resamples`` and ``seed``.
@@ -363,9 +385,9 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha([[1, 1], [0, 0], [1, 0], [1, 1]]).estimate, 4)
     0.5333
     """
-    levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL}
+    levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL, "interval": _INTERVAL}
     if level not in levels:
-        raise ValueError(f"level must be nominal or ordinal, found {level!r}.")
+        raise ValueError(f"level must be nominal, ordinal or interval, found {level!r}.")
     return bootstrap_agreement(ratings, levels[level], **words)
 
 
@@ -486,6 +508,26 @@ def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
     return features.reshape(len(counts), n * n), solve
 
 
+def _interval_parts(counts: Floats, values: Floats) -> tuple[Floats, Solve]:
+    """Return the features of interval alpha, and the function ``solve`` of `_Parts`.
+
+    They are, of a unit with m ratings: the sum of the squared differences of all its pairs of
+    ratings, divided by m - 1; m; and the sums of the ratings and of their squares. The lowest
+    rating counts as 0 and the highest as 1.
+    """
+    raters = counts.sum(axis=1) * (counts.sum(axis=1) >= 2)
+    scaled = (values - values.min()) / max(np.ptp(values), _NO_VARIATION)
+    sums = (raters > 0) * (counts @ np.stack([scaled, scaled**2], axis=1)).T
+    apart = 2.0 * (raters * sums[1] - sums[0] ** 2) / np.maximum(raters - 1.0, 1.0)
+
+    def solve(totals: Floats) -> Pair:
+        pairs, n, total, squares = np.moveaxis(totals, -1, 0)
+        expected = _safe_ratio(2.0 * (n * squares - total**2), n * (n - 1.0))
+        return 1.0 - _safe_ratio(pairs, n), 1.0 - expected
+
+    return np.column_stack([apart, raters, *sums]), solve
+
+
 def _ordinal_distances(totals: Floats) -> Floats:
     """Return, for each pair of categories, the squared difference of their mean relative ranks.
 
@@ -518,14 +560,21 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     elif name == "krippendorff_alpha":
         features, solve = _coincidence_parts(counts)
         slope = _coincidence_slope
-    elif name == _ORDINAL:
-        features, solve = _ordinal_parts(counts)
+    elif name in (_ORDINAL, _INTERVAL):
+        features, solve = (
+            _ordinal_parts(counts)
+            if name == _ORDINAL
+            else _interval_parts(counts, values if n_present else np.zeros(1))
+        )
         slope = partial(_numeric_slope, solve)
     else:
         features, solve = _share_parts(counts, q)
         slope = partial(_share_slope, solve)
     raters = counts.sum(axis=1)
     agreeing = _safe_ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))
+    if name == _INTERVAL:
+        agreeing = 1.0 - _safe_ratio(features[:, 0], raters)
+        agreeing = np.where(raters >= 2, agreeing, NAN)
     if name == _ORDINAL:
         distances = _ordinal_distances(
             features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
@@ -533,4 +582,7 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
         disagreeing = _safe_ratio(features @ distances.ravel(), raters)
         agreeing = np.where(raters >= 2, 1.0 - disagreeing, NAN)
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
-    return _Parts(features, solve, slope, agreeing, category, q)
+    paired = np.where(raters >= 2, raters, np.inf)[:, None]
+    share = counts / paired
+    outside = share.sum(axis=1) - share[:, share.sum(axis=0).argmax()]
+    return _Parts(features, solve, slope, agreeing, outside, category, q)

@@ -8,6 +8,7 @@ detect.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,17 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.clusters import cluster_codes
-from skillcomp.stats.results import NAN, Floats, Indices, Interval, check_level, quantile, undefined
+from skillcomp.stats.resampling import jackknifed_z
+from skillcomp.stats.results import (
+    NAN,
+    Floats,
+    Indices,
+    Interval,
+    Intervals,
+    check_level,
+    quantile,
+    undefined,
+)
 
 Codes = Indices
 
@@ -28,7 +39,6 @@ Codes = Indices
 MIN_CLUSTERS = 10
 _JACKKNIFE = "jackknife over clusters of Fisher's z, t"
 _FLAT = 1e-12  # a spread below this fraction of the largest value is a rounding error
-_PERFECT = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +119,10 @@ def association(
     code = np.arange(n) if clusters is None else cluster_codes(clusters)[0]
     if len(code) != n:
         raise ValueError(f"clusters must name {n} units, found {len(code)} labels.")
-    note = _why_undefined(a, b)
-    if note:
-        nothing = undefined("", note, ci_level=ci_level, n=float(n))
-        return Association(nothing, nothing, nothing, nothing)
+    plain, of_ranks, _ = correlations(a, b, code, ci_level).values()
+    if math.isnan(plain.estimate):
+        return Association(plain, plain, plain, plain)
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
-    plain = _jackknifed_correlation(a, b, code, ci_level)
     share = plain.estimate**2
     ends = (plain.low**2, plain.high**2)
     lower = 0.0 if plain.low < 0 < plain.high else min(ends)
@@ -123,8 +131,32 @@ def association(
         squared,
         _without_limits(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
         _without_limits(_cross_validated(a, b, code), "leaving out one cluster at a time", plain),
-        _jackknifed_correlation(rankdata(a), rankdata(b), code, ci_level),
+        of_ranks,
     )
+
+
+def correlations(a: Floats, b: Floats, code: Codes, ci_level: float) -> Intervals:
+    """Estimate Pearson's and Spearman's correlation, and Lin's concordance, of two numbers.
+
+    ``code`` has the number of the cluster of each unit. The limits are those of
+    :func:`association`. All are NaN with a note if they are undefined.
+    """
+    note = _why_undefined(a, b)
+    if note:
+        nothing = undefined("", note, ci_level, float(len(a)))
+        return dict.fromkeys(("pearson", "spearman", "concordance"), nothing)
+    x, y = ((values - values.mean()) / values.std() for values in (a, b))
+    return {
+        "pearson": _jackknifed(_correlation, x, y, code, ci_level),
+        "spearman": _jackknifed(_correlation, rankdata(a), rankdata(b), code, ci_level),
+        "concordance": _jackknifed(_concordance, a, b, code, ci_level),
+    }
+
+
+def _concordance(a: Floats, b: Floats) -> float:
+    """Return Lin's concordance: the correlation, reduced if means or spreads differ."""
+    apart = a.var() + b.var() + (a.mean() - b.mean()) ** 2
+    return float(1.0 - ((a - b) ** 2).mean() / apart) if apart > _FLAT else NAN
 
 
 def _why_undefined(a: Floats, b: Floats) -> str:
@@ -151,21 +183,26 @@ def _correlation(a: Floats, b: Floats) -> float:
     return float(np.clip(x @ y / math.sqrt(squares[0] * squares[1]), -1.0, 1.0))
 
 
-def _jackknifed_correlation(a: Floats, b: Floats, code: Codes, ci_level: float) -> Interval:
-    """Return a correlation with its limits, which are NaN if there are too few clusters."""
-    r = _correlation(a, b)
+def _jackknifed(
+    coefficient: Callable[[Floats, Floats], float],
+    a: Floats,
+    b: Floats,
+    code: Codes,
+    ci_level: float,
+) -> Interval:
+    """Return a coefficient with its limits, which are NaN if there are too few clusters."""
+    r = coefficient(a, b)
     count = int(code.max()) + 1
     bare = Interval(r, NAN, NAN, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
         return replace(bare, note=few)
     kept = (code != cluster for cluster in range(count))
-    left = np.array([_correlation(a[keep], b[keep]) for keep in kept])
-    if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
+    left = np.array([coefficient(a[keep], b[keep]) for keep in kept])
+    z, se, _ = jackknifed_z(r, left)
+    if math.isnan(se):
         return replace(bare, note="no limits: the fit is perfect or rests on one cluster")
-    z, rest = math.atanh(r), np.arctanh(left)
-    se = math.sqrt((count - 1) / count * float(((rest - rest.mean()) ** 2).sum()))
-    if se <= _FLAT:
+    if not se:
         return replace(bare, note="no limits: leaving out a cluster changes nothing")
     reach = quantile(ci_level, count - 1.0) * se
     p_value = 2.0 * float(student_t.sf(abs(z) / se, count - 1.0))

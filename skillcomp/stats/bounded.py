@@ -141,7 +141,7 @@ class Sample(NamedTuple):
 
     @classmethod
     def of_items(cls, new: Floats, old: Floats, clusters: Any) -> Sample:
-        """Return the sample of changes between two verdicts (0 or 1) on each of several items.
+        """Return the sample of changes between two verdicts or scores from 0 to 1 on each item.
 
         The pseudo-cases depend on how far the errors of each version come singly within their
         clusters, counted with one imagined cluster in which the version errs throughout. Their
@@ -157,7 +157,9 @@ class Sample(NamedTuple):
         terms, value = ContrastTerms(0.0, 0.0, 0.0), np.zeros(len(size))
         for sign, verdict in ((1.0, new), (-1.0, old)):
             rate = np.bincount(code, verdict) / size
-            mean, spread = share @ rate, np.where(size > 1, rate * (1.0 - rate), 0.0)
+            mean = share @ rate
+            variance = (np.bincount(code, verdict**2) / size - rate**2).clip(0.0)
+            spread = np.where(size > 1, variance, 0.0)
             single = (size**2 / several) @ spread
             mixed = single / (size.sum() * mean * (1.0 - mean) + whole)
             part = _PHI + (1.0 - _PHI) * (1.0 - min(1.0, mixed))

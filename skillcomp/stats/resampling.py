@@ -1,16 +1,19 @@
-"""Bootstrap over whole units, such as cases or documents."""
+"""Bootstrap and jackknife over whole units, such as cases or documents."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import joblib
 import numpy as np
 
-from skillcomp.stats.results import Floats
+from skillcomp.stats.results import NAN, Floats
 
 # largest number of array elements in memory; 10,000 units then need less than 100 MB
 _BLOCK = 1_000_000
+_PERFECT = 1.0 - 1e-12
+_FLAT = 1e-12  # a standard error below this is a rounding error
 
 
 def resampled_values(
@@ -42,3 +45,23 @@ def resampled_values(
     )
     values = np.concatenate(joblib.Parallel()(map(joblib.delayed(statistic), draws)))
     return np.asarray(values[np.isfinite(values)])
+
+
+def jackknifed_z(estimate: float, left: Floats) -> tuple[float, float, float]:
+    """Return Fisher's z of a coefficient, its standard error and their degrees of freedom.
+
+    ``left`` has the coefficient without each of the units. The degrees of freedom are the number of
+    units minus 1, and fewer if few units make up most of the variance: 2 n / (k - 1) for n units
+    and the kurtosis k of their values. The standard error is 0 if no unit changes the coefficient,
+    and NaN if it is 1 or -1, or becomes so or undefined without a unit.
+    """
+    n = len(left)
+    if n < 2 or not np.abs([estimate, *left]).max() < _PERFECT:
+        return NAN, NAN, NAN
+    z = np.arctanh(left)
+    squares = (z - z.mean()) ** 2
+    se = math.sqrt((n - 1) / n * squares.sum())
+    if se <= _FLAT:
+        return math.atanh(estimate), 0.0, n - 1.0
+    kurtosis = n * (squares**2).sum() / squares.sum() ** 2
+    return math.atanh(estimate), se, min(n - 1.0, 2.0 * n / max(kurtosis - 1.0, _FLAT))
