@@ -419,6 +419,7 @@ class GoldLabel(Record):
     labeller_kind: LabellerKind | None = None
     labeller_family: str | None = None
     passed: bool | None = None
+    score: float | None = None
     borderline: bool | None = None
     inclusion_probability: float | None = None
     note: str | None = None

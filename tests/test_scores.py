@@ -298,3 +298,46 @@ def test_the_case_pages_of_a_page_of_scores_show_scores(tmp_path: Path) -> None:
     assert f'title="unnamed grader: {outcomes.iloc[0]:.3g}"' in page
     with pytest.raises(FrameError, match="value: found 'share_passed'"):
         sc.report.write_case_pages(study, tmp_path, value="share_passed")
+
+
+def judged_marks(rng, n: int, per_doubling: float) -> pd.DataFrame:
+    """Marks of a judge from 1 to 5, and of a person; longer answers get higher marks."""
+    rows = []
+    for case in range(n):
+        for condition in ("baseline", "skill"):
+            words = int(2 ** rng.uniform(4, 7))
+            person = rng.uniform(1.8, 4.2)
+            judge = person + per_doubling * (np.log2(words) - 5.5) + rng.normal(0, 0.2)
+            rows.append({"case": case, "condition": condition, "answer": "One two three four. " * (words // 4),
+                         "mark": np.clip(judge, 1, 5), "person": person, "judge": "j"})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_gold_scores_come_with_the_table_or_beside_it(tmp_path: Path) -> None:
+    table = judged_marks(np.random.default_rng(0), 10, 0.0)
+    how = {"skill": None, "passed": None, "score": "mark", "grader": "judge"}
+    inside = sc.from_frame(table, **how, gold="person")
+    labels = table[["case", "condition"]].assign(score=table["person"])
+    beside = sc.from_frame(table.drop(columns="person"), **how, gold=labels)
+    assert inside.gold["score"].tolist() == table["person"].tolist()
+    pd.testing.assert_frame_equal(inside.gold, beside.gold)
+    stored = sc.frames.gold(sc.RunStore(inside.save(tmp_path / "x")))
+    pd.testing.assert_frame_equal(stored, inside.gold)
+
+
+def test_the_audit_of_scores_gives_effects_in_their_unit() -> None:
+    rng, inside = np.random.default_rng(1), []
+    for effect in (0.0, 0.3, 0.3, 0.3):
+        table = judged_marks(rng, 40, effect)
+        made = sc.from_frame(table, skill=None, passed=None, score="mark", grader="judge",
+                             answer="answer", gold="person")  # fmt: skip
+        how = {"by": "grader", "value": "score", "bounds": (1, 5)}
+        rows = sc.bias.audit(made.verdicts, made.attempts, made.gold, **how).set_index("bias")
+        row = rows.loc["verbosity"]
+        inside.append(row["ci_low"] <= effect <= row["ci_high"])
+        assert row["unit"] == "score" and row["ci_high"] - row["ci_low"] < 0.4
+        lenient = rows.loc["condition leniency"]
+        inside.append(lenient["ci_low"] <= 0 <= lenient["ci_high"])
+    assert sum(inside) >= 7
+    with pytest.raises(FrameError, match="bounds"):
+        sc.bias.audit(made.verdicts, made.attempts, made.gold, by="grader", value="score")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
 from skillcomp.bias.feature_effects import (
     ANSWER,
+    POINTS,
     checked_verdicts,
     feature_effect,
     known_attempts,
@@ -22,6 +23,7 @@ from skillcomp.bias.feature_effects import (
 from skillcomp.bias.first_wins import first_win_rows, first_wins
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
 from skillcomp.bias.position import position_intervals
+from skillcomp.contrast import Bounds, ends_of
 from skillcomp.errors import FrameError, plural, require_known, require_type
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
@@ -44,6 +46,7 @@ from skillcomp.frames.reference_labels import (
     strays_of,
 )
 from skillcomp.frames.table_pairs import compare_answers
+from skillcomp.reliability.graded_items import GradedValue, reference_scores, scaled_scores
 from skillcomp.stats.results import Fields, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
@@ -71,6 +74,8 @@ _COPIES = {  # for each perturbation, the bias that it tests, and a description 
     "disapprove": ("framing", "copy with a remark of a displeased user"),
     "reorder": ("order in the answer", "copy with list items or paragraphs in another order"),
 }
+_EFFECT = ("effect_points", "effect_score")  # the measure for verdicts and for scores
+_IN_POINTS = ("estimate", "ci_low", "ci_high", "se")
 _STRATA = {"all": None, "gold pass": 1.0, "gold fail": 0.0}
 _POSITION = ("position", "answer shown first against second")
 
@@ -81,6 +86,8 @@ def audit(
     gold: pd.DataFrame,
     *,
     by: By = (),
+    value: GradedValue = "passed",
+    bounds: Bounds = None,
     pairwise: pd.DataFrame | None = None,
     families: Mapping[str, str] | None = None,
     exclude_checks: str | Sequence[str] = (),
@@ -104,6 +111,10 @@ def audit(
         copies and of position have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
+    value : {"passed", "score"}, default "passed"
+        Verdicts, or scores with their ``bounds``. For scores, gold needs a column ``score``.
+    bounds : tuple of float, optional
+        Lowest and highest possible score, such as ``(1, 5)``.
     pairwise : pandas.DataFrame, optional
         A pairwise frame, as in :func:`position`, for the position bias and for the effects of
         features on the choice between two answers. Its graders have separate rows. Verdicts of
@@ -137,10 +148,11 @@ def audit(
           pass rate given gold), ``perturbation_points`` (copy minus original),
           ``position_points`` or, in pairs, ``pair_effect_points`` (given the gold winner) and,
           without gold, ``pair_preference_points``, which is no bias: the better answer may be the
-          longer one. Estimates are in percentage points, and positive if the feature
-          makes a PASS (for position, a win) more likely. An effect that the data do not identify is
-          NaN, with a note that begins "not identified". ``n`` counts verdicts, pairs or, in tests
-          with copies, cases.
+          longer one. For scores it is ``effect_score``, in the unit of the scores; other estimates
+          are in percentage points. They are positive if the feature makes a PASS (for position, a
+          win) more likely, or the score higher. An effect that the data do not identify is NaN,
+          with a note that begins "not identified". ``n`` counts verdicts, pairs or, in tests with
+          copies, cases.
         - p_adjusted: the p-value adjusted by Holm over all rows of the same measure and stratum,
           except those of a placebo.
         - per: what one unit of the feature means.
@@ -173,7 +185,8 @@ def audit(
 
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
     intercept for each combination of skill, condition and gold label, and the slope is adjusted for
-    the other features. The model for leniency has an intercept for each combination of skill and
+    the other features. For scores, gold is one of the other features, with one slope, and copies
+    are not compared. The model for leniency has an intercept for each combination of skill and
     gold label. Its slope is not adjusted for other features, because leniency distorts a delta,
     whatever the cause of the leniency.
 
@@ -215,7 +228,14 @@ def audit(
     compares = graded["condition"].nunique() > 1
     if compares:
         require_reference(graded["condition"], reference)
-    labels = reference_labels(gold, what)
+    require_known(f"{what}: value: found", value, get_args(GradedValue))
+    lowest, highest = ends_of(value, bounds)
+    is_score = value == "score"
+    if is_score:
+        labels = reference_scores(gold, bounds, what)
+        graded = graded.assign(verdict=scaled_scores(graded, bounds))
+    else:
+        labels = reference_labels(gold, what)
     graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
     labelled = labelled_verdicts(graded, every, labels)
     copies = paired_verdicts(graded, every, what)
@@ -231,8 +251,8 @@ def audit(
     for values, part in groups(graded, names) if len(graded) or judged is None else ():
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
-        effects = _feature_rows(frame, ci_level)
-        effects += _leniency_rows(frame, part, reference, ci_level) if compares else []
+        effects = _feature_rows(frame, ci_level, is_score)
+        effects += _leniency_rows(frame, part, reference, ci_level, is_score) if compares else []
         settled = items.iloc[part.index].dropna(subset="settled_by")
         note = labellers_said(settled["settled_by"], settled["gold"])
         agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
@@ -242,8 +262,10 @@ def audit(
             notes = ["" if len(frame) else strays]
             if not math.isnan(effect["estimate"]):
                 notes += [note, "" if effect["bias"] == "model family" else pooled]
+            if is_score:
+                effect |= {n: effect[n] * (highest - lowest) / POINTS for n in _IN_POINTS}
             rows.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
-        pairs = copies.iloc[copies_of.get(number, [])]
+        pairs = copies.iloc[[] if is_score else copies_of.get(number, [])]
         for kind, copied in groups(pairs, ["perturbation"]):
             bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
             about = _bias_columns(bias, per or f"copy: {bias}")
@@ -287,15 +309,16 @@ def _bias_columns(
     return {"bias": bias, "per": per, "condition": condition, "stratum": stratum}
 
 
-def _feature_rows(frame: pd.DataFrame, ci_level: float) -> list[Fields]:
+def _feature_rows(frame: pd.DataFrame, ci_level: float, is_score: bool) -> list[Fields]:
     """Estimate the effect of each feature of the answers on the verdict, given the gold label."""
     rows = []
+    strata = ["skill", "condition"] if is_score else ["skill", "condition", "gold"]
     for bias, (name, per) in _FEATURES.items():
-        others = sorted({*ANSWER, "place"} - {name})
-        effect = feature_effect(frame, name, others, ci_level)
+        others = sorted({*ANSWER, "place"} - {name}) + ["gold"] * is_score
+        effect = feature_effect(frame, name, others, ci_level, strata=strata)
         if name == "own_family" and math.isnan(effect.estimate) and len(frame):
             effect = replace(effect, note=_why_no_family_effect(frame))
-        rows.append(row("effect_points", effect) | _bias_columns(bias, per))
+        rows.append(row(_EFFECT[is_score], effect) | _bias_columns(bias, per))
     return rows
 
 
@@ -318,11 +341,19 @@ def _why_no_family_effect(frame: pd.DataFrame) -> str:
 
 
 def _leniency_rows(
-    frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, ci_level: float
+    frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, ci_level: float, is_score: bool
 ) -> list[Fields]:
     rows = []
+    how: Fields = {"ci_level": ci_level, "strata": ["skill"]}
     for condition in ordered(verdicts["condition"], reference):
         per = f"answer under {condition} against {reference}"
+        if is_score:
+            two = frame[frame["condition"].isin([condition, reference])]
+            two = two.assign(condition=two["condition"].eq(condition).astype("float64"))
+            effect = feature_effect(two, "condition", ["gold"], **how)
+            about = _bias_columns("condition leniency", per, condition)
+            rows.append(row(_EFFECT[True], effect) | about)
+            continue
         for stratum, gold in _STRATA.items():
             effect, n_empty = leniency(frame, condition, reference, gold, ci_level)
             about = _bias_columns("condition leniency", per, condition, stratum)

@@ -208,7 +208,9 @@ def checked_verdicts(
     if len(checked):
         checked = without_checks(checked, exclude_checks, what).reset_index(drop=True)
     return checked.assign(
-        passed=checked["passed"].where(usable(checked)), cluster=clusters_of(checked, cases)
+        passed=checked["passed"].where(usable(checked)),
+        verdict=known_verdict(checked),
+        cluster=clusters_of(checked, cases),
     )
 
 
@@ -241,7 +243,7 @@ def labelled_verdicts(
     names = [*_READ, *verdicts.columns.intersection(["_group"])]
     # use object columns, which are the fastest for the many small selections that follow
     slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
-    joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
+    joined = join_gold(slim.assign(place=place, verdict=verdicts["verdict"]), labels)
     joined = joined.dropna(subset=["gold", "verdict"])
     joined = joined[joined["attempt_id"].isin(about.index)]
     joined = joined.join(about.astype({"agent_family": object}), on="attempt_id")
@@ -313,10 +315,12 @@ def feature_effect(
     others: list[str],
     ci_level: float,
     of_pairs: bool = False,
+    strata: Sequence[str] = ("skill", "condition", "gold"),
 ) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
-    With ``of_pairs``, the frame has two rows per pair, and numbers of rows are halved.
+    With ``of_pairs``, the frame has two rows per pair, and numbers of rows are halved. ``strata``
+    are the columns whose combinations have an intercept.
 
     The model is a linear probability model with one intercept for every combination of skill,
     condition and gold label (`_feature_slope`), and cases are clusters. If the effect is the same
@@ -343,7 +347,7 @@ def feature_effect(
             known = f"{n_known // each} of {len(rows) // each}"
             notes.append(f"{other} is known for {known} rows: not held constant")
     rows = whole
-    codes = group_codes(rows, ["skill", "condition", "gold"])[0]
+    codes = group_codes(rows, strata)[0]
     feature = rows[name].to_numpy(float)
     value, span, reason = _centred_by_stratum(feature, codes), np.ptp(feature), ""
     total = value @ value
@@ -362,8 +366,10 @@ def feature_effect(
         reason = f"{name} cannot be separated from {', '.join(names)}"
     if reason:
         return not_identified(reason, ci_level, len(rows) / each)
-    binary = bool(np.isin(feature, (0.0, 1.0)).all())
-    slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, binary)
+    of_scores = "gold" not in strata
+    binary = bool(np.isin(feature, (0.0, 1.0)).all()) and not of_scores
+    design = np.column_stack([value, *columns])
+    slope = _feature_slope(rows, design, codes, ci_level, binary, of_scores)
     low, high, most = slope.low, slope.high, (-POINTS, POINTS)
     if binary and (low < most[0] or high > most[1]):  # a difference between rates
         _, low, high, _ = within_range(slope.estimate, low, high, most)
@@ -374,33 +380,44 @@ def feature_effect(
 
 
 def _feature_slope(
-    rows: pd.DataFrame, columns: Floats, codes: Indices, ci_level: float, two_groups: bool
+    rows: pd.DataFrame,
+    columns: Floats,
+    codes: Indices,
+    ci_level: float,
+    two_groups: bool,
+    of_scores: bool = False,
 ) -> Interval:
     """Estimate the slope of the verdict on the first of ``columns``, in percentage points.
 
-    The other columns are controls. ``codes`` holds the strata. A difference between two groups has
-    the interval of a bounded slope, any other slope that of `_widened_slope`.
+    The other columns are controls. ``codes`` holds the strata. A difference of verdicts between two
+    groups has the interval of a bounded slope, any other slope that of `_widened_slope`.
     """
     verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"]
     if two_groups:
         units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
         slope = bounded_slope(verdict, columns, codes, cluster, units=units, ci_level=ci_level)
     else:
-        slope = _widened_slope(verdict, columns, codes, cluster, ci_level)
+        slope = _widened_slope(verdict, columns, codes, cluster, ci_level, of_scores)
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         slope = slope.with_note("no verdict varies within a skill and gold label")
     return replace(slope, method=f"{_METHOD}, {slope.method}").times(POINTS)
 
 
 def _widened_slope(
-    verdict: Floats, columns: Floats, codes: Indices, cluster: pd.Series, ci_level: float
+    verdict: Floats,
+    columns: Floats,
+    codes: Indices,
+    cluster: pd.Series,
+    ci_level: float,
+    of_scores: bool = False,
 ) -> Interval:
     """Estimate a slope with CR2's t interval, widened by a score test.
 
     A slope is excluded only if both distances are too large: that of t, and that of the test. The
     variance of the test is that of verdicts with the chances that the fitted line has at this slope
     (with half an answer per stratum as prior), times the design effect. A few wrong verdicts then
-    cannot make the interval collapse.
+    cannot make the interval collapse. For scores, whose variance does not follow from their mean,
+    it is the variance of the residuals with an imagined one of half the scale.
     """
     fit = bounded_slope(verdict, columns, codes, cluster, ci_level=ci_level, interval="t")
     slope, se, df = fit.estimate, np.fmax(fit.se, 0.0), np.fmax(fit.df, 1.0)
@@ -413,13 +430,18 @@ def _widened_slope(
     alone = ((value * (rest - slope * value)) ** 2).sum() / total**2
     design = np.clip(se**2 / max(alone, _FLAT), 1.0, cluster.value_counts().max())
 
+    free = max(len(rest) - len(basis.T) - len(np.unique(codes)) - 1, 1)
+    scatter = ((rest - slope * value) ** 2).sum() / free + 0.25 / len(rest)
+
     def score_se(at: float) -> float:
+        if of_scores:
+            return float(np.sqrt(design * scatter / total))
         chance = (np.clip(verdict - rest + at * value, 0.0, 1.0) * size + 0.5) / (size + 1.0)
         return float(np.sqrt(design * (value**2 * chance * (1.0 - chance)).sum()) / total)
 
     tail = (1.0 - ci_level) / 2.0
     width, normal = t.isf(tail, df) * se, norm.isf(tail)
-    reach = 1.01 * max(width, normal * np.sqrt(design / (4.0 * total)))
+    reach = 1.01 * max(width, normal * np.sqrt(design * max(scatter, 0.25) / total))
     low, high = (
         brentq(lambda at: abs(at - slope) - max(width, normal * score_se(at)), slope, slope + far)
         for far in (-reach, reach)

@@ -181,8 +181,8 @@ CONTRACTS: Mapping[str, Contract] = {
         otherwise="skill case_id condition repeat agent perturbation grader grader_version round",
     ),
     "gold": _contract_of(
-        "attempt_id check_id labeller labeller_kind labeller_family passed borderline"
-        " inclusion_probability note",
+        "attempt_id check_id labeller labeller_kind labeller_family passed score"
+        " borderline inclusion_probability note",
         required="attempt_id check_id",
         unique="attempt_id check_id labeller",
     ),

@@ -127,7 +127,7 @@ _MEASURES_OF_UNIT = {
     "score": """
         delta_score rate_score difference_score near_delta_score far_delta_score gap_score
         score_difference score_change absolute_error absolute_error_difference
-        absolute_error_change""",
+        absolute_error_change effect_score""",
     "statistic": "cochran_q",
     "rank": "agreement_rank",
     "count": """

@@ -214,8 +214,9 @@ def from_frame(
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
-        repeat and agent; and ``check``, if used. The labels are in the column named by ``passed``.
-        The columns ``inclusion_probability``, ``borderline`` and ``note`` are optional.
+        repeat and agent; and ``check``, if used. The labels are in the column named by ``passed``
+        or, for a table of scores, in that named by ``score`` or in a column "score". The columns
+        ``inclusion_probability``, ``borderline`` and ``note`` are optional.
     labeller, labeller_kind, labeller_family : hashable, optional
         Columns with the labeller, its kind (``person``, ``model`` or ``program``) and, for a model,
         its family, in the table or in the frame of labels. The default labeller is "own". The
@@ -675,10 +676,14 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     """Return the labels in the gold column of the table, one row per item and labeller."""
     if "gold" not in columns:
         return empty("gold")
-    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"))
+    if "passed" in columns:
+        label, values = "passed", reader.as_verdicts(columns["gold"], "gold")
+    else:  # a table of scores
+        label, values = "score", reader.as_numbers(columns["gold"], "gold")
+    labels = rows[ITEM].assign(**{label: values})
     labels = labels.assign(**_labeller_facts(columns, reader, needed=False))
     labels["labeller"] = labels["labeller"].fillna("own")
-    labels = labels[labels["passed"].notna()].drop_duplicates()
+    labels = labels[labels[label].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
     if len(twice):
         item = twice.iloc[0].to_dict()
@@ -712,7 +717,12 @@ def labels_beside(
             f"{argument('attempt')}, a column of both."
         )
         return empty("gold")
-    names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
+    own = (*keys, "check", "passed", "score")
+    names = {r: reader.names[r] for r in own if r in reader.names}
+    if "passed" not in names and names.get("score") not in gold and "score" in gold:
+        names["score"] = "score"
+    elif "passed" in names and names.get("score") not in gold:
+        names.pop("score", None)
     try:
         other = reader.beside(gold, {**names, **labellers})
         columns = other.columns()
@@ -726,7 +736,10 @@ def labels_beside(
         of_try = dict(zip(row_tuples(rows, TRY), rows["attempt_id"], strict=True))
         ids = map(of_try.get, row_tuples(items, TRY), made_ids(items))
         items["attempt_id"] = pd.Series(list(ids), dtype="str")
-    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"))
+    if "passed" in columns:
+        items["passed"] = other.as_verdicts(columns["passed"], "passed")
+    if "score" in columns:
+        items["score"] = other.as_numbers(columns["score"], "score")
     items = items.assign(**_labeller_facts(columns, other, needed=True))
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold:

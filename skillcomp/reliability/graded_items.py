@@ -103,9 +103,7 @@ def graded_items(
     names, is_score = listed(by), value == "score"
     rows, note = clustered_verdicts(verdicts, names, what, **how)
     if is_score:
-        check_bounds(rows, value, bounds)
-        scores = rows["score"].where(usable(rows))
-        rows["verdict"] = (scores - lowest) / (highest - lowest)
+        rows["verdict"] = scaled_scores(rows, bounds)
     rows["gold"], labels = NAN, rows.head(0)
     if isinstance(gold, str):
         require_known(f"{what}: gold: found", gold, ("majority",))
@@ -113,8 +111,7 @@ def graded_items(
         rows = rows.drop(columns="gold").merge(labels, on=[*ITEM, "grader"], how="left")
     elif gold is not None:
         if is_score:
-            labels = _reference_scores(gold, bounds, what)
-            labels["gold"] = (labels["gold"] - lowest) / (highest - lowest)
+            labels = reference_scores(gold, bounds, what)
         else:
             labels = reference_labels(gold, "reliability")
         rows = join_gold(rows, labels)
@@ -125,14 +122,23 @@ def graded_items(
     return Graded(rows, labels, names, note, lowest, highest - lowest)
 
 
-def _reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFrame:
+def scaled_scores(verdicts: pd.DataFrame, bounds: Bounds) -> pd.Series:
+    """Return the scores of usable verdicts on a scale from 0 to 1."""
+    check_bounds(verdicts, "score", bounds)
+    lowest, highest = ends_of("score", bounds)
+    return (verdicts["score"].where(usable(verdicts)) - lowest) / (highest - lowest)
+
+
+def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFrame:
     """Return the reference score of each item: the adjudicated one, or the mean of the labellers.
 
-    The columns are those of ``reference_labels``.
+    The scale is from 0 to 1. The columns are those of ``reference_labels``.
     """
     require_columns(gold, ["score"], f"{what}: gold")
     labels = check(settle(gold, {"score": "float64"}, f"{what}: gold"), "gold")
     check_bounds(labels, "score", bounds)
+    lowest, highest = ends_of("score", bounds)
+    labels["score"] = (labels["score"] - lowest) / (highest - lowest)
     settled = labels["labeller"].eq(ADJUDICATED) & labels["score"].notna()
     any_settled = settled.groupby([labels[name] for name in ITEM]).transform("any")
     items = labels[settled | ~any_settled].groupby(ITEM, sort=False)
