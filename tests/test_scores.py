@@ -308,7 +308,8 @@ def judged_marks(rng, n: int, per_doubling: float) -> pd.DataFrame:
             words = int(2 ** rng.uniform(4, 7))
             person = rng.uniform(1.8, 4.2)
             judge = person + per_doubling * (np.log2(words) - 5.5) + rng.normal(0, 0.2)
-            rows.append({"case": case, "condition": condition, "answer": "One two three four. " * (words // 4),
+            answer = "One two three four. " * (words // 4)
+            rows.append({"case": case, "condition": condition, "answer": answer,
                          "mark": np.clip(judge, 1, 5), "person": person, "judge": "j"})  # fmt: skip
     return pd.DataFrame(rows)
 
