@@ -1,13 +1,17 @@
+import build
+import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
 from build import gold, verdicts
 from oracles.agreement_tables import gwet_ac1
+from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, precision_score
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement
+from skillcomp.reliability.grader_agreement import COEFFICIENTS
 from skillcomp.stats import bounded_mean
 
 CEILINGS = ["ceiling_raw_agreement", "ceiling_gwet_ac1"]
@@ -241,3 +245,148 @@ def test_agents_and_the_same_tasks_of_several_skills_are_never_pooled_as_indepen
     assert same["n_clusters"] == 10
     with pytest.raises(FrameError, match="skills 'a' and 'b' both have a case"):
         measures(skills, every)
+
+
+def judges(marks: dict[str, list], **columns: object) -> pd.DataFrame:
+    """Verdicts, or scores, of several graders on the same answers."""
+    scores = any(isinstance(x, float) for values in marks.values() for x in values)
+    parts = [
+        build.verdicts([None] * len(values) if scores else values, grader=name)
+        .assign(status="ok", score=values if scores else None)
+        for name, values in marks.items()
+    ]  # fmt: skip
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def marks_of(n: int, raters: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.clip((3 + rng.normal(size=(n, 1)) + 0.6 * rng.normal(size=(n, raters))).round(), 1, 5)
+
+
+def test_scores_agree_with_gold_in_difference_correlation_and_concordance() -> None:
+    people, judge = marks_of(40, 2).T
+    rows = judges({"judge": judge.tolist()})
+    known = build.gold([True] * 40).assign(score=people, passed=None)
+    how = {"value": "score", "bounds": (1, 5)}
+    found = agreement(rows, known, **how).set_index("measure")
+    d = judge - people
+    expected = {
+        "score_difference": d.mean(),
+        "absolute_error": abs(d).mean(),
+        "pearson": np.corrcoef(judge, people)[0, 1],
+        "spearman": spearmanr(judge, people).statistic,
+        # Lin 1989: 2 s_xy / (s_x^2 + s_y^2 + (x - y)^2)
+        "concordance": 2 * np.cov(judge, people, bias=True)[0, 1]
+        / (judge.var() + people.var() + d.mean() ** 2),
+        "krippendorff_alpha": krippendorff.alpha([judge, people], level_of_measurement="interval"),
+    }  # fmt: skip
+    assert found["estimate"].to_dict() == pytest.approx(expected)
+    assert (found["ci_low"] < found["estimate"]).all() and found["n"].eq(40).all()
+    assert found["unit"].tolist() == ["score"] * 2 + ["coefficient"] * 4
+    assert found.loc["score_difference", "rate"] == pytest.approx(judge.mean())
+    assert found["reference"].eq("gold").all() and found["reference_rate"].count() == 1
+    # the mean of two labellers is gold, an adjudicated score comes before it
+    two = [known.assign(score=np.clip(people + k, 1, 5), labeller=f"l{k}") for k in (0, 1)]
+    settled = known.head(1).assign(score=1.0)
+    three = agreement(rows, pd.concat([*two, settled]), **how).set_index("measure")
+    mean = np.append(1.0, np.mean([part["score"] for part in two], axis=0)[1:])
+    assert three.loc["score_difference", "estimate"] == pytest.approx((judge - mean).mean())
+    note = three.loc["score_difference", "note"]
+    assert "1 label adjudicated, 39 by the mean of the labellers" in note
+    with pytest.raises(FrameError, match="quantities: found 'cohen_kappa'"):
+        agreement(rows, known, quantities="cohen_kappa", **how)
+    with pytest.raises(FrameError, match="needs a gold frame with verdicts"):
+        agreement(rows, known, gold_drawn="verdict", **how)
+    none = agreement(rows.assign(score=np.nan), known, **how)
+    assert none["estimate"].isna().all() and none["note"].str.startswith("no item has both").all()
+
+
+def test_without_gold_graders_and_rounds_are_compared_in_pairs_and_together() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.random(60) < 0.6
+    wrong = {"a": 0.1, "b": 0.2, "c": 0.3}
+    verdicts = {name: (truth ^ (rng.random(60) < p)).tolist() for name, p in wrong.items()}
+    rows = judges(verdicts)
+    found = agreement(rows)
+    table = pd.DataFrame(verdicts).astype(float)
+    assert found[["reference", "grader"]].drop_duplicates().fillna("").to_numpy().tolist() == [
+        ["a", "b"], ["a", "c"], ["b", "c"], ["", ""]]  # fmt: skip
+    of_all = found[found["grader"].isna()].set_index("measure")
+    every = krippendorff.alpha(table.T.to_numpy(), level_of_measurement="nominal")
+    assert of_all.loc["krippendorff_alpha", "estimate"] == pytest.approx(every)
+    assert "kappa compares two raters" in of_all.loc["cohen_kappa", "note"]
+    pair = found[found["grader"].eq("c") & found["reference"].eq("b")].set_index("measure")
+    assert pair.loc["raw_agreement", "estimate"] == (table["b"] == table["c"]).mean()
+    known = build.gold(verdicts["b"])
+    against = agreement(rows[rows["grader"].eq("c")], known, quantities=list(COEFFICIENTS))
+    numbers = ["estimate", "ci_low", "ci_high"]
+    assert pair.loc[against["measure"], numbers].to_numpy() == pytest.approx(
+        against[numbers].to_numpy()
+    )
+    # rounds of one grader, of unequal length and with a missing verdict
+    rounds = pd.concat([rows[rows["grader"].eq("a")].assign(round=1),
+                        rows[rows["grader"].eq("b")].head(50).assign(round=2)])  # fmt: skip
+    rounds = rounds.assign(
+        grader="judge", passed=rounds["passed"].mask(rounds["case_id"].eq("s/0"))
+    )
+    again = agreement(rounds, quantities="raw_agreement").iloc[0]
+    assert (again["reference"], again["grader"], again["n"]) == (
+        "judge round 1",
+        "judge round 2",
+        49,
+    )
+    assert "10 items without a value of each" in again["note"]
+    with pytest.raises(
+        FrameError, match=r"only one grader\. Give gold, or the verdicts of a second"
+    ):
+        agreement(rows[rows["grader"].eq("a")])
+    with pytest.raises(FrameError, match="needs a gold frame with verdicts"):
+        agreement(rows, gold_drawn="verdict")
+
+
+def test_without_gold_scores_of_several_graders_have_an_alpha() -> None:
+    marks = marks_of(30, 3)
+    rows = judges({name: column.tolist() for name, column in zip("abc", marks.T, strict=True)})
+    found = agreement(rows, value="score", bounds=(1, 5))
+    of_all = found[found["grader"].isna()]
+    assert of_all["measure"].tolist() == ["krippendorff_alpha"]
+    expected = krippendorff.alpha(marks.T, level_of_measurement="interval")
+    assert of_all["estimate"].iloc[0] == pytest.approx(expected)
+    pair = found[found["grader"].eq("b")].set_index("measure")
+    assert pair.loc["score_difference", "estimate"] == pytest.approx(
+        (marks[:, 1] - marks[:, 0]).mean()
+    )
+
+
+def test_a_majority_leaves_out_the_grader_under_test_and_counts_ties() -> None:
+    a, b, c = [True, True, False, None], [True, False, False, True], [True, True, True, True]
+    rows = judges({"a": a, "b": b, "c": c})
+    found = agreement(rows, "majority", quantities=["raw_agreement", "confusion"])
+    table = found.set_index(["grader", "measure"])
+    # of b and c: T, tie, tie, T; of a and c: T, T, tie, T; of a and b: T, tie, F, T
+    agreed = {
+        name: table.loc[(name, "raw_agreement"), ["estimate", "n"]].tolist() for name in "abc"
+    }
+    assert agreed == {"a": [1, 1], "b": [pytest.approx(2 / 3), 3], "c": [pytest.approx(2 / 3), 3]}
+    note = table.loc[("a", "raw_agreement"), "note"]
+    assert "2 labels by a majority of the 2 other graders, 2 disputed and left out" in note
+    assert "errors that the graders share look like truth" in note
+    assert table.loc[("a", "raw_agreement"), "n_missing"] == 1
+    # five judges of whom one errs in other places than the rest
+    rng = np.random.default_rng(0)
+    truth = rng.random(200) < 0.5
+    five = {str(k): (truth ^ (rng.random(200) < (0.4 if k == 4 else 0.02))).tolist()
+            for k in range(5)}  # fmt: skip
+    votes = np.array([five[str(k)] for k in range(4)]).sum(axis=0)
+    clear = votes != 2
+    raw = agreement(judges(five), "majority", quantities="raw_agreement").set_index("grader")
+    assert raw.loc["4", "estimate"] == (np.array(five["4"]) == (votes > 2))[clear].mean()
+    with pytest.raises(FrameError, match="needs three or more graders; there: a, b"):
+        agreement(rows[rows["grader"].ne("c")], "majority")
+    with pytest.raises(FrameError, match="gold: found 'most'"):
+        agreement(rows, "most")
+    scores = judges({"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 5.0]})
+    found = agreement(scores, "majority", value="score", bounds=(1, 5)).set_index(
+        ["grader", "measure"]
+    )
+    assert found.loc[("a", "score_difference"), "estimate"] == pytest.approx(1.5 - 4.25)

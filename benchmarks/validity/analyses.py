@@ -2,9 +2,9 @@
 
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
 with different cases. All else is simulated. ``perturbed``, ``drift``, ``contrast`` and
-``agreement`` get verdicts, ``bias.position`` and ``bias.win_rates`` preferences. For
-``bias.audit`` and ``structure.score_association``, the functions behind them compute the same
-intervals and p-values.
+``agreement`` get verdicts, ``krippendorff_alpha`` marks, ``bias.position`` and ``bias.win_rates``
+preferences. For ``bias.audit`` and ``structure.score_association``, the functions behind them
+compute the same intervals and p-values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
 from skillcomp.frames import empty
 from skillcomp.planning import gold_needed
 from skillcomp.reliability import agreement, contrast, drift
-from skillcomp.stats import bounded_slope
+from skillcomp.stats import bounded_slope, krippendorff_alpha
 from skillcomp.stats.association import association
 
 Rng = np.random.Generator
@@ -107,6 +107,11 @@ def cells(runs: int) -> list[Analysis]:
     for measure, width in (("agreement", 0.2), ("kappa", 0.3), ("false_passes", 0.2)):
         numbers = (("measure", measure), ("width", width), ("pilot", 40))
         made.append(Analysis("planned", "planning.gold_needed", design, numbers, few))
+    for level in ("nominal", "ordinal"):
+        for n in (20, 50):
+            numbers = (("level", level), ("n", n))
+            design = f"{n} items, marks from 1 to 5 of two graders"
+            made.append(Analysis("marks", f"alpha, {level}", design, numbers, 4 * few))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
@@ -489,6 +494,22 @@ def _labelled(
     )
 
 
+def marks(rng: Rng, runs: int, *, level: Any, n: int) -> Iterator[Found]:
+    """Draw marks of two graders; truth is alpha of many items.
+
+    Both see the same latent quality, each with an error of its own.
+    """
+
+    def draw(size: int) -> np.ndarray:
+        seen = rng.normal(size=(size, 1)) + 0.5 * rng.normal(size=(size, 2))
+        return 1.0 + np.digitize(seen, [-1, -0.35, 0.35, 1])
+
+    truth = krippendorff_alpha(draw(300_000), level=level, n_resamples=1).estimate
+    for _ in range(runs):
+        alpha = krippendorff_alpha(draw(n), level=level)
+        yield "alpha", truth, alpha.low, alpha.high
+
+
 def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
     """Draw documents with a score and ten cases each; truth is R squared in the population.
 
@@ -509,7 +530,7 @@ WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
         leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs,
-        pair_features, planned, scores,
+        pair_features, planned, marks, scores,
     )
 }  # fmt: skip
 

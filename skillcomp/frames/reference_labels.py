@@ -298,7 +298,7 @@ def drawn_strata(
             "drawn by its verdicts. Name the grader that drew."
         )
     number, place = group_codes(drawing, GRADER)
-    names = _grader_names(drawing[list(GRADER)].take(place))
+    names = grader_names(drawing[list(GRADER)].take(place))
     of_unit = grouped(drawing.assign(_grader=number), [*unit, "_grader"])
     counts = of_unit["verdict"].agg(["sum", "count", "size"])
     n_passed, n_seen, n = (counts[name].to_numpy() for name in ("sum", "count", "size"))
@@ -318,7 +318,7 @@ def drawn_strata(
     return of_row.where(of_row.ne(nothing) | has)
 
 
-def _grader_names(graders: pd.DataFrame) -> list[str]:
+def grader_names(graders: pd.DataFrame) -> list[str]:
     """Return the names of the graders, with the version or round if a grader has several."""
     names = graders["grader"].astype("str").fillna("the grader")
     for column in ("grader_version", "round"):

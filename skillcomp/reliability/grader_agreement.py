@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import plural, require_known
-from skillcomp.frames.check import as_list, check
+from skillcomp.contrast import Bounds, changes_over_items
+from skillcomp.errors import FrameError, argument, plural, require_known
+from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.estimates import (
     GRADER,
     UNITS,
     By,
-    check_settings,
-    estimates,
+    group_codes,
     groups,
     listed,
     row,
@@ -29,19 +30,19 @@ from skillcomp.frames.reference_labels import (
     SETTLED,
     Drawn,
     check_draw,
-    clustered_verdicts,
     draw_words,
     drawn_strata,
-    join_gold,
+    grader_names,
     labelled_shares,
     labellers_said,
     missing_reasons,
     one_draw,
-    reference_labels,
     refuted_draw,
     unequal_shares,
 )
+from skillcomp.reliability.graded_items import LEVELS, Graded, GradedValue, graded_items
 from skillcomp.stats.agreement import bootstrap_agreement
+from skillcomp.stats.association import correlations
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.grader_errors import GoldSample, rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
@@ -67,6 +68,7 @@ _CONFUSION = {
     "false_fail_count": (0.0, 1.0),
     "true_fail_count": (0.0, 0.0),
 }
+_OF_SCORES = ("score_difference", "absolute_error", "pearson", "spearman", "concordance")
 _RATES = ("sensitivity", "specificity", "precision", "f1")
 _CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
 _ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
@@ -80,6 +82,7 @@ _UNITS = {
     "f1": "labels that grader or gold passes",
     "failure_share": "gradings",
 }
+_SHARED_ERRORS = "gold is a majority: errors that the graders share look like truth"
 _UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the labelled items"
 _FEW_LABELLERS = (
     "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
@@ -96,10 +99,12 @@ _TRIED = 101
 
 def agreement(
     verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
+    gold: pd.DataFrame | Literal["majority"] | None = None,
     *,
-    quantities: str | Sequence[str] = FOUR,
+    quantities: str | Sequence[str] = (),
     by: By = ("grader",),
+    value: GradedValue = "passed",
+    bounds: Bounds = None,
     average: By = (),
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
@@ -108,7 +113,7 @@ def agreement(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Estimate how often each grader agrees with gold, and how often it errs in each direction.
+    """Estimate how often each grader agrees with gold, or graders with each other.
 
     An item is a check of an attempt that has a verdict and a gold label. Items have equal weight,
     but the case is the unit of evidence. To compare graders use :func:`contrast`, to compare
@@ -118,18 +123,19 @@ def agreement(
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame with one version and one round per grader, unless ``by`` separates them.
-    gold : pandas.DataFrame
-        A gold frame. The reference for an item is the adjudicated label, otherwise the only label
-        or the label on which all labellers agree. If labels of several of these kinds occur, the
-        note states how many there are of each kind. Disputed items are left out and counted. The
-        ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
-        returns them.
+    gold : pandas.DataFrame or "majority", optional
+        A gold frame; ``"majority"``, the majority verdict of all other graders (for scores, their
+        mean); or None, the agreement of graders, versions and rounds with each other. The reference
+        for an item is the adjudicated label, otherwise the only label or the label on which all
+        labellers agree. If labels of several of these kinds occur, the note states how many there
+        are of each kind. Disputed items are left out and counted. The ceiling needs the labels of
+        every labeller, as ``frames.gold(store, labeller="all")`` returns them.
     quantities : str or sequence of str
         Measures to estimate, as listed below; ``"confusion"`` means the four counts, ``"all"``
-        every measure. By default, the first four of the list.
+        every measure. By default, the first four of the list; without gold, the four coefficients.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
-    average
+    value, bounds, average
         As in :func:`drift`.
     gold_drawn, drawn_by
         As in :func:`skillcomp.correction.delta`. With ``gold_drawn="verdict"`` all coefficients are
@@ -167,6 +173,19 @@ def agreement(
           verdict and a gold label; NaN with a note if any of these items has fewer than two
           labels. ``"all"`` leaves the ceilings out if there are fewer than two labellers.
 
+        With ``value="score"``, the measures are those of a grader's scores against the scores of
+        gold: ``score_difference`` (mean score of the grader minus that of gold) and
+        ``absolute_error`` (mean distance between the two), in the unit of the scores; ``pearson``
+        and ``spearman``, the correlations of the scores and of their ranks; ``concordance``, Lin's,
+        which is 1 only if the scores are equal; and ``krippendorff_alpha`` for interval data. The
+        other columns are then ``reference`` (``gold``), and ``rate`` and ``reference_rate``, the
+        mean scores.
+
+        Without gold, there is one row per measure and pair of graders: ``reference`` is the earlier
+        of the two in sorted order. If there are more than two, rows with ``grader`` and
+        ``reference`` NA have the agreement of all. A grader with several versions or rounds is
+        several graders, named such as ``g1 round 2``. Scores have the measures above.
+
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
         verdict, which are left out and do not count as FAIL. ``n_missing`` is the same count among
@@ -181,7 +200,8 @@ def agreement(
     ------
     FrameError
         If a frame breaks its contract, several graders, versions, rounds or agents would be pooled,
-        or labellers differ on an item and no label is adjudicated.
+        labellers differ on an item and no label is adjudicated, gold is a majority of fewer than
+        two other graders, or there is neither gold nor a second grader.
 
     See Also
     --------
@@ -203,6 +223,14 @@ def agreement(
     draw, the rates are those of the labelled items, and a note states this. If gold was drawn by
     verdict, rates have the interval of :func:`skillcomp.stats.intervals.weighted_rate`.
 
+    The majority leaves out the grader under test, and every other grader has one vote. Ties are
+    unknown and counted in the note. It assumes that graders err independently: shared errors look
+    like truth, and a better grader than the majority looks worse than it is.
+
+    Limits of correlations and concordance are those of
+    :func:`skillcomp.stats.association.association`, with at least ten cases. Those of differences
+    of scores are as in :func:`drift`.
+
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
     labeller: ``agreement(verdicts, gold[gold["labeller"] == name])``.
@@ -210,7 +238,7 @@ def agreement(
     References
     ----------
     Gwet 2008, doi:10.1348/000711006X126600; Hayes and Krippendorff 2007,
-    doi:10.1080/19312450709336664.
+    doi:10.1080/19312450709336664; Lin 1989, doi:10.2307/2532051.
 
     Examples
     --------
@@ -230,34 +258,52 @@ def agreement(
     2   false_passes     0.250   8.0
     3    false_fails     0.000  12.0
     """
-    check_settings("reliability.agreement", ci_level, n_resamples, seed)
-    names, what = listed(by), "reliability.agreement"
-    measures = _measures_asked(quantities, what)
-    checked, together = clustered_verdicts(verdicts, names, what, cases=cases, average=average)
-    check_draw(gold_drawn, drawn_by, checked["grader"], what)
-    labels, every = reference_labels(gold, "reliability"), check(gold, "gold")
+    what, is_majority = "reliability.agreement", isinstance(gold, str)
+    settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    how: Fields = {"value": value, "bounds": bounds, "average": average, "cases": cases, "by": by}
+    if gold is None:
+        how |= {"by": listed(by, *GRADER), "compared": GRADER, "graders": False}
+    graded = graded_items(verdicts, gold, what, settings=[*settings.values()], **how)
+    names, decided = graded.names, graded.rows
+    check_draw(gold_drawn, drawn_by, decided["grader"], what)
+    if gold_drawn == "verdict" and (gold is None or is_majority or value == "score"):
+        needs = "needs a gold frame with verdicts"
+        raise FrameError(f"{what}: {argument('gold_drawn', gold_drawn)} {needs}.")
+    if gold is None or value == "score":
+        usual = [*_OF_SCORES, "krippendorff_alpha"] if value == "score" else COEFFICIENTS
+        measures = _measures_asked(quantities, what, usual, usual)
+        rows = _rows_of_ratings(graded, gold, measures, value, settings)
+        if not rows:
+            raise FrameError(
+                f"{what}: there is no {argument('gold')} and only one grader. Give gold, or the "
+                "verdicts of a second grader or round."
+            )
+        added = ["grader", "reference"] if gold is None else ["reference"]
+        return graded.estimates(rows, LEVELS, by=added)
+    measures = _measures_asked(quantities, what, _ALL, FOUR)
+    every = empty("gold") if isinstance(gold, str) else check(gold, "gold")
     single = every[every["labeller"].notna() & ~every["labeller"].isin(SETTLED)]
     single = single.astype({"passed": "float64"})
     raters = single.pivot(index=ITEM, columns="labeller", values="passed")
-    decided = join_gold(checked, labels)
     keys = listed([*names, "condition"])
     shares = one_draw(labelled_shares(decided, keys), keys)
-    why = _why_no_ceiling(gold, raters)
+    why = _why_no_ceiling(every, raters)
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
     refuted = refuted_draw(decided, keys, drawn_by)
     rows = []
-    settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = part.dropna(subset="settled_by")
         # A label without a verdict has no skill or condition, so it is counted only if ``by`` has
         # no columns except those of the grader.
-        lost = labels["gold"].count() - items["gold"].count()
-        lost = lost if set(names) <= set(GRADER) else 0
+        lost = graded.labels["gold"].count() - items["gold"].count()
+        lost = lost if set(names) <= set(GRADER) and not is_majority else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         about_labels = [remark, labellers_said(items["settled_by"], items["gold"])]
-        if gold_drawn == "verdict":
+        if is_majority:
+            about_labels.append(_SHARED_ERRORS)
+        elif gold_drawn == "verdict":
             # by the weight of an item, the labelled items represent their whole stratum
             labelled = part["gold"].notna() & part["verdict"].notna()
             strata = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
@@ -276,24 +322,90 @@ def agreement(
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
                 continue
             interval = intervals[name]
-            bounds, left_out = missing.get(name, ((0, NAN, NAN), ""))
+            worst, left_out = missing.get(name, ((0, NAN, NAN), ""))
             notes = [*about_labels, left_out] if name in missing else []
             units = "labels" if gold_drawn == "verdict" else _UNITS.get(name, "labels")
             coefficient = UNITS.get(name) == "coefficient"
-            notes += [note_on_width(interval, units, coefficient=coefficient), together]
-            columns = dict(zip(EXTRA[-3:], bounds, strict=True)) | needed_columns(interval)
+            notes.append(note_on_width(interval, units, coefficient=coefficient))
+            columns = dict(zip(EXTRA[-3:], worst, strict=True)) | needed_columns(interval)
             ceiling = intervals.get(f"ceiling_{name}", undefined("", "")).estimate
             interval = interval.with_note(*notes)
             rows.append(row(name, interval, ceiling=ceiling, **about, **columns))
-    return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
+    return graded.estimates(rows, [*EXTRA, *NEEDED])
 
 
-def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
+def _rows_of_ratings(
+    graded: Graded,
+    gold: object,
+    measures: Sequence[str],
+    value: GradedValue,
+    settings: Fields,
+) -> list[Fields]:
+    """Compare scores with those of gold or, without gold, all pairs of graders and all together."""
+    rows = []
+    for values, part in groups(graded.rows, graded.names):
+        both, notes = part.set_index("cluster")[["verdict", "gold"]], []
+        compared: list[tuple[Any, Fields]] = [(both, {"reference": "gold"})]
+        if gold is None:
+            code, first = group_codes(part, GRADER)
+            wide = part.assign(_code=code).pivot(
+                index=["_item", "cluster"], columns="_code", values="verdict"
+            )
+            wide = wide.set_axis(grader_names(part[list(GRADER)].take(first)), axis=1)
+            wide = wide.sort_index(axis=1).droplevel("_item")
+            compared = [
+                (wide[[new, old]], {"grader": new, "reference": old})
+                for old, new in combinations(wide, 2)
+            ]
+            compared += [(wide, {})] if len(wide.columns) > 2 else []
+        else:
+            labelled = part.dropna(subset="settled_by")
+            notes = [labellers_said(labelled["settled_by"], labelled["gold"])]
+            notes += [_SHARED_ERRORS] if isinstance(gold, str) else []
+        for ratings, about in compared:
+            known = ratings.dropna(thresh=2)
+            n_lacking = ratings.dropna(how="all").isna().any(axis=1).sum()
+            lacking = f"{plural(n_lacking, 'item')} without a value of each" if n_lacking else ""
+            intervals = _of_ratings(known, value, settings)
+            for name in [name for name in measures if name in intervals]:
+                line = row(name, intervals[name].with_note(*notes, lacking), **values, **about)
+                if name == "score_difference":
+                    line |= dict(zip(LEVELS, known.mean(), strict=True))
+                rows.append(line)
+    return rows
+
+
+def _of_ratings(known: pd.DataFrame, value: GradedValue, settings: Fields) -> Intervals:
+    """Estimate the agreement of ratings; some measures only if there are two columns."""
+    ratings, cluster, level = known.to_numpy(float), known.index, settings["ci_level"]
+    if value == "passed":
+        return coefficients(ratings, cluster, **settings)
+    if known.empty:
+        names = (*_OF_SCORES, "krippendorff_alpha")
+        return {name: undefined("", "no item has both scores", level, 0.0) for name in names}
+    name = "interval krippendorff_alpha"
+    alpha = bootstrap_agreement(ratings, name, clusters=cluster, **settings)
+    intervals = {"krippendorff_alpha": alpha}
+    if ratings.shape[1] == 2:
+        new, old = ratings.T
+        table = pd.DataFrame({"new": new, "old": old, "cluster": cluster})
+        (intervals["score_difference"],) = changes_over_items([table], ci_level=level)
+        intervals["absolute_error"] = bounded_mean(np.abs(new - old), cluster, ci_level=level)
+        intervals |= correlations(new, old, pd.factorize(cluster)[0], level)
+    return intervals
+
+
+def _measures_asked(
+    quantities: str | Sequence[str], what: str, allowed: Sequence[str], usual: Sequence[str]
+) -> list[str]:
     """Return the measures to estimate; raise FrameError if a name is unknown."""
     names: list[str] = []
-    for name in as_list(quantities):
-        require_known(f"{what}: quantities: found", name, (*_ALL, "confusion", "all"))
-        names += {"all": _ALL, "confusion": _CONFUSION}.get(name, [name])
+    several: Fields = {"all": allowed}
+    if allowed is _ALL:
+        several["confusion"] = _CONFUSION
+    for name in as_list(quantities) or usual:
+        require_known(f"{what}: quantities: found", name, (*allowed, *several))
+        names += several.get(name, [name])
     return list(dict.fromkeys(names))
 
 

@@ -188,7 +188,7 @@ def contrast(
         found = _compared_graders(part, between, levels, ci_level, interval, value, graded.span)
         lines += [values | line for line in _family_rows(found, levels, between, ci_level)]
     frame = graded._replace(note=join_notes(note, graded.note)).estimates(lines, _EXTRA, [between])
-    return frame.astype(dict.fromkeys((between, "reference"), rows[between].dtype))
+    return frame.astype({"reference": rows[between].dtype})
 
 
 def _with_levels(

