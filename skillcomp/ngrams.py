@@ -56,9 +56,23 @@ _DOTTED_I = "\u0130"
 # Quotation marks and their plain forms. Each is one character, so positions do not change.
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 # Characters that nobody sees: soft hyphen, joiners, zero-width blanks, marks of direction,
-# variation selectors, byte order mark
+# variation selectors, byte order mark. Also marks with which a word of Arabic or Hebrew may be
+# written and usually is not: vowels, accents and the stroke that makes a word longer. The marks of
+# hamza and madda belong to letters, and the vowels of all other scripts to words.
 _UNSEEN = (
     "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u0610-\u061a\u0640\u064b-\u0652\u0656-\u0658\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8"
+    "\u06ea-\u06ed\u08d3-\u08e1\u08e3-\u08ff"
+)
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
+# letters of Malayalam that may be written as another letter, a virama and a joiner
+_CHILLUS = dict(zip("\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15", "\u0d7a\u0d7b\u0d7c\u0d7d\u0d7e\u0d7f"))
+# Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
+# each character is a token.
+NO_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # Elements of HTML that mark up text. Other words in angle brackets, such as ``Array<string>``, are
 # code. Elements named by one letter count only in lower case, because ``<T>`` is code.
@@ -67,24 +81,37 @@ _ELEMENTS = (
     "|figure|font|hr|img|ins|kbd|li|mark|ol|pre|samp|section|small|span|strike|strong|sub|summary"
     "|sup|table|tbody|td|tfoot|th|thead|tr|tt|ul|var"
 )
+_TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
+_TARGET = rf"\(\s*(?:<[^<>\n]*>|[^\s()<>]*(?:\([^\s()]*\)[^\s()]*)*)(?:\s+{_TITLE})?\s*\)"
+_BRACKET = r"(?<![A-Za-z0-9_\\)\]])\["  # not an index, as in ``values[0](x)``
+_SUPERSCRIPTS = "\u00b9\u00b2\u00b3\u2070\u2074-\u2079"
 _MARKUP = re.compile(
     r"(?P<line_end>[-\u00ad\u2010\u2011](?<=[^\W\d_].)\r?\n[ \t]*(?=[^\W\d_]))"
+    rf"|(?P<chillu>(?<=[{''.join(_CHILLUS)}]\u0d4d)\u200d)"
     rf"|(?P<unseen>[{_UNSEEN}]+|<wbr\s*/?>)"
+    # marks of footnotes: after a word, a full stop and so on, because a unit may have an exponent
+    rf"|(?P<note>\[\^[^\[\]\s]{{1,99}}\](?::(?=\s))?"
+    rf"|(?:(?<=[^\W\d_]\s)|(?<=[.;!?]\s)|(?<=[.,;!?\"'\u3002\uff0c{NO_BLANKS}]))"
+    r"\[\d{1,3}\](?:\[\d{1,3}\])*(?![(:])"
+    rf"|(?:(?<=[^\W\d_]{{4}})|(?<=[.,;:!?)\"'\u3002\uff0c{NO_BLANKS}]))"
+    rf"(?:[{_SUPERSCRIPTS}]+|<sup>\d{{1,3}}</sup>)(?!\w)"
+    # images, addresses in angle brackets, and lines that give the address of a link
+    rf"|!\[[^\[\]]{{0,500}}\](?:{_TARGET}|\[[^\[\]\n]{{0,200}}\])|<(?:https?|mailto):[^\s<>]*>"
+    rf"|(?<![^\n])\[[^\[\]\n]{{1,200}}\]:[ \t]*(?:<[^<>\n]*>|[^\s/.#]*[/.#]\S*)"
+    rf"(?:[ \t]+{_TITLE})?[ \t]*(?![^\n]))"
+    rf"|(?P<link>{_BRACKET}(?=(?P<inner>(?:[^\[\]]|\[[^\[\]]{{0,200}}\]){{1,500}})"
+    rf"(?P<target>\](?:{_TARGET}|\[(?P<label>[^\[\]\n]{{0,200}})\]))))"
+    r"|(?P<emphasis>(?P<mark>\*{1,3}|`)(?P<body>[^\W_](?:[^*`\n]*[^\W_])?)(?P=mark))"
     rf"|(?P<tag></?(?:(?i:{_ELEMENTS})|h[1-6]|[abipqsu])"
     r"(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+))*\s*/?>"
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
 # Every match of `_MARKUP` starts with a match of this pattern, which is much faster to find.
-_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")
+_MARKUP_START = re.compile(rf"[-<&\[\]!*`\u2010\u2011{_SUPERSCRIPTS}{_UNSEEN}]")
+_MARK_IN_WORD = re.compile(r"[*`](?<=[^\W\d_].)\*{0,2}(?=[^\W\d_])")
 # Consecutive non-ASCII characters, with the ASCII character before them.
 _NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")
-# Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
-# each character is a token.
-NO_BLANKS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff"
-)
 _OF_WORD = re.compile(rf"[^\W{NO_BLANKS}]")
 _NO_BLANK = re.compile(f"[{NO_BLANKS}]")
 # a character of a script without blanks, or a sequence of other characters; punctuation belongs to
@@ -116,8 +143,11 @@ def normalise(text: str) -> tuple[str, Ints | None]:
     -------
     text : str
         The text in Unicode form NFKC, with plain quotation marks. Characters without width are
-        removed, and words broken at the end of a line are joined. HTML tags become blanks, and so
-        do HTML entities that mean neither a letter nor a digit.
+        removed, and so are the vowels and accents of Arabic and Hebrew, with which a word may be
+        written and usually is not. Words broken at the end of a line are joined. HTML tags become
+        blanks, and so do HTML entities that mean neither a letter nor a digit. Of a Markdown link,
+        the text is kept; images, addresses and marks of footnotes become blanks. Marks of emphasis
+        and code inside a word are removed.
     edges : ndarray of int64, shape (n_characters, 2), or None
         Start and end, in the original text, of each character; None if no position has changed.
 
@@ -136,7 +166,8 @@ def normalise(text: str) -> tuple[str, Ints | None]:
         for mark, plain in _QUOTES.items():
             text = text.replace(mark, plain)
     edges, usual = None, _has_usual_characters(text)
-    if not usual or "<" in text or "&" in text or "-\n" in text or "-\r\n" in text:
+    some = any(mark in text for mark in ("<", "&", "[", "-\n", "-\r\n"))
+    if some or not usual or _MARK_IN_WORD.search(text):
         text, edges = _with_changes(text, edges, _markup_changes(text))
         usual = _has_usual_characters(text)
     return (text, edges) if usual else _with_changes(text, edges, _character_changes(text))
@@ -154,42 +185,67 @@ def _has_usual_characters(text: str) -> bool:
 def _is_normal_character(character: str) -> bool:
     """Check whether `normalise` keeps a non-ASCII character next to any other characters."""
     combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
-    changes = unicodedata.normalize("NFKC", character) != character
+    changes = _plain_form(character) != character
     return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
+
+
+def _plain_form(text: str) -> str:
+    return _UNSEEN_RUN.sub("", unicodedata.normalize("NFKC", text))
 
 
 def _markup_changes(text: str) -> Iterator[Change]:
     """Yield hyphens at line ends, markup and invisible characters, and what replaces them."""
+    labels = set(map(str.casefold, re.findall(r"(?m)^\[([^\[\]\n]+)\]:", text)))
     done = 0
-    for start in _MARKUP_START.finditer(text):
-        part = _MARKUP.match(text, start.start()) if start.start() >= done else None
+    ends: dict[int, int] = {}  # start and end of marks that close a link or an emphasis
+    for mark in _MARKUP_START.finditer(text):
+        at = mark.start()
+        if at >= done and at in ends:
+            done = ends[at]
+            yield at, done, ""
+            continue
+        part = _MARKUP.match(text, at) if at >= done else None
         if part is None:
             continue
-        done, found = part.end(), part.group()
-        new = " " if part.lastgroup == "tag" else ""
-        if part.lastgroup == "line_end" and not text[done].islower():
+        kind, found, end = part.lastgroup, part.group(), part.end()
+        if kind == "emphasis":
+            n_inside = text[at - 1 : at].isalpha() + text[end : end + 1].isalpha()
+            if not n_inside or (n_inside == 2 and re.search(r"\s", part["body"])):
+                continue  # around whole words, the marks separate tokens anyway
+            end = part.end("mark")
+            ends[part.end("body")] = part.end()
+        elif kind == "link":
+            label = part["label"] or part["inner"]
+            if part["target"][1] == "[" and label.casefold() not in labels:
+                continue  # not a link, such as two sets of characters in a regular expression
+            ends[part.end("inner")] = part.end("target")
+        done = end
+        new = " " if kind in ("tag", "note") else ""
+        if kind == "chillu":
+            at, new = at - 2, _CHILLUS[text[at - 2]]
+        elif kind == "line_end" and not text[done].islower():
             if "\u00ad" not in found:
                 continue
             new = found.replace("\u00ad", "")
-        elif part.lastgroup == "entity":
+        elif kind == "entity":
             meaning = html.unescape(found)
             if meaning == found:
                 continue
-            if not re.fullmatch(f"[{_UNSEEN}]+", meaning):
+            if not _UNSEEN_RUN.fullmatch(meaning):
                 new = meaning if meaning.isalnum() else " "
-        yield part.start(), done, new
+        yield at, done, new
 
 
 def _character_changes(text: str) -> Iterator[Change]:
-    """Yield the parts of a text that the form NFKC changes, and what replaces them."""
+    """Yield the parts of a text that `_plain_form` changes, and what replaces them."""
     for run in _NON_ASCII_RUN.finditer(text):
         piece = run.group()
-        whole = unicodedata.normalize("NFKC", piece)
+        whole = _plain_form(piece)
         if whole == piece:
             continue
         starts = [at for at, c in enumerate(piece) if not at or not unicodedata.combining(c)]
         parts = [(a, b, piece[a:b]) for a, b in pairwise([*starts, len(piece)])]
-        changed = [(a, b, unicodedata.normalize("NFKC", part)) for a, b, part in parts]
+        changed = [(a, b, _plain_form(part)) for a, b, part in parts]
         # In some scripts, such as Hangul, NFKC also joins characters for which `combining` is 0.
         if "".join(part for _, _, part in changed) != whole:
             changed, parts = [(0, len(piece), whole)], [(0, 0, "")]
