@@ -67,7 +67,9 @@ _UNSEEN = (
 )
 _UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
 # letters of Malayalam that may be written as another letter, a virama and a joiner
-_CHILLUS = dict(zip("\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15", "\u0d7a\u0d7b\u0d7c\u0d7d\u0d7e\u0d7f"))
+_CHILLUS = dict(
+    zip("\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15", "\u0d7a\u0d7b\u0d7c\u0d7d\u0d7e\u0d7f", strict=True)
+)
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
 NO_BLANKS = (
