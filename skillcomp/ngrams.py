@@ -457,19 +457,16 @@ def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> s
 class Tokens:
     """Documents as one array of integers; equal integers mean equal tokens.
 
-    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
-    are given, or `words` and `normal`. `start` and `end` are the character positions of each token
-    in its document. `words` has the tokens of each document. `normal` has the result of
-    :func:`normalise` for each document: the normalised text, and the positions of its characters in
-    the original.
+    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. `start` and `end` are the
+    character positions of each token in its document; -1 if it does not occur there, because your
+    own tokenizer rewrites it. `words` has the tokens of each document of your own tokenizer.
     """
 
     ids: Ints
     bounds: Ints
-    start: Ints | None = None
-    end: Ints | None = None
+    start: Ints
+    end: Ints
     words: Sequence[list[str]] = ()
-    normal: Sequence[tuple[str, Ints | None]] = ()
 
     def of(self, doc: int) -> Ints:
         """Return the integers of one document without its end mark."""
@@ -479,24 +476,6 @@ class Tokens:
     def base(self) -> int:
         """Smallest integer above all of `ids`."""
         return int(self.ids.max(initial=END)) + 1
-
-    def spans(self, doc: int, stop: int | None = None) -> list[tuple[int, int]] | None:
-        """Return start and end of each of the first ``stop`` tokens of a document (default: all).
-
-        Return None if the document lacks one of the tokens (for example, because the tokenizer
-        stems).
-        """
-        if self.start is not None and self.end is not None:
-            first = int(self.bounds[doc])
-            own = slice(first, int(self.bounds[doc + 1]) - 1 if stop is None else first + stop)
-            return list(zip(self.start[own].tolist(), self.end[own].tolist(), strict=True))
-        text, edges = self.normal[doc]
-        spans = _spans_of_words(text, self.words[doc][:stop])
-        if spans is None or edges is None:
-            return spans
-        ends = [int(edges[b - 1, 1]) if b else 0 for _, b in spans]
-        starts = [int(edges[a, 0]) if a < b else c for (a, b), c in zip(spans, ends, strict=True)]
-        return list(zip(starts, ends, strict=True))
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
         """Return the text of the ``run`` tokens of a document that start at token ``begin``.
@@ -511,39 +490,36 @@ class Tokens:
 
     def edges(self, text: str, doc: int, begin: int, run: int) -> tuple[int, int] | None:
         """Return start and end of the text that `cut` returns; None if the text lacks a token."""
-        if self.start is not None and self.end is not None:
-            first = int(self.bounds[doc]) + begin
-            return int(self.start[first]), int(self.end[first + run - 1])
-        spans = self.spans(doc, begin + run)
-        if spans is None:
+        first = int(self.bounds[doc]) + begin
+        start, end = int(self.start[first]), int(self.end[first + run - 1])
+        if min(start, end) < 0:
             return None
-        start, end = spans[begin][0], spans[-1][1]
-        while _splits_word(text, start):
+        while self.words and _splits_word(text, start):
             start -= 1
-        while _splits_word(text, end):
+        while self.words and _splits_word(text, end):
             end += 1
         return start, end
 
 
-def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Return start and end of each word in a text, in order; None if the text lacks a word.
+def _spans_of_words(text: str, words: Sequence[str]) -> Ints:
+    """Return start and end of each word in a text, in order; -1 from a word that the text lacks on.
 
     If all words occur as whole words, only whole words are matched. Otherwise a word may match a
     part of a word, as for a tokenizer that stems or a script without blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
+    spans = np.full((len(words), 2), -1)
     for whole in (True, False):
-        spans = []
-        cursor = 0
-        for word in words:
+        spans[:], cursor = -1, 0
+        for row, word in enumerate(words):
             at = _find_word(folded, word, cursor, whole)
             if at < 0:
                 break
             cursor = at + len(word)
-            spans.append((at, cursor))
+            spans[row] = at, cursor
         else:
-            return spans
-    return None
+            break
+    return spans
 
 
 def _find_word(text: str, word: str, cursor: int, whole: bool) -> int:
@@ -570,32 +546,25 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     split = _tokenizer_function(tokenizer)
     if split is tokenize:
         return _intern_default(docs)
-    normal = [normalise(doc) for doc in docs]
-    if split is tokenize_unicode:
-        return _intern_unicode(normal)
-    words = [_checked_tokens(split(text)) for text, _ in normal]
-    flat = np.array([w for ws in words for w in ws], object)
-    ids = pd.factorize(flat)[0].astype(np.int64) + 1
-    bounds, place = _with_ends(_sizes(words))
-    return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
-
-
-def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
-    """Split normalised texts as `tokenize_unicode` does, and replace their tokens by integers."""
-    words = []
-    spans = []
-    for text, edges in normal:
-        matches = list(_unicode_word().finditer(text))
-        words += [word.group().casefold() for word in matches]
-        own = np.array([word.span() for word in matches], np.int64).reshape(-1, 2)
-        if edges is not None and len(own):
-            own = _in_original(own, edges)
+    words: list[list[str]] = []
+    spans = [np.zeros((0, 2), np.int64)]
+    for text, edges in map(normalise, docs):
+        if split is tokenize_unicode:
+            matches = list(_unicode_word().finditer(text))
+            words.append([word.group().casefold() for word in matches])
+            own = np.array([word.span() for word in matches], np.int64).reshape(-1, 2)
+        else:
+            words.append(_checked_tokens(split(text)))
+            own = _spans_of_words(text, words[-1])
+        if edges is not None:
+            some = own[:, 0] < own[:, 1]
+            own[some], own[~some] = _in_original(own[some], edges), -1
         spans.append(own)
-    bounds, place = _with_ends(_sizes(spans))
-    ids = pd.factorize(np.array(words, object))[0].astype(np.int64) + 1
-    flat = np.concatenate([np.zeros((0, 2), np.int64), *spans])
-    ids, start, end = (_values_at_places(v, place, bounds) for v in (ids, flat[:, 0], flat[:, 1]))
-    return Tokens(ids, bounds, start, end)
+    bounds, place = _with_ends(_sizes(words))
+    ids = pd.factorize(np.array([w for ws in words for w in ws], object))[0].astype(np.int64) + 1
+    columns = (_values_at_places(v, place, bounds) for v in (ids, *np.concatenate(spans).T))
+    ids, start, end = columns
+    return Tokens(ids, bounds, start, end, () if split is tokenize_unicode else words)
 
 
 def _sizes(parts: Sequence[Sequence[Any] | Ints]) -> Ints:
@@ -619,7 +588,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
-    plain = [" ".join(sorted(STOP_WORDS))]
+    plain = []
     moved = {}
     for d, doc in enumerate(docs):
         text, edges = normalise(doc)
@@ -637,17 +606,14 @@ def _intern_default(docs: list[str]) -> Tokens:
     start, end = edges[0::2], edges[1::2]
     long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
     start, end = start[long_enough], end[long_enough]
-    ids = pd.factorize(np.array(data.split(), object)[long_enough])[0].astype(np.int64)
+    ids, words = pd.factorize(np.array(data.split(), object)[long_enough])
+    is_content = ~np.isin(words, [word.encode() for word in STOP_WORDS])[ids]
+    start, end, ids = start[is_content], end[is_content], ids[is_content].astype(np.int64)
 
     offset = 1 + np.concatenate([[0], np.cumsum(_sizes(plain) + 1)])
-    n_stop = int(np.searchsorted(start, offset[1]))
-    stop = np.zeros(ids.max(initial=0) + 1, bool)
-    stop[ids[:n_stop]] = True
-    long_enough = np.flatnonzero(~stop[ids])
-    start, end, ids = start[long_enough], end[long_enough], ids[long_enough]
-    count = np.diff(np.searchsorted(start, offset[1:]))
+    count = np.diff(np.searchsorted(start, offset))
     bounds, place = _with_ends(count)
-    shift = np.repeat(offset[1:-1], count)
+    shift = np.repeat(offset[:-1], count)
     start, end = start - shift, end - shift
     for d, edges in moved.items():
         mine = slice(bounds[d] - d, bounds[d + 1] - d - 1)
