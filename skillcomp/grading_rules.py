@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from skillcomp.ngrams import shared_ngrams, split_text
+from skillcomp.ngrams import shared_ngrams, split_text, tokenize_unicode
 from skillcomp.records import Case, Check, Skill
 
 # Hedge words as listed in the comprehension report, A.4 (RULE-6) and 8.9.
@@ -88,10 +88,6 @@ _TO_GRADER = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…؟।])[*_\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])")
 _LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
-# Chinese, Japanese and Thai are written without spaces, so each of their characters is a word.
-_WORD = re.compile(
-    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+"
-)
 # A quote with fewer words is evidence only if it is a whole sentence or line.
 _LEAST_WORDS = 3
 # Words that show that a check is about copying. A word in _COPYING shows it in the name and in the
@@ -116,17 +112,17 @@ def is_valid_quote(quote: str, answer: str) -> bool:
     """Check whether a quote is long enough to be evidence.
 
     A valid quote has at least three words, or is a whole sentence, line or answer. White space,
-    punctuation, list marks and emphasis do not count. In scripts without spaces (Chinese, Japanese,
-    Thai) each character is a word.
+    punctuation, list marks, emphasis and case do not count. In scripts without spaces (Chinese,
+    Japanese, Thai) each character is a word.
     """
-    words = _WORD.findall(quote)
+    words = tokenize_unicode(quote)
     if len(words) >= _LEAST_WORDS:
         return True
     if not words:
         return normalise_quote(quote) == normalise_quote(answer)
     lines = [_LIST_MARK.sub("", line) for line in answer.splitlines()]
     parts = (part for line in lines for part in (line, *_SENTENCE_END.split(line)))
-    return any(_WORD.findall(part) == words for part in parts)
+    return any(tokenize_unicode(part) == words for part in parts)
 
 
 def needs_evidence(check_kind: str | None, *, passed: bool) -> bool:

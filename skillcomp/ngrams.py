@@ -52,15 +52,29 @@ _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") 
 # The capital I with a dot. No other non-ASCII character of a normalised text gives an ASCII letter
 # in lower case: str.lower turns this one into an i and a combining dot.
 _DOTTED_I = "\u0130"
-_WORD_BYTES = 8  # Tokens are compared in pieces of this many bytes.
-_LONG_TOKEN = 64  # After this many bytes, the rest of a token is compared as one object.
 
 # Quotation marks and their plain forms. Each is one character, so positions do not change.
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 # Characters that nobody sees: soft hyphen, joiners, zero-width blanks, marks of direction,
-# variation selectors, byte order mark
+# variation selectors, byte order mark. Also marks with which a word of Arabic or Hebrew may be
+# written and usually is not: vowels, accents and the stroke that makes a word longer. The marks of
+# hamza and madda belong to letters, and the vowels of all other scripts to words.
 _UNSEEN = (
     "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u0610-\u061a\u0640\u064b-\u0652\u0656-\u0658\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8"
+    "\u06ea-\u06ed\u08d3-\u08e1\u08e3-\u08ff"
+)
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
+# letters of Malayalam that may be written as another letter, a virama and a joiner
+_CHILLUS = dict(
+    zip("\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15", "\u0d7a\u0d7b\u0d7c\u0d7d\u0d7e\u0d7f", strict=True)
+)
+# Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
+# each character is a token.
+NO_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # Elements of HTML that mark up text. Other words in angle brackets, such as ``Array<string>``, are
 # code. Elements named by one letter count only in lower case, because ``<T>`` is code.
@@ -69,25 +83,52 @@ _ELEMENTS = (
     "|figure|font|hr|img|ins|kbd|li|mark|ol|pre|samp|section|small|span|strike|strong|sub|summary"
     "|sup|table|tbody|td|tfoot|th|thead|tr|tt|ul|var"
 )
+_TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
+_TARGET = rf"\(\s*(?:<[^<>\n]*>|[^\s()<>]*(?:\([^\s()]*\)[^\s()]*)*)(?:\s+{_TITLE})?\s*\)"
+_BRACKET = r"(?<![A-Za-z0-9_\\)\]])\["  # not an index, as in ``values[0](x)``
+_SUPERSCRIPTS = "\u00b9\u00b2\u00b3\u2070\u2074-\u2079"
 _MARKUP = re.compile(
     r"(?P<line_end>[-\u00ad\u2010\u2011](?<=[^\W\d_].)\r?\n[ \t]*(?=[^\W\d_]))"
+    rf"|(?P<chillu>(?<=[{''.join(_CHILLUS)}]\u0d4d)\u200d)"
     rf"|(?P<unseen>[{_UNSEEN}]+|<wbr\s*/?>)"
+    # marks of footnotes: after a word, a full stop and so on, because a unit may have an exponent
+    rf"|(?P<note>\[\^[^\[\]\s]{{1,99}}\](?::(?=\s))?"
+    rf"|(?:(?<=[^\W\d_]\s)|(?<=[.;!?]\s)|(?<=[.,;!?\"'\u3002\uff0c{NO_BLANKS}]))"
+    r"\[\d{1,3}\](?:\[\d{1,3}\])*(?![(:])"
+    rf"|(?:(?<=[^\W\d_]{{4}})|(?<=[.,;:!?)\"'\u3002\uff0c{NO_BLANKS}]))"
+    rf"(?:[{_SUPERSCRIPTS}]+|<sup>\d{{1,3}}</sup>)(?!\w)"
+    # images, addresses in angle brackets, and lines that give the address of a link
+    rf"|!\[[^\[\]]{{0,500}}\](?:{_TARGET}|\[[^\[\]\n]{{0,200}}\])|<(?:https?|mailto):[^\s<>]*>"
+    rf"|(?<![^\n])\[[^\[\]\n]{{1,200}}\]:[ \t]*(?:<[^<>\n]*>|[^\s/.#]*[/.#]\S*)"
+    rf"(?:[ \t]+{_TITLE})?[ \t]*(?![^\n]))"
+    rf"|(?P<link>{_BRACKET}(?=(?P<inner>(?:[^\[\]]|\[[^\[\]]{{0,200}}\]){{1,500}})"
+    rf"(?P<target>\](?:{_TARGET}|\[(?P<label>[^\[\]\n]{{0,200}})\]))))"
+    r"|(?P<emphasis>(?P<mark>\*{1,3}|`)(?P<body>[^\W_](?:[^*`\n]*[^\W_])?)(?P=mark))"
     rf"|(?P<tag></?(?:(?i:{_ELEMENTS})|h[1-6]|[abipqsu])"
     r"(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+))*\s*/?>"
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
 # Every match of `_MARKUP` starts with a match of this pattern, which is much faster to find.
-_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")
+_MARKUP_START = re.compile(rf"[-<&\[\]!*`\u2010\u2011{_SUPERSCRIPTS}{_UNSEEN}]")
+_MARK_IN_WORD = re.compile(r"[*`](?<=[^\W\d_].)\*{0,2}(?=[^\W\d_])")
 # Consecutive non-ASCII characters, with the ASCII character before them.
 _NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")
-# Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
-# each character is a token.
-NO_BLANKS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff"
-)
 _OF_WORD = re.compile(rf"[^\W{NO_BLANKS}]")
+_NO_BLANK = re.compile(f"[{NO_BLANKS}]")
+# a character of a script without blanks, or a sequence of other characters; punctuation belongs to
+# the word before or after it
+_SPACED_WORD = re.compile(rf"[^\w\s]*[{NO_BLANKS}][^\w\s]*|[^\s{NO_BLANKS}]+")
+# Marks that end a sentence if a blank or a script without blanks follows, and marks that always do.
+# Thai and Lao have no such mark: a blank between two of their letters ends a sentence.
+_STOPS = ".!?\u0589\u061f\u06d4\u0964\u0965\u1362\u1367\u203c\u2047-\u2049\uff0e"
+_WIDE_STOPS = "\u0f0d\u104a\u104b\u17d4\u17d5\u3002\uff01\uff1f\uff61"
+_CLOSING = "\"')\\]\u2019\u201d\u00bb\u300d\u300f\uff09"
+_SENTENCE_END = re.compile(
+    rf"(?<=[{_STOPS}])[{_CLOSING}]*(?:\s+|(?=[{NO_BLANKS}]))"
+    rf"|(?<=[{_WIDE_STOPS}])(?![{_WIDE_STOPS}])[{_CLOSING}]*\s*"
+    r"|(?<=[\u0e00-\u0eff])\s+(?=[\u0e00-\u0eff])|\n+"
+)
 _ASCII_BYTES = bytes(range(128))
 Change = tuple[int, int, str]  # start and end of a part of a text, and what replaces it
 
@@ -104,8 +145,11 @@ def normalise(text: str) -> tuple[str, Ints | None]:
     -------
     text : str
         The text in Unicode form NFKC, with plain quotation marks. Characters without width are
-        removed, and words broken at the end of a line are joined. HTML tags become blanks, and so
-        do HTML entities that mean neither a letter nor a digit.
+        removed, and so are the vowels and accents of Arabic and Hebrew, with which a word may be
+        written and usually is not. Words broken at the end of a line are joined. HTML tags become
+        blanks, and so do HTML entities that mean neither a letter nor a digit. Of a Markdown link,
+        the text is kept; images, addresses and marks of footnotes become blanks. Marks of emphasis
+        and code inside a word are removed.
     edges : ndarray of int64, shape (n_characters, 2), or None
         Start and end, in the original text, of each character; None if no position has changed.
 
@@ -124,7 +168,8 @@ def normalise(text: str) -> tuple[str, Ints | None]:
         for mark, plain in _QUOTES.items():
             text = text.replace(mark, plain)
     edges, usual = None, _has_usual_characters(text)
-    if not usual or "<" in text or "&" in text or "-\n" in text or "-\r\n" in text:
+    some = any(mark in text for mark in ("<", "&", "[", "-\n", "-\r\n"))
+    if some or not usual or _MARK_IN_WORD.search(text):
         text, edges = _with_changes(text, edges, _markup_changes(text))
         usual = _has_usual_characters(text)
     return (text, edges) if usual else _with_changes(text, edges, _character_changes(text))
@@ -142,42 +187,67 @@ def _has_usual_characters(text: str) -> bool:
 def _is_normal_character(character: str) -> bool:
     """Check whether `normalise` keeps a non-ASCII character next to any other characters."""
     combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
-    changes = unicodedata.normalize("NFKC", character) != character
+    changes = _plain_form(character) != character
     return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
+
+
+def _plain_form(text: str) -> str:
+    return _UNSEEN_RUN.sub("", unicodedata.normalize("NFKC", text))
 
 
 def _markup_changes(text: str) -> Iterator[Change]:
     """Yield hyphens at line ends, markup and invisible characters, and what replaces them."""
+    labels = set(map(str.casefold, re.findall(r"(?m)^\[([^\[\]\n]+)\]:", text)))
     done = 0
-    for start in _MARKUP_START.finditer(text):
-        part = _MARKUP.match(text, start.start()) if start.start() >= done else None
+    ends: dict[int, int] = {}  # start and end of marks that close a link or an emphasis
+    for mark in _MARKUP_START.finditer(text):
+        at = mark.start()
+        if at >= done and at in ends:
+            done = ends[at]
+            yield at, done, ""
+            continue
+        part = _MARKUP.match(text, at) if at >= done else None
         if part is None:
             continue
-        done, found = part.end(), part.group()
-        new = " " if part.lastgroup == "tag" else ""
-        if part.lastgroup == "line_end" and not text[done].islower():
+        kind, found, end = part.lastgroup, part.group(), part.end()
+        if kind == "emphasis":
+            n_inside = text[at - 1 : at].isalpha() + text[end : end + 1].isalpha()
+            if not n_inside or (n_inside == 2 and re.search(r"\s", part["body"])):
+                continue  # around whole words, the marks separate tokens anyway
+            end = part.end("mark")
+            ends[part.end("body")] = part.end()
+        elif kind == "link":
+            label = part["label"] or part["inner"]
+            if part["target"][1] == "[" and label.casefold() not in labels:
+                continue  # not a link, such as two sets of characters in a regular expression
+            ends[part.end("inner")] = part.end("target")
+        done = end
+        new = " " if kind in ("tag", "note") else ""
+        if kind == "chillu":
+            at, new = at - 2, _CHILLUS[text[at - 2]]
+        elif kind == "line_end" and not text[done].islower():
             if "\u00ad" not in found:
                 continue
             new = found.replace("\u00ad", "")
-        elif part.lastgroup == "entity":
+        elif kind == "entity":
             meaning = html.unescape(found)
             if meaning == found:
                 continue
-            if not re.fullmatch(f"[{_UNSEEN}]+", meaning):
+            if not _UNSEEN_RUN.fullmatch(meaning):
                 new = meaning if meaning.isalnum() else " "
-        yield part.start(), done, new
+        yield at, done, new
 
 
 def _character_changes(text: str) -> Iterator[Change]:
-    """Yield the parts of a text that the form NFKC changes, and what replaces them."""
+    """Yield the parts of a text that `_plain_form` changes, and what replaces them."""
     for run in _NON_ASCII_RUN.finditer(text):
         piece = run.group()
-        whole = unicodedata.normalize("NFKC", piece)
+        whole = _plain_form(piece)
         if whole == piece:
             continue
         starts = [at for at, c in enumerate(piece) if not at or not unicodedata.combining(c)]
         parts = [(a, b, piece[a:b]) for a, b in pairwise([*starts, len(piece)])]
-        changed = [(a, b, unicodedata.normalize("NFKC", part)) for a, b, part in parts]
+        changed = [(a, b, _plain_form(part)) for a, b, part in parts]
         # In some scripts, such as Hangul, NFKC also joins characters for which `combining` is 0.
         if "".join(part for _, _, part in changed) != whole:
             changed, parts = [(0, len(piece), whole)], [(0, 0, "")]
@@ -283,6 +353,29 @@ def _unicode_word() -> re.Pattern[str]:
     return re.compile(rf"(?=[^\W_])[{NO_BLANKS}][{marks}]*|{letter}(?:{letter}|[{marks}])*")
 
 
+def count_words(text: str) -> int:
+    """Count the words of a text in any script, marks of list items included.
+
+    Words are separated by white space. In scripts without blanks between words, each character is a
+    word, as in `tokenize_unicode`; punctuation is no word of its own there.
+
+    >>> count_words("It may-be rain."), count_words("用Python教学。"), count_words("กินข้าว")
+    (3, 4, 5)
+    """
+    # str.split takes a third of the time of a regular expression
+    return len(_SPACED_WORD.findall(text) if _NO_BLANK.search(text) else text.split())
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text in any script into sentences; a line end also ends a sentence.
+
+    >>> split_sentences("Pour. Wait!"), split_sentences("教学。真的？！学习")
+    (['Pour.', 'Wait!'], ['教学。', '真的？！', '学习'])
+    """
+    parts = map(str.strip, _SENTENCE_END.split(text))
+    return [part for part in parts if any(map(str.isalnum, part))]
+
+
 _ALL_BUT_ASCII_LETTERS = bytes(c for c in range(256) if c >= 128 or not chr(c).isalpha())
 
 
@@ -364,19 +457,16 @@ def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> s
 class Tokens:
     """Documents as one array of integers; equal integers mean equal tokens.
 
-    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
-    are given, or `words` and `normal`. `start` and `end` are the character positions of each token
-    in its document. `words` has the tokens of each document. `normal` has the result of
-    :func:`normalise` for each document: the normalised text, and the positions of its characters in
-    the original.
+    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. `start` and `end` are the
+    character positions of each token in its document; -1 if it does not occur there, because your
+    own tokenizer rewrites it. `words` has the tokens of each document of your own tokenizer.
     """
 
     ids: Ints
     bounds: Ints
-    start: Ints | None = None
-    end: Ints | None = None
+    start: Ints
+    end: Ints
     words: Sequence[list[str]] = ()
-    normal: Sequence[tuple[str, Ints | None]] = ()
 
     def of(self, doc: int) -> Ints:
         """Return the integers of one document without its end mark."""
@@ -386,24 +476,6 @@ class Tokens:
     def base(self) -> int:
         """Smallest integer above all of `ids`."""
         return int(self.ids.max(initial=END)) + 1
-
-    def spans(self, doc: int, stop: int | None = None) -> list[tuple[int, int]] | None:
-        """Return start and end of each of the first ``stop`` tokens of a document (default: all).
-
-        Return None if the document lacks one of the tokens (for example, because the tokenizer
-        stems).
-        """
-        if self.start is not None and self.end is not None:
-            first = int(self.bounds[doc])
-            own = slice(first, int(self.bounds[doc + 1]) - 1 if stop is None else first + stop)
-            return list(zip(self.start[own].tolist(), self.end[own].tolist(), strict=True))
-        text, edges = self.normal[doc]
-        spans = _spans_of_words(text, self.words[doc][:stop])
-        if spans is None or edges is None:
-            return spans
-        ends = [int(edges[b - 1, 1]) if b else 0 for _, b in spans]
-        starts = [int(edges[a, 0]) if a < b else c for (a, b), c in zip(spans, ends, strict=True)]
-        return list(zip(starts, ends, strict=True))
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
         """Return the text of the ``run`` tokens of a document that start at token ``begin``.
@@ -418,39 +490,36 @@ class Tokens:
 
     def edges(self, text: str, doc: int, begin: int, run: int) -> tuple[int, int] | None:
         """Return start and end of the text that `cut` returns; None if the text lacks a token."""
-        if self.start is not None and self.end is not None:
-            first = int(self.bounds[doc]) + begin
-            return int(self.start[first]), int(self.end[first + run - 1])
-        spans = self.spans(doc, begin + run)
-        if spans is None:
+        first = int(self.bounds[doc]) + begin
+        start, end = int(self.start[first]), int(self.end[first + run - 1])
+        if min(start, end) < 0:
             return None
-        start, end = spans[begin][0], spans[-1][1]
-        while _splits_word(text, start):
+        while self.words and _splits_word(text, start):
             start -= 1
-        while _splits_word(text, end):
+        while self.words and _splits_word(text, end):
             end += 1
         return start, end
 
 
-def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Return start and end of each word in a text, in order; None if the text lacks a word.
+def _spans_of_words(text: str, words: Sequence[str]) -> Ints:
+    """Return start and end of each word in a text, in order; -1 from a word that the text lacks on.
 
     If all words occur as whole words, only whole words are matched. Otherwise a word may match a
     part of a word, as for a tokenizer that stems or a script without blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
+    spans = np.full((len(words), 2), -1)
     for whole in (True, False):
-        spans = []
-        cursor = 0
-        for word in words:
+        spans[:], cursor = -1, 0
+        for row, word in enumerate(words):
             at = _find_word(folded, word, cursor, whole)
             if at < 0:
                 break
             cursor = at + len(word)
-            spans.append((at, cursor))
+            spans[row] = at, cursor
         else:
-            return spans
-    return None
+            break
+    return spans
 
 
 def _find_word(text: str, word: str, cursor: int, whole: bool) -> int:
@@ -477,32 +546,25 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     split = _tokenizer_function(tokenizer)
     if split is tokenize:
         return _intern_default(docs)
-    normal = [normalise(doc) for doc in docs]
-    if split is tokenize_unicode:
-        return _intern_unicode(normal)
-    words = [_checked_tokens(split(text)) for text, _ in normal]
-    flat = np.array([w for ws in words for w in ws], object)
-    ids = pd.factorize(flat)[0].astype(np.int64) + 1
-    bounds, place = _with_ends(_sizes(words))
-    return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
-
-
-def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
-    """Split normalised texts as `tokenize_unicode` does, and replace their tokens by integers."""
-    words = []
-    spans = []
-    for text, edges in normal:
-        matches = list(_unicode_word().finditer(text))
-        words += [word.group().casefold() for word in matches]
-        own = np.array([word.span() for word in matches], np.int64).reshape(-1, 2)
-        if edges is not None and len(own):
-            own = _in_original(own, edges)
+    words: list[list[str]] = []
+    spans = [np.zeros((0, 2), np.int64)]
+    for text, edges in map(normalise, docs):
+        if split is tokenize_unicode:
+            matches = list(_unicode_word().finditer(text))
+            words.append([word.group().casefold() for word in matches])
+            own = np.array([word.span() for word in matches], np.int64).reshape(-1, 2)
+        else:
+            words.append(_checked_tokens(split(text)))
+            own = _spans_of_words(text, words[-1])
+        if edges is not None:
+            some = own[:, 0] < own[:, 1]
+            own[some], own[~some] = _in_original(own[some], edges), -1
         spans.append(own)
-    bounds, place = _with_ends(_sizes(spans))
-    ids = pd.factorize(np.array(words, object))[0].astype(np.int64) + 1
-    flat = np.concatenate([np.zeros((0, 2), np.int64), *spans])
-    ids, start, end = (_values_at_places(v, place, bounds) for v in (ids, flat[:, 0], flat[:, 1]))
-    return Tokens(ids, bounds, start, end)
+    bounds, place = _with_ends(_sizes(words))
+    ids = pd.factorize(np.array([w for ws in words for w in ws], object))[0].astype(np.int64) + 1
+    columns = (_values_at_places(v, place, bounds) for v in (ids, *np.concatenate(spans).T))
+    ids, start, end = columns
+    return Tokens(ids, bounds, start, end, () if split is tokenize_unicode else words)
 
 
 def _sizes(parts: Sequence[Sequence[Any] | Ints]) -> Ints:
@@ -526,7 +588,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
-    plain = [" ".join(sorted(STOP_WORDS))]
+    plain = []
     moved = {}
     for d, doc in enumerate(docs):
         text, edges = normalise(doc)
@@ -538,53 +600,26 @@ def _intern_default(docs: list[str]) -> Tokens:
             moved[d] = edges
     # Each character must become one byte, so that positions in bytes are positions in the text.
     data = "\n".join(plain).encode("ascii", "replace").translate(_FOLD)
-    data = b" " + data + b" " * (1 + _WORD_BYTES)
+    data = b" " + data + b" "
     edge = np.frombuffer(data, np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
     long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
     start, end = start[long_enough], end[long_enough]
-    ids = _intern_bytes(data, start, end - start)
+    ids, words = pd.factorize(np.array(data.split(), object)[long_enough])
+    is_content = ~np.isin(words, [word.encode() for word in STOP_WORDS])[ids]
+    start, end, ids = start[is_content], end[is_content], ids[is_content].astype(np.int64)
 
     offset = 1 + np.concatenate([[0], np.cumsum(_sizes(plain) + 1)])
-    n_stop = int(np.searchsorted(start, offset[1]))
-    stop = np.zeros(ids.max(initial=0) + 1, bool)
-    stop[ids[:n_stop]] = True
-    long_enough = np.flatnonzero(~stop[ids])
-    start, end, ids = start[long_enough], end[long_enough], ids[long_enough]
-    count = np.diff(np.searchsorted(start, offset[1:]))
+    count = np.diff(np.searchsorted(start, offset))
     bounds, place = _with_ends(count)
-    shift = np.repeat(offset[1:-1], count)
+    shift = np.repeat(offset[:-1], count)
     start, end = start - shift, end - shift
     for d, edges in moved.items():
         mine = slice(bounds[d] - d, bounds[d + 1] - d - 1)
         start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
     ids, start, end = (_values_at_places(v, place, bounds) for v in (ids + 1, start, end))
     return Tokens(ids, bounds, start, end)
-
-
-def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
-    """Return an integer for each token, so that equal integers mean equal bytes."""
-    block = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
-    mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], np.uint64)
-    ids, heads = pd.factorize(block[start] & mask[np.minimum(length, _WORD_BYTES)])
-    ids = ids.astype(np.int64)
-    n_ids = len(heads)
-    for done in range(_WORD_BYTES, _LONG_TOKEN, _WORD_BYTES):
-        more = np.flatnonzero(length > done)
-        if not len(more):
-            return ids
-        rest = np.minimum(length[more] - done, _WORD_BYTES)
-        tail, tails = pd.factorize(block[start[more] + done] & mask[rest])
-        pair, pairs = pd.factorize(ids[more] * len(tails) + tail)
-        ids[more] = n_ids + pair
-        n_ids += len(pairs)
-    more = np.flatnonzero(length > _LONG_TOKEN)
-    ends = start[more] + length[more]
-    rests = [data[a:b] for a, b in zip(start[more] + _LONG_TOKEN, ends, strict=True)]
-    tail, tails = pd.factorize(np.array(rests, object))
-    ids[more] = n_ids + pd.factorize(ids[more] * max(len(tails), 1) + tail)[0]
-    return ids
 
 
 def shared_ngrams(
@@ -876,33 +911,11 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
         last = tokens.ids[at + n - 1]
         go = np.flatnonzero(last != END)
         at, where = at[go], where[go]
-        rank, again, shared = _dense_ranks(rank[go] * tokens.base + last[go])
-        length[where[again]] = n
+        rank = pd.factorize(rank[go] * tokens.base + last[go])[0]
+        length[where[pd.Series(rank).duplicated()]] = n
+        shared = np.bincount(rank)[rank] > 1
         at, rank, where = at[shared], rank[shared], where[shared]
     return length
-
-
-def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the dense rank of each value, and two masks of values that occur several times.
-
-    The first mask leaves out the first occurrence of a value, the second includes it.
-    """
-    # Pack value and position into one number, so that a plain sort, which is fast, is also stable.
-    n = len(values)
-    bits = n.bit_length()
-    if int(values.max(initial=0)) >> (63 - bits):
-        values = pd.factorize(values, sort=True)[0].astype(np.int64)
-    both = np.sort(values << bits | np.arange(n))
-    place, value = both & ((1 << bits) - 1), both >> bits
-    same = np.zeros(n + 1, bool)
-    same[1:-1] = value[1:] == value[:-1]
-    rank = np.empty_like(values)
-    again, shared = np.empty((2, n), bool)
-    before = same[:-1]
-    rank[place] = np.cumsum(~before)
-    again[place] = before
-    shared[place] = before | same[1:]
-    return rank, again, shared
 
 
 def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
@@ -951,13 +964,13 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     """Return, for each position of ``piece``, the length of the longest match that starts there."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
-    ranks = [_dense_ranks(both)[0]]
+    ranks = [np.unique(both, return_inverse=True)[1] + 1]
     # Rank the runs of 1, 2, 4, ... tokens, up to the length of the longest possible match.
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
         # beyond the end, the value is 0, which is below all ranks
         after = np.append(ranks[-1][size:], np.zeros(size, np.int64))
-        ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
+        ranks.append(np.unique(ranks[-1] * (n + 1) + after, return_inverse=True)[1] + 1)
         size *= 2
     order = np.argsort(ranks[-1])
     there = np.where(order > len(piece), np.arange(n), -1)

@@ -9,7 +9,7 @@ from oracles.widened_slopes import widened_slope
 
 import skillcomp as sc
 from benchmarks import simulated
-from skillcomp.bias.feature_effects import feature_effect
+from skillcomp.bias.feature_effects import feature_effect, features
 from skillcomp.errors import FrameError
 
 PLANTED = {
@@ -267,6 +267,56 @@ def test_the_slope_of_a_feature_is_that_of_the_oracle(base: float) -> None:
     assert [made.low / 100, made.high / 100] == pytest.approx([low, high], abs=2e-4)
     assert (made.p_value < 0.05) == (made.low > 0 or made.high < 0)
     assert "score test" in made.method
+
+
+SCRIPTS = {
+    "Chinese": ("教学很重要。真的吗？！我们用 Python 学习。", 14, 3),
+    "Japanese": ("今日は良い天気です。「行こう。」そう言った。", 17, 3),
+    "Thai": ("ไปกินข้าว วันนี้ฝนตก", 14, 2),
+    "Arabic": ("هل فهمت؟ نعم، فهمت الدرس. شكرا", 6, 3),
+    "Urdu": ("یہ کتاب ہے۔ وہ قلم ہے۔", 6, 2),
+    "Hebrew": ("הבנת? כן, הבנתי.", 3, 2),
+    "Hindi": ("यह किताब है। वह कलम है।", 6, 2),
+    "Korean": ("이해했어요? 네, 이해했습니다.", 3, 2),
+    "English": ('He said "go." Then it may-be rained!', 7, 2),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_words_and_sentences_are_counted_in_every_script(script: str) -> None:
+    text, n_words, n_sentences = SCRIPTS[script]
+    rows = {
+        "attempt_id": ["a", "b"],
+        "case_id": ["s/1", "s/2"],
+        "answer": [text, f"{text}\n{text}"],
+    }
+    frame = pd.DataFrame(rows).assign(skill="s", condition="skill", n_words=1)
+    found = features(frame)
+    assert found["n_words"].tolist() == [n_words, 2 * n_words]
+    assert found["words_per_sentence"].tolist() == [n_words / n_sentences] * 2
+    # the hedges are English words: in another script their number is unknown
+    assert found["hedges_per_100"].isna().all() == (script != "English")
+
+
+def test_twelve_points_per_doubling_are_found_in_chinese_answers() -> None:
+    rng = np.random.default_rng(6)
+    n = 600
+    doublings = rng.uniform(-1.5, 1.5, n)
+    answers = []
+    for size in (80 * 2**doublings).round().astype(int):
+        text = "".join(rng.choice(list("教学很重要我们用心习天地人"), size))
+        # a full stop now and then, and blanks around names, whose number says little of the length
+        text = "。".join(text[at : at + 14] for at in range(0, size, 14))
+        answers.append(text + " Python 模型" * int(rng.integers(1, 7)))
+    keys = {"attempt_id": [f"a{i}" for i in range(n)], "case_id": [f"s/{i}" for i in range(n)]}
+    attempts = pd.DataFrame(keys).assign(skill="s", condition="skill", answer=answers)
+    verdicts = attempts.drop(columns="answer").assign(check_id="c", grader="g")
+    gold = rng.random(n) < 0.5
+    verdicts["passed"] = rng.random(n) < 0.3 + 0.3 * gold + 0.12 * doublings
+    labels = verdicts[["attempt_id", "check_id"]].assign(passed=gold)
+    found = sc.bias.audit(verdicts, attempts, labels, by=["grader"])
+    row = pick(found, bias="verbosity", measure="effect_points")
+    assert row["ci_low"] <= 12 <= row["ci_high"] and row["ci_low"] > 4
 
 
 def test_a_feature_that_spans_less_than_its_unit_is_not_identified() -> None:

@@ -21,6 +21,7 @@ from skillcomp.ngrams import (
     normalise,
     shared_ngrams,
     tokenize,
+    tokenize_unicode,
 )
 
 LONG = "deltas" * 20
@@ -138,9 +139,78 @@ def test_the_same_sentence_in_other_bytes_shares_its_ngrams(copy: str) -> None:
     assert shared_ngrams(copy, SENTENCE, n=4)[0].startswith("define narrow fields")
 
 
+@st.composite
+def marked_up(draw: st.DrawFn) -> str:
+    """Write SENTENCE in Markdown: links, images, emphasis, code and footnotes at any word."""
+    marks = [
+        *("{}", "[{}](https://a.b/c_(d)#e)", "[{}](<u v.md> 'leaks other words')", "[{}][ref]"),
+        *("**{}**", "*{}*", "_{}_", "`{}`", "***{}***", "[**{}**](x.md)", "{}[^note]", "{}[^1]"),
+        *("{} ![narrow icon](a.png)", "{} <https://x.yz/known>", "**{0[0]}**{0[1]}", "{}\u00b9"),
+        *("{0[0]}*{0[1]}*", "`{0[0]}`{0[1]}", "[{0[0]}](u.v){0[1]}", "{}[^a].\u00b2"),
+    ]
+    words = []
+    for word in SENTENCE[:-1].split():
+        mark, cut = draw(st.sampled_from(marks)), draw(st.integers(1, len(word) - 1))
+        words.append(mark.format((word[:cut], word[cut:]) if "{0" in mark else word))
+    # two words in one link, whose own marks stay
+    at = draw(st.integers(0, len(words) - 2))
+    if not any("[" in word or "<" in word for word in words[at : at + 2]):
+        words[at : at + 2] = [f"[{words[at]} {words[at + 1]}](https://other.words/leak)"]
+    end = draw(st.sampled_from([".[^note]", ". [1][2]", ".\u00b9\u00b2", "."]))
+    return " ".join(words) + end + '\n\n[ref]: https://a.b "Leak"\n[^note]: Other words.\n'
+
+
+@settings(max_examples=150, deadline=None)
+@given(marked_up())
+def test_marks_of_markdown_do_not_cut_a_copy(copy: str) -> None:
+    for split in (tokenize, tokenize_unicode):
+        whole = len(split(SENTENCE))
+        assert split(copy)[:whole] == split(SENTENCE)
+        tokenizer = "unicode" if split is tokenize_unicode else None
+        for text, source in ((copy, SENTENCE), (SENTENCE, copy)):
+            found = match([text], [source], [0], n=[4], tokenizer=tokenizer)
+            assert found.longest_run[0] == whole
+            assert found.longest_text[0] in text
+
+
+@pytest.mark.parametrize(
+    ("marked", "plain"),
+    [
+        ("اَلسَّلَامُ عَلَيْكُمْ كـتـاب هٰذا", "السلام عليكم كتاب هذا"),
+        ("ﺍﻟﺴﻼﻡ ﷲ", "السلام الله"),  # presentation forms
+        ("בְּרֵאשִׁ֖ית בָּרָ֣א אֱלֹהִ֑ים".replace("ב", "\ufb31", 1), "בראשית ברא אלהים"),
+        ("می\u200cخواهم क\u094d\u200dष", "میخواهم क\u094dष"),
+        ("ന\u0d4d\u200d", "\u0d7b"),
+        ("ｆｕｌｌ ｶﾞ か\u3099", "full ガ が"),
+    ],
+)
+def test_marks_that_do_not_change_a_word_are_left_out(marked: str, plain: str) -> None:
+    assert tokenize_unicode(marked) == tokenize_unicode(plain)
+    assert match([marked], [plain], [0], n=[1], tokenizer="unicode").longest_text == [marked]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "की को का कि",  # vowels of Hindi
+        "ढ ढ़ क क़",  # with a dot below, another letter
+        "กา กี กู เก",  # vowels of Thai
+        "か が は ば ぱ",
+        "ma mà má mả mã mạ schon schön",
+        "أمر امر آمر سؤال سوال",  # hamza and madda belong to a letter
+        "ന\u0d4d ന\u0d4d\u200d",  # the joiner makes another letter
+        "m2 m3 x_1 x[0](y) x[1](y) [0-9][a-z] [0-9][a-f]",
+    ],
+)
+def test_marks_that_tell_words_apart_are_kept(words: str) -> None:
+    tokens = [tuple(tokenize_unicode(word)) for word in words.split()]
+    assert len(set(tokens)) == len(tokens) and all(tokens)
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "x = values[0](other) + rows[i][j] * 2**k - a * b; r'[eE][+-]?[0-9]+'; {'a': [1]}",
         "an Array<string>, a Map<Otter> and x<y> where a < b and c > d; Set<T> and <S>",
         "List item\n- one\n-two, Anglo-\nSaxon, page 3-\n4, a dash --\nafter",
         "R&D; AT&T; &unknown; naïveté — 日本語, Straße, İstanbul",
@@ -155,6 +225,8 @@ def test_code_names_and_other_scripts_stay_as_they_are(text: str) -> None:
     st.lists(
         st.sampled_from(
             [*("word", " ", "ﬁ", "e\u0301", "\u1100\u1161", "İ", "\u00ad", "<b>", "</i>", "&nbsp;"),
+             *("[", "](u)", "*", "`", "\u0301", "\u064e", "\u0640", "![x]", "][1]"),
+             *("\u0d28\u0d4d\u200d", "<sup>1</sup>"),
              *("-\n", "½", "\u212a", "क्", "\u09c7\u09be", "“", "&#233;", "&lt;b&gt;", "x", "<T>")]
         ),
         max_size=12,

@@ -1,11 +1,16 @@
+import random
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.flags_at_length import carried, honest_text, largest_rate
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.overlap.candidates import carried_rate
 
 WORDS = [f"word{i:03d}" for i in range(400)]
 SKILL = {"s": " ".join(WORDS[:200])}
@@ -526,3 +531,106 @@ def test_few_sources_limit_a_corpus_of_many_texts() -> None:
     assert found["estimate"] == 1 and found["n_clusters"] == 5 and found["ci_low"] < 0.8
     note = only(cut, "false_flags_fresh", estimated["n"])["note"]
     assert note.startswith("the 5 documents limit this") and "needs 62 documents with" in note
+
+
+SOURCE = [f"word{number:04d}" for number in range(1500)]
+SUBJECT = {"s": " ".join(SOURCE)}
+LENGTHS = range(3, 13)
+
+
+def honest(rng: random.Random, n_texts: int, size: int, start: float = 0.07) -> list[str]:
+    return [honest_text(rng, size, SOURCE, start, 0.3) for _ in range(n_texts)]
+
+
+def honest_answers(rng: random.Random, n: int, size: int, condition: str = "skill") -> pd.DataFrame:
+    frame = pd.DataFrame({"answer": honest(rng, n, size)})
+    ids = {"attempt_id": [f"{condition}/{i}" for i in range(n)]}
+    ids["case_id"] = [f"s/{i}" for i in range(n)]
+    return frame.assign(skill="s", condition=condition, **ids)
+
+
+def labelled(rng: random.Random, n_fresh: int, size: int) -> pd.DataFrame:
+    """Return fresh passages, and copies of 5 or 10 words in passages as long."""
+    runs = [SOURCE[k : k + (5 if k % 2 else 10)] for k in range(0, 600, 15)]
+    texts = honest(rng, n_fresh, size)
+    texts += [" ".join([*run, *honest(rng, 1, size - len(run))]) for run in runs]
+    levels = ["fresh"] * n_fresh + ["near_copy"] * len(runs)
+    names = [f"s/{i}" for i in range(len(texts))]
+    columns = {"passage_id": names, "document": names, "level": levels, "text": texts}
+    return pd.DataFrame(columns).assign(skill="s")
+
+
+def test_the_choice_is_made_at_the_length_of_the_answers() -> None:
+    rng = random.Random(7)
+    passages, answers = labelled(rng, 400, 40), honest_answers(rng, 200, 900)
+    how: dict[str, Any] = {"skills": SUBJECT, "n_resamples": 2}
+    shared = sc.overlap.score(answers, skills=SUBJECT, exclude_prompt=False, ngram=LENGTHS)
+    verdicts = answers.assign(passed=True)
+    # chosen on passages alone, n = 5 flags at most 5 % of them, but 35 % of honest answers
+    short = sc.overlap.calibrate(passages=passages, **how)
+    chosen = short.query("chosen").iloc[0]
+    assert (chosen["rule"], chosen["n"], chosen["answer_tokens"]) == ("any", 5, 40)
+    assert only(short, "false_flags_fresh", 5)["ci_high"] <= 0.05
+    with pytest.warns(sc.frames.FrameWarning, match="have 900 content tokens .* for 40: where it"):
+        marked = sc.overlap.flag(verdicts, shared, short)
+    assert 0.3 < marked["copied"].mean() < 0.45
+    # with the answers, 400 passages of 40 tokens show no limit of 5 % at 900 tokens
+    at_length = sc.overlap.calibrate(shared, passages=passages, nulls="fresh", **how)
+    row = at_length.query("chosen").iloc[0]
+    assert np.isnan(row["estimate"]) and row["answer_tokens"] == 900
+    assert "in answers of 900 content tokens (these texts have 40)" in row["note"]
+    assert "such as answers without the skill" in row["note"]
+    carried = only(at_length, "false_flags_fresh_at_answer_length", 5)
+    assert carried["ci_low"] < marked["copied"].mean() < carried["ci_high"]
+    # answers without the skill have this length: with them as a null, the rule keeps its limit
+    bare = honest_answers(rng, 100, 900, "baseline")
+    both = pd.concat([answers, bare], ignore_index=True)
+    shared = sc.overlap.score(both, skills=SUBJECT, exclude_prompt=False, ngram=LENGTHS)
+    cut = sc.overlap.calibrate(shared, passages=passages, **how)
+    assert cut.query("chosen")["answer_tokens"].iloc[0] == 900
+    assert cut.query("chosen")["n"].iloc[0] > 5
+    assert sc.overlap.flag(verdicts, shared, cut)["copied"].mean() <= 0.05
+
+
+@pytest.mark.slow
+def test_a_rule_chosen_at_the_length_of_the_answers_keeps_its_limit() -> None:
+    rng = random.Random(8)
+    n_kept, n_chosen, n_studies = 0, 0, 40
+    many = honest_answers(rng, 1500, 200)
+    how: dict[str, Any] = {"skills": SUBJECT, "exclude_prompt": False, "ngram": LENGTHS}
+    truth = sc.overlap.score(many, **how)
+    for _ in range(n_studies):
+        shared = sc.overlap.score(honest_answers(rng, 20, 200), **how)
+        passages = labelled(rng, 500, 40)
+        cut = sc.overlap.calibrate(
+            shared, passages=passages, skills=SUBJECT, nulls="fresh", n_resamples=1
+        )
+        if cut.query("chosen")["n"].notna().all():
+            n_chosen += 1
+            flagged = sc.overlap.flag(many.assign(passed=True), truth, cut)["copied"].mean()
+            n_kept += flagged <= 0.05
+    assert n_chosen > 0.8 * n_studies
+    assert n_kept >= n_chosen - 3  # at most about 2.5 % of calibrations exceed it
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(0.001, 0.9),
+    st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    st.lists(st.integers(1, 2000), min_size=1, max_size=5),
+)
+def test_carried_rates_are_those_of_the_oracle(
+    rate: float, places: list[int], target: list[int]
+) -> None:
+    own, longer = np.array(places, float), np.array(target, float)
+    assert carried_rate(rate, own, longer) == pytest.approx(carried(rate, places, target), abs=1e-6)
+    sample = carried_rate(rate, longer, own)  # the limit of the short texts is the way back
+    assert min(sample, rate) == pytest.approx(largest_rate(rate, places, target), abs=1e-6)
+
+
+def test_a_carried_rate_is_an_upper_bound_for_texts_that_differ() -> None:
+    rng = np.random.default_rng(3)
+    for shape in (0.2, 1.0, 5.0):  # some texts share many terms of the subject, others few
+        chance = rng.gamma(shape, 0.001 / shape, 200_000)
+        short, long = (np.mean(-np.expm1(-chance * n)) for n in (36, 896))
+        assert long <= carried_rate(short, np.array([36.0]), np.array([896.0])) + 1e-3

@@ -21,6 +21,7 @@ from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import clusters_of, group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
+from skillcomp.ngrams import count_words, share_not_ascii, split_sentences
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import (
     NAN,
@@ -39,7 +40,6 @@ _WORDS = (
     "i think|i believe|i guess|i suspect|i assume|as far as i|it depends|tends? to|sort of|kind of"
 )
 HEDGE = re.compile(rf"(?i:\b(?:{_WORDS})\b)|\bmay\b")
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 MARK = re.compile(r"^\s*([-*+•]|\d+[.)])\s+")
 Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 
@@ -62,14 +62,16 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per attempt, with attempt_id. ``n_words`` is the number of words and ``log2_words``
-        its logarithm, so that one unit is a doubling. ``hedges_per_100`` is the number of hedges
+        its logarithm, so that one unit is a doubling. In scripts without blanks between words, such
+        as Chinese and Thai, each character is a word. ``hedges_per_100`` is the number of hedges
         per 100 words outside code, tables and quotations. ``has_list`` is 1 if the answer has at
         least two list items, otherwise 0. ``words_per_sentence`` is a mean, and
         ``log2_words_per_sentence`` its logarithm. Features are NaN without an answer.
 
     Notes
     -----
-    Hedges are the words and phrases of a fixed English list, whatever they qualify.
+    Hedges are the words and phrases of a fixed English list, whatever they qualify. They are NaN if
+    most letters of an answer are not ASCII. Without an answer, ``n_words`` is that of `attempts`.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
     rows = [_answer_features(answer) for answer in checked["answer"].to_numpy(object)]
     names = ["n_words", "hedges_per_100", "has_list", "words_per_sentence"]
     measured = pd.DataFrame(rows, columns=names, dtype="float64")
-    measured["n_words"] = checked["n_words"].astype("float64").fillna(measured["n_words"])
+    measured["n_words"] = measured["n_words"].fillna(checked["n_words"].astype("float64"))
     with np.errstate(divide="ignore"):
         measured["log2_words"] = np.log2(measured["n_words"].where(measured["n_words"].gt(0)))
         measured["log2_words_per_sentence"] = np.log2(measured["words_per_sentence"])
@@ -96,16 +98,16 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
 def _answer_features(answer: object) -> tuple[float, float, float, float]:
     if not isinstance(answer, str):
         return (NAN,) * 4
-    n_words = len(answer.split())
     text = prose(answer)
-    spoken = len(text.split())
+    spoken = count_words(text)
     items = sum(part.kind in ("bullet", "number") for part in parts(answer))
-    sentences = [s for s in (MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
+    n_sentences = len(split_sentences(text))
+    is_latin = spoken and share_not_ascii(text) < 0.5
     return (
-        n_words,
-        100.0 * len(HEDGE.findall(text)) / spoken if spoken else NAN,
+        count_words(answer),
+        100.0 * len(HEDGE.findall(text)) / spoken if is_latin else NAN,
         items >= 2,
-        spoken / len(sentences) if sentences else NAN,
+        spoken / n_sentences if n_sentences else NAN,
     )
 
 

@@ -271,8 +271,7 @@ class ThresholdExplorer(ui.Explorer):
         rule = candidates["rule"].eq("any") if cut is None else candidates["cut"].eq(cut)
         at = int(np.flatnonzero(candidates["n"].eq(n) & rule)[0])
         rows = pd.DataFrame(performance(self._sample, self._settings, at))
-        table_rows = rows[~rows["measure"].str.endswith("_at_answer_length")]
-        return table(table_rows[_RATES]), rows.set_index("measure")["estimate"].to_dict()
+        return table(rows[_RATES]), rows.set_index("measure")["estimate"].to_dict()
 
     def _pictures_of(self, n: int) -> tuple[ui.Picture, ui.Picture | None]:
         """Draw the share of every text and, if there are copies and clean passages, their ROC."""

@@ -34,6 +34,7 @@ from skillcomp.io.files import read_own
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
+from skillcomp.ngrams import count_words
 from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Suite, dimension_family
 
 Chosen = str | Sequence[str] | None  # One name, several, "all", or None for the default.
@@ -238,8 +239,9 @@ def attempts(
     -------
     pandas.DataFrame
         One row per attempt with the columns of the attempts contract. ``answer`` is NA after an
-        error or a refusal; ``n_words`` counts the words of the answer, separated by white space,
-        NA without an answer; ``status`` is ok, error, refused, truncated, paused or timeout.
+        error or a refusal; ``n_words`` counts the words of the answer (separated by white space or,
+        in scripts without blanks, characters), NA without an answer; ``status`` is ok, error,
+        refused, truncated, paused or timeout.
 
     Raises
     ------
@@ -272,8 +274,7 @@ def _require_measured(store: RunStore) -> None:
 
 def n_words(answers: pd.Series) -> pd.Series:
     """Count the words of each answer; NA without an answer."""
-    # str.split takes a third of the time of a regular expression and splits at the same places
-    counts = [len(a.split()) if isinstance(a, str) else None for a in answers.to_numpy(object)]
+    counts = [count_words(a) if isinstance(a, str) else None for a in answers.to_numpy(object)]
     return pd.Series(counts, index=answers.index, dtype="Int64")
 
 

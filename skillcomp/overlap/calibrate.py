@@ -19,7 +19,6 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError, plural
@@ -33,6 +32,7 @@ from skillcomp.overlap.candidates import (
     Group,
     Sample,
     Settings,
+    carried_rate,
     existing_names,
     make_sample,
 )
@@ -66,6 +66,7 @@ COLUMNS = {
     "n_short": "float64",
     "chosen": "bool",
     **dict.fromkeys(["method", "note", "tokenizer"], "str"),
+    "answer_tokens": "float64",
 }
 N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases than this, a bootstrap is not reliable.
@@ -95,8 +96,8 @@ def calibrate(
     Copies are passages that were written by copying. Nulls are texts that do not copy. By default
     there are two nulls: answers without the skill, which share n-grams by coincidence, and passages
     written fresh from understanding, which share technical terms. The limit on false flags applies
-    under each null. Labelled passages alone suffice, and so do answers alone. A skill may be any
-    text.
+    under each null and, if answers are given, at their length (see Notes). Labelled passages alone
+    suffice, and so do answers alone. A skill may be any text.
 
     Parameters
     ----------
@@ -176,6 +177,9 @@ def calibrate(
             few hardly change the choice.
         method, note : str, method of the interval, and a caution or reason
         tokenizer : str, name of the tokenizer
+        answer_tokens : float64, only in the chosen row: the length in content tokens at which the
+            limit is kept, which is the mean of the answers or, without longer answers, of the null
+            with the longest texts
 
     Raises
     ------
@@ -210,8 +214,16 @@ def calibrate(
     and the AUC have no interval. Only the rule ``any`` is tried, and the shortest n that keeps the
     limit is chosen, because any copy shares more short n-grams than long ones.
 
-    Passages are clustered by document (a skill and topic), attempts by case. The extrapolation to
-    answer length assumes the same chance of a match at every position of a text.
+    Passages are clustered by document (a skill and topic), attempts by case.
+
+    A longer text shares more by chance: a rule that flags 2 % of texts of 40 tokens flags 35 % of
+    texts of 900. The choice is therefore made at the length of the answers that are no null. If all
+    nulls have shorter texts, the null with the longest texts must keep a stricter limit: the one
+    from which the rate grows to ``max_false_flags`` if every position has the same chance of a
+    match. This is on the safe side for texts that differ in this chance, for matches that occur
+    together, and for the rule ``share``. Few short passages cannot show such a limit; answers
+    without the skill can, because they have the length of the answers. Without answers, the choice
+    is for texts as long as those of the nulls, and :func:`flag` warns of longer answers.
 
     References
     ----------
@@ -319,7 +331,7 @@ def _calibration_rows(sample: Sample) -> list[Fields]:
         value = undefined("choice by the estimates", note, settings.ci_level)
         value = replace(value, estimate=chooser.n[candidate])
         rows.append(_measure_row(sample, candidate, "estimated_n", value))
-    return [*rows, answer | {"chosen": True}]
+    return [*rows, answer | {"chosen": True, "answer_tokens": sample.at_tokens}]
 
 
 def _candidates_by_length(chooser: Chooser) -> list[int]:
@@ -395,7 +407,9 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[Fiel
         note = join_notes(_short_texts_note(n_short), _texts_needed_note(flagged, settings, group))
         how: Fields = {"limit": settings.max_false_flags, "n_short": n_short}
         rows.append(made(measure, flagged, **how, note=note))
-        if group.passages and by_any and sample.n_cases:
+        stricter = sample.limit_of(group, sample.candidates["n"].iloc[candidate])
+        carried = group.passages and by_any and sample.n_cases
+        if carried or stricter < settings.max_false_flags:
             longer = _rate_at_answer_length(sample, group, candidate, flagged)
             rows.append(made(f"{measure}_at_answer_length", longer, **how))
     for group in sample.others:
@@ -469,32 +483,21 @@ def _rate_at_answer_length(
 ) -> Interval:
     """Extrapolate a rate from short passages to texts of the length of the answers.
 
-    An n-gram is assumed to be shared with the same chance at every position at which it can begin.
-    Then P(flag) = 1 - exp(-chance x positions). The limits of the interval are extrapolated in the
-    same way.
+    The limits of the interval are extrapolated in the same way.
     """
     n = sample.candidates["n"].iloc[candidate]
-    # leave out texts that are too short, because they are not judged
-    places = group.tokens[group.tokens >= n] - n + 1
-    target = max(sample.answer_tokens - n + 1, 0.0)
-    method = f"constant chance a place, to {sample.answer_tokens:.0f} tokens; {flagged.method}"
-    why = ""
-    if not np.isfinite(target) or not (places > 0).any():
-        why = "no answers whose length could be matched"
-    elif flagged.high >= np.mean(places > 0):
-        why = "passages too short to carry the rate over"
+    # texts that are too short are not judged
+    places, target = sample.places(group.tokens, n), sample.places(sample.answers, n)
+    median = np.median(sample.answers) if len(sample.answers) else NAN
+    method = f"constant chance a place, to {median:.0f} tokens; {flagged.method}"
+    why = "" if len(target) and len(places) else "no answers whose length could be matched"
+    if not flagged.high < 1:
+        why = why or "passages too short to carry the rate over"
     if why:
         return undefined(method, why, flagged.ci_level, flagged.n)
-
-    def carried(rate: float) -> float:
-        if rate <= 0:
-            return 0.0
-        top = 50.0 / places[places > 0].min()
-        chance = brentq(lambda c: np.mean(-np.expm1(-c * places)) - rate, 0.0, top)
-        return float(-np.expm1(-chance * target))
-
     note = "modelled: longer texts share more"
-    longer = replace(flagged.mapped(carried), method=method, note=note)
+    longer = flagged.mapped(partial(carried_rate, places=places, target=target))
+    longer = replace(longer, method=method, note=note)
     return replace(longer, se=NAN, df=NAN, p_value=NAN)
 
 
@@ -627,23 +630,38 @@ def _reason_without_choice(chooser: Chooser) -> str:
             f"every copy has fewer than {min(sample.lengths)} tokens; offer shorter n or, for "
             "texts in other scripts, tokenizer='unicode' here and in overlap.score"
         )
+    n, rates = chooser.n[by_estimate], []
+    for group in chooser.groups[1:]:
+        rate, allowed = _flag_rate(sample, group, by_estimate)[0], sample.limit_of(group, n)
+        longer = rate
+        if allowed < limit:
+            longer = _rate_at_answer_length(sample, group, by_estimate, rate)
+        rates.append((np.nan_to_num(longer.high, nan=1.0), allowed, rate, group))
+    high, allowed, worst, group = max(rates, key=lambda rate: rate[0])
+    where = ""
+    if any(rate[1] < limit for rate in rates):
+        own = sample.longest.tokens.mean()
+        where = f" in answers of {sample.at_tokens:.0f} content tokens (these texts have {own:.0f})"
     if by_estimate < 0:
-        return f"no n and rule keeps the false flags within {100 * limit:g} % and finds a copy"
-    n, rule = chooser.n[by_estimate], sample.candidates["rule"].iloc[by_estimate]
-    nulls = chooser.groups[1:]
-    rates = [(g, _flag_rate(sample, g, by_estimate)[0]) for g in nulls]
-    group, worst = max(rates, key=lambda pair: pair[1].high)
+        return (
+            f"no n and rule keeps the false flags within {100 * limit:g} %{where} and finds a copy"
+        )
+    rule = sample.candidates["rule"].iloc[by_estimate]
     flagged = round(worst.estimate * worst.n)
     reason = (
         f"the data cannot support a limit of {100 * limit:.0f} %: by their estimates, n = {n} "
         f"with the rule '{rule}' would be chosen, but {flagged} of {worst.n:.0f} texts of "
-        f"'{group.name}' flagged bound the false flags only at {100 * worst.high:.1f} %"
+        f"'{group.name}' flagged bound the false flags only at {100 * high:.1f} %{where}"
     )
     related, unit = _related_texts(worst, group)
     if limit > 0:
-        needed = clean_needed(limit, ci_level=sample.settings.ci_level)
+        needed = clean_needed(allowed, ci_level=sample.settings.ci_level)
         reason += f"; {related}{needed} {unit} of each null with none flagged would support it"
-    return reason + f", or choose max_false_flags={np.ceil(worst.high * 1000) / 1000:g}"
+    if where:
+        reason += ", or fewer that are as long as the answers, such as answers without the skill"
+    if high < 1:
+        reason += f", or choose max_false_flags={np.ceil(high * 1000) / 1000:g}"
+    return reason
 
 
 def _choices_on_resamples(chooser: Chooser) -> Indices:

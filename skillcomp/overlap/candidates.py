@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.estimates import check_settings, clusters_of, listed
@@ -112,9 +113,8 @@ class Sample:
         The others are the groups of all remaining levels and conditions.
     n_documents, n_cases : int
         Number of documents of the passages, and number of cases of the attempts.
-    answer_tokens : float
-        Median number of content tokens of the answers that belong to no null group; NaN if there
-        are no such answers.
+    answers : ndarray of float
+        Number of content tokens of each answer that belongs to no null group.
     limits : dict of bytes to float
         Cache of the upper limits of rates of false flags. A key is the bytes of two arrays: the
         kinds of units, and the number of units of each kind (see `Chooser._upper_limits`).
@@ -128,16 +128,60 @@ class Sample:
     others: tuple[Group, ...]
     n_documents: int
     n_cases: int
-    answer_tokens: float
+    answers: Floats
     limits: dict[bytes, float] = field(default_factory=dict)
 
     def column(self, candidate: int) -> int:
         """Return the position of the candidate's n among the lengths."""
         return self.lengths.index(self.candidates["n"].iloc[candidate])
 
+    @cached_property
+    def longest(self) -> Group:
+        """The null with the longest texts."""
+        return max(self.nulls, key=lambda group: group.tokens.mean())
+
+    @property
+    def at_tokens(self) -> float:
+        """Mean number of tokens of the texts at whose length the limit on false flags is kept."""
+        return float(
+            max(group.mean() for group in (self.longest.tokens, self.answers) if len(group))
+        )
+
+    def places(self, tokens: Floats, n: int) -> Floats:
+        """Return the number of n-grams of each text that is long enough to have one."""
+        return tokens[tokens >= n] - n + 1
+
+    def limit_of(self, group: Group, n: int) -> float:
+        """Return the largest rate of false flags that is allowed among the texts of a null.
+
+        The limit is meant for texts as long as the answers, and the null with the longest texts has
+        to show that it is kept there. If the answers are longer, the rate of this null must be so
+        small that it grows only to the limit (see `carried_rate`).
+        """
+        limit: float = self.settings.max_false_flags
+        longer, own = self.places(self.answers, n), self.places(group.tokens, n)
+        if group.name != self.longest.name or not len(longer) or not len(own):
+            return limit
+        return min(limit, carried_rate(limit, longer, own))
+
     def n_units(self, group: Group) -> int:
         """Return the number of documents (for passages) or of cases (for attempts)."""
         return self.n_documents if group.passages else self.n_cases
+
+
+def carried_rate(rate: float, places: Floats, target: Floats) -> float:
+    """Carry the rate of flagged texts over to texts of another length.
+
+    Every place at which an n-gram can begin is assumed to flag a text with the same chance, so that
+    P(flag) = 1 - exp(-chance x places). `places` and `target` have the number of places of each
+    text. If texts differ in their chances, or if flags at near places go together, longer texts are
+    flagged less often than this; so they are by a cut of the share.
+    """
+    if rate <= 0:
+        return 0.0
+    top = 50.0 / places.min()
+    chance = brentq(lambda c: np.mean(-np.expm1(-c * places)) - rate, 0.0, top)
+    return float(np.mean(-np.expm1(-chance * target)))
 
 
 def existing_names(
@@ -207,7 +251,6 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         return Group(name, of_passages, *facts, bool(made_up[mask].any()))
 
     rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
-    answers = ~passages & ~null
     return Sample(
         candidates,
         lengths,
@@ -217,7 +260,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         tuple(group(name, level == name) for name in rest),
         codes[passages].max(initial=-1) + 1,
         codes[~passages].max(initial=-1) + 1,
-        np.median(tokens[answers]) if answers.any() else NAN,
+        tokens[~passages & ~null],
     )
 
 
@@ -256,7 +299,8 @@ class Chooser:
 
     A null is a group of texts that do not copy. The limit is the largest allowed rate of false
     flags (``limit``). A candidate keeps the limit if, in every null, the upper end of the
-    confidence interval of its rate of false flags is not above ``limit``. The candidates of each
+    confidence interval of its rate of false flags is not above the limit of this null, which is
+    smaller if its texts are shorter than the answers (`Sample.limit_of`). The candidates of each
     rule (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until
     one does not keep the limit; the candidates before it are allowed. Because of this order, the
     number of candidates does not matter: a rule exceeds the limit as rarely as if only one interval
@@ -280,6 +324,7 @@ class Chooser:
         self.tables = [
             _counts_by_unit(group, self.column, sample.n_units(group)) for group in self.groups
         ]
+        self.limits = np.array([[sample.limit_of(g, n) for n in sample.lengths] for g in nulls])
         self.whole = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
         cut = sample.candidates["cut"].fillna(np.inf).to_numpy()
         order = np.lexsort([-cut, -self.n])
@@ -332,20 +377,23 @@ class Chooser:
     def _keep_alone(self, documents: Floats, cases: Floats, candidate: int) -> Bools:
         """Return, for each row of weights, whether a candidate keeps the limit in every null."""
         keeps = np.ones(len(documents), dtype=bool)
-        for group, (flagged, texts) in zip(self.groups[1:], self.tables[1:], strict=True):
+        column = self.column[candidate]
+        limits = self.limits[:, column] + TIE
+        for group, limit, table in zip(self.groups[1:], limits, self.tables[1:], strict=True):
+            flagged, texts = table
             weights = documents if group.passages else cases
-            sizes = texts[:, self.column[candidate]]
+            sizes = texts[:, column]
             used = np.flatnonzero(sizes)
             kinds = np.stack([flagged[used, candidate], sizes[used]], axis=1)
             kinds, kind_of = np.unique(kinds, axis=0, return_inverse=True)
             counts = weights[:, used] @ np.eye(len(kinds))[kind_of.ravel()]
             total = counts.sum(axis=1, keepdims=True)
             rate = (counts @ kinds[:, 0]) / np.maximum(counts @ kinds[:, 1], TIE)
-            at = np.flatnonzero(keeps & (total[:, 0] > 0) & (rate <= self.limit + TIE))
+            at = np.flatnonzero(keeps & (total[:, 0] > 0) & (rate <= limit))
             keeps[:] = False
             if len(at):
                 high = self._upper_limits(kinds, counts[at] * (len(used) / total[at]))
-                keeps[at] = high <= self.limit + TIE
+                keeps[at] = high <= limit
         return keeps
 
     def _upper_limits(self, kinds: Floats, counts: Floats) -> Floats:
@@ -383,7 +431,9 @@ class Chooser:
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
-        allowed = (worst <= self.limit) & np.isfinite(sensitivity)
+        allowed = np.isfinite(sensitivity)
+        for rate, limits in zip(nulls, self.limits, strict=True):
+            allowed &= rate <= limits[self.column]
         if not by_estimate:
             allowed &= self.keeps_limit(documents, cases)
         if among is not None:

@@ -14,7 +14,7 @@ from skillcomp.errors import FrameError, require_whole
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import check_settings
 from skillcomp.io.skills import skill_of
-from skillcomp.ngrams import NO_BLANKS
+from skillcomp.ngrams import NO_BLANKS, count_words, split_sentences
 from skillcomp.overlap.score import Skills, checked_columns, score, skills_by_slug, source_files
 from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
@@ -27,7 +27,6 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 # matches lines that are never quoted: tables, headings, horizontal rules
 _LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
-_FULL_STOP = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 # matches a word and the blanks before it; in scripts without blanks, each character is a word
 _WORD = re.compile(rf"(\s*)([{NO_BLANKS}]|[^\s{NO_BLANKS}]+)")
 
@@ -211,7 +210,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
             item or not line.strip() or (paragraph and re.search(r"[.!?。！？:;]$", paragraph[-1]))
         )
         if ends:
-            yield from filter(None, map(str.strip, _FULL_STOP.split(" ".join(paragraph))))
+            yield from split_sentences(" ".join(paragraph))
             paragraph = []
         text = line[item.end() :] if item else line
         paragraph += [text.strip()] if text.strip() else []
@@ -223,7 +222,7 @@ def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tu
     for block in blocks:
         for at in range(len(block) - size + 1):
             text = " ".join(block[at : at + size])
-            if len(_WORD.findall(text)) >= FEWEST_WORDS:
+            if count_words(text) >= FEWEST_WORDS:
                 yield first + at, text
         first += len(block)
 

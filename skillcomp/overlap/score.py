@@ -36,6 +36,7 @@ from skillcomp.stats.results import NAN, Bools, Floats
 # A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
 Document = Skill | str | Path
 Skills = Mapping[str, Document] | Mapping[str, Skill] | Mapping[str, str] | Path
+LONGER = 1.25  # answers that are longer than calibrated texts by this factor are reported
 FEW_LOST = 0.02  # share of the letters that a tokenizer may lose without a warning
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level", "made_up"]
@@ -64,6 +65,8 @@ _KNOWN = {
     "chosen": "boolean",
     "passed": "boolean",
     "tokenizer": "str",
+    "answer_tokens": "float64",
+    "limit": "float64",
 }
 
 
@@ -487,6 +490,12 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
         If a column is missing or ``passed`` is not boolean; if no row of ``cut`` is chosen, or the
         chosen row has no n; if ``shared`` lacks the chosen n, has an attempt twice for one n or
         was scored with another tokenizer; or if no verdict is about an attempt in ``shared``.
+
+    Warns
+    -----
+    FrameWarning
+        If the answers are longer, by a quarter or more, than the texts for which the rule was
+        calibrated, because longer answers share more by chance.
     """
     checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
     passed = checked["passed"]
@@ -509,6 +518,8 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
             "frames alike."
         )
     scored = attempts.merge(rules, on=on)
+    if "n_tokens" in scored and "limit" in rules:
+        _warn_of_longer_answers(scored, on)
     by_share = scored["share"].fillna(0.0).ge(scored["cut"]).astype("boolean")
     copied = scored["any_shared"].where(scored["rule"].eq("any"), by_share)
     copied = copied.mask(scored["any_shared"].isna())
@@ -536,7 +547,31 @@ def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
     if by_skill and chosen["skill"].duplicated().any():
         first = chosen.loc[chosen["skill"].duplicated(), "skill"].iloc[0]
         raise FrameError(f"overlap.flag: more than one row is marked chosen for skill '{first}'.")
-    return chosen[["n", *(["skill"] if by_skill else []), "rule", "cut"]].astype({"n": "int64"})
+    names = ["n", *(["skill"] if by_skill else []), "rule", "cut"]
+    if "answer_tokens" in chosen:
+        chosen = chosen.assign(limit=cut["limit"].max())
+        names += ["answer_tokens", "limit"]
+    return chosen[names].astype({"n": "int64"})
+
+
+def _warn_of_longer_answers(scored: pd.DataFrame, by: Sequence[str]) -> None:
+    """Warn if the answers are longer than the texts for which a rule keeps its limit."""
+    means = scored[scored["n_tokens"].ge(scored["n"])].groupby(list(by), as_index=False)
+    for row in means[["n_tokens", "answer_tokens", "limit"]].mean().to_dict("records"):
+        own, calibrated = row["n_tokens"], row["answer_tokens"]
+        if own > LONGER * calibrated:
+            times = (own - row["n"] + 1) / max(calibrated - row["n"] + 1, 1)
+            rate = 1 - (1 - row["limit"]) ** times
+            skill = f" of skill '{row['skill']}'" if "skill" in row else ""
+            warnings.warn(
+                f"overlap.flag: the answers{skill} have {own:.0f} content tokens on average, and "
+                f"the rule was calibrated for {calibrated:.0f}: where it flags "
+                f"{100 * row['limit']:g} % of texts that do not copy, it flags up to "
+                f"{100 * rate:.0f} % of such answers. Give these answers to overlap.calibrate, too "
+                "(shared=), so that the choice is made at their length.",
+                FrameWarning,
+                stacklevel=3,
+            )
 
 
 def roc(

@@ -131,9 +131,8 @@ def copied_spans(
     tokens = intern([answer, whole or "", question], tokenizer)
     in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
     copied = set(in_skill) - set(in_prompt)
-    spans = tokens.spans(0) or []
-    places = [at for at, gram in enumerate(in_answer) if gram in copied and spans]
-    return [(spans[at][0], spans[at + n - 1][1]) for at in places]
+    places = [at for at, gram in enumerate(in_answer) if gram in copied]
+    return [span for at in places if (span := tokens.edges(answer, 0, at, n))]
 
 
 def pieces(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.io.skills import require_skills, skill_of
+from skillcomp.ngrams import count_words, split_sentences
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
 from skillcomp.stats.results import Fields, Interval, join_notes, undefined
@@ -53,7 +53,6 @@ FEATURES: Mapping[str, tuple[float, float]] = {
 }
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
-_SENTENCE = re.compile(r"[.!?]+[\"')\]]*(?:\s|$)")
 _MAX_TEXT = 1 << 20  # maximum number of characters, as for a SKILL.md in a file
 
 
@@ -156,7 +155,7 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
     kinds = [token.type for token in tokens]
     spans = [token.type for token in inner]
     return {
-        "words": sum(len(text.split()) for text in (*blocks, *code)),
+        "words": sum(map(count_words, (*blocks, *code))),
         "sections": _n_filled_sections(tokens),
         "headings": kinds.count("heading_open"),
         "list_items": kinds.count("list_item_open"),
@@ -194,13 +193,13 @@ def _n_filled_sections(tokens: Sequence[Token]) -> int:
 
 
 def _readability_index(blocks: Sequence[str]) -> float:
-    n_words = sum(len(text.split()) for text in blocks)
+    n_words = sum(map(count_words, blocks))
     if not n_words:
         return float("nan")
     letters = sum(sum(map(str.isalnum, text)) for text in blocks)
     # a text without a full stop also counts as a sentence
-    sentences = sum(sum(1 for s in _SENTENCE.split(text) if s.strip()) for text in blocks)
-    return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
+    n_sentences = sum(len(split_sentences(text)) for text in blocks)
+    return 4.71 * letters / n_words + 0.5 * n_words / max(n_sentences, 1) - 21.43
 
 
 def score_by_document(
