@@ -106,6 +106,9 @@ def graded_items(
         check_bounds(rows, value, bounds)
         scores = rows["score"].where(usable(rows))
         rows["verdict"] = (scores - lowest) / (highest - lowest)
+    elif rows["verdict"].isna().all() and rows["score"].notna().any():
+        remedy = f"{argument('value', 'score')} with {argument('bounds')} compares scores"
+        note = join_notes(note, f"there are scores, but no verdicts: {remedy}")
     rows["gold"], labels = NAN, rows.head(0)
     if isinstance(gold, str):
         require_known(f"{what}: gold: found", gold, ("majority",))

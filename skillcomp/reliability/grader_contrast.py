@@ -199,7 +199,10 @@ def _with_levels(
     The levels become rounds, because a verdicts frame has one verdict of a grader version on an
     item in each round. A column that names the grader may differ between levels, not within one.
     """
-    require_columns(verdicts, [*by, between], what)
+    if between not in GRADER or between in verdicts:
+        require_columns(verdicts, [*by, between], what)
+    else:
+        verdicts = verdicts.assign(**{between: None})
     if between in {*RESERVED, *_EXTRA}:
         raise FrameError(f"{what}: between= names '{between}', which the analysis adds. Rename it.")
     unnamed = verdicts[between].isna().sum()
@@ -366,7 +369,7 @@ def _compared_graders(
                 note = "no answer with gold was graded under both"
             elif not change["n"]:
                 note = "no such item has gold and both verdicts"
-            elif not change["n_gained"] + change["n_lost"]:
+            elif value == "passed" and not change["n_gained"] + change["n_lost"]:
                 note = "no verdict flipped: p = 1"
             if change["n_dropped"]:
                 left_out = f"{plural(change['n_dropped'], 'item')} decided by one of the two only"
