@@ -170,6 +170,7 @@ def test_changes_of_scores_follow_the_rule_and_have_their_unit() -> None:
     assert found.index.tolist() == ["absolute_error_change", "score_change"]
     assert found["estimate"].iloc[0] == pytest.approx(errors["new"] - errors["old"])
     assert found["rate"].iloc[0] == pytest.approx(errors["new"])
+    assert changes(rows)["note"].str.contains("value='score' with bounds= compares scores").all()
     with pytest.raises(FrameError, match="scores run from"):
         changes(rows, value="score", bounds=(1, 3))
 

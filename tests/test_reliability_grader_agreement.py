@@ -292,7 +292,7 @@ def test_scores_agree_with_gold_in_difference_correlation_and_concordance() -> N
     mean = np.append(1.0, np.mean([part["score"] for part in two], axis=0)[1:])
     assert three.loc["score_difference", "estimate"] == pytest.approx((judge - mean).mean())
     note = three.loc["score_difference", "note"]
-    assert "1 label adjudicated, 39 by the mean of the labellers" in note
+    assert "1 label adjudicated, 39 by the mean of labellers" in note
     with pytest.raises(FrameError, match="quantities: found 'cohen_kappa'"):
         agreement(rows, known, quantities="cohen_kappa", **how)
     with pytest.raises(FrameError, match="needs a gold frame with verdicts"):

@@ -244,6 +244,7 @@ def test_scores_are_contrasted_in_their_unit() -> None:
     [
         ({"grader": "a"}, {}, "'a' is the only grader: nothing to compare. Grade the same"),
         ({}, {"between": "month"}, "there is no column 'month'"),
+        ({"grader": "a"}, {"between": "round"}, "there is no round: nothing to compare"),
         ({"n": 1}, {"between": "n"}, "between= names 'n', which the analysis adds"),
         ({"batch": 1}, {"between": "batch"}, "more than one grader: a, b, c"),
         ({"grader": "a"}, {"between": "case_id"}, "no answer has verdicts under two values of"),

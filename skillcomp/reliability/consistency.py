@@ -13,14 +13,12 @@ from skillcomp.errors import plural
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
-    check_settings,
-    estimates,
     grouped,
     groups,
-    listed,
     row,
 )
-from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
+from skillcomp.frames.reference_labels import ITEM, missing_reasons
+from skillcomp.reliability.graded_items import graded_items
 from skillcomp.reliability.grader_agreement import coefficients
 from skillcomp.stats.results import NAN, undefined
 
@@ -94,15 +92,20 @@ def consistency(
     still be wrong: see :func:`agreement`. The note counts the items that were graded in only one
     round; ``worst_low`` and ``worst_high`` do not allow for them.
     """
-    names, what = listed(by), "reliability.consistency"
-    check_settings(what, ci_level, n_resamples, seed)
-    decided, together = clustered_verdicts(
-        verdicts, names, what, average=average, cases=cases, compared=["round"]
+    graded = graded_items(
+        verdicts,
+        None,
+        "reliability.consistency",
+        by=by,
+        settings=(ci_level, n_resamples, seed),
+        average=average,
+        cases=cases,
+        compared=["round"],
     )
-    decided = decided.assign(round=decided["round"].fillna(1))
-    n_rounds = grouped(decided, [*names, *ITEM])["round"].transform("size")
+    decided = graded.rows.assign(round=graded.rows["round"].fillna(1))
+    n_rounds = grouped(decided, [*graded.names, *ITEM])["round"].transform("size")
     rows = []
-    for values, part in groups(decided.assign(again=n_rounds.ge(2)), names):
+    for values, part in groups(decided.assign(again=n_rounds.ge(2)), graded.names):
         index = ["cluster", *CASE, *ITEM]
         wide = part.pivot(index=index, columns="round", values="verdict")
         both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
@@ -123,10 +126,10 @@ def consistency(
             worst = means[name].worst if name in means else [NAN, NAN]
             ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
             ends = ends if n_missing and not np.isnan(worst).any() else ""
-            interval = interval.with_note(*notes, ends, together)
+            interval = interval.with_note(*notes, ends)
             about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
             rows.append(row(name, interval, **values, **about, n_rounds=both.shape[1]))
-    return estimates(rows, by=names, extra=["n_rounds", *_MISSING])
+    return graded.estimates(rows, ["n_rounds", *_MISSING])
 
 
 def _left_out(part: pd.DataFrame, flips: Estimate) -> list[str]:

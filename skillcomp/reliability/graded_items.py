@@ -104,6 +104,9 @@ def graded_items(
     rows, note = clustered_verdicts(verdicts, names, what, **how)
     if is_score:
         rows["verdict"] = scaled_scores(rows, bounds)
+    elif rows["verdict"].isna().all() and rows["score"].notna().any():
+        remedy = f"{argument('value', 'score')} with {argument('bounds')} compares scores"
+        note = join_notes(note, f"there are scores, but no verdicts: {remedy}")
     rows["gold"], labels = NAN, rows.head(0)
     if isinstance(gold, str):
         require_known(f"{what}: gold: found", gold, ("majority",))
@@ -141,15 +144,12 @@ def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFr
     labels["score"] = (labels["score"] - lowest) / (highest - lowest)
     settled = labels["labeller"].eq(ADJUDICATED) & labels["score"].notna()
     any_settled = settled.groupby([labels[name] for name in ITEM]).transform("any")
-    items = labels[settled | ~any_settled].groupby(ITEM, sort=False)
-    table = items.agg(
-        inclusion_probability=("inclusion_probability", "first"),
-        gold=("score", "mean"),
-        n=("score", "count"),
-        settled_by=("labeller", "first"),
-    ).reset_index()
-    by = table.pop("settled_by").astype("str").fillna("no name")
-    return table.assign(settled_by=by.mask(table.pop("n").gt(1), "the mean of the labellers"))
+    labels = labels[settled | ~any_settled]
+    several = labels.groupby(ITEM)["score"].transform("count").gt(1)
+    by = labels["labeller"].astype("str").fillna("no name").mask(several, "the mean of labellers")
+    items = labels.assign(settled_by=by).groupby(ITEM, sort=False)
+    how = {"inclusion_probability": "first", "score": "mean", "settled_by": "first"}
+    return items.agg(how).reset_index().rename(columns={"score": "gold"})
 
 
 def _majority_labels(rows: pd.DataFrame, what: str, *, is_score: bool) -> pd.DataFrame:
@@ -165,15 +165,16 @@ def _majority_labels(rows: pd.DataFrame, what: str, *, is_score: bool) -> pd.Dat
             f"{', '.join(map(str, votes.columns))}. Without gold, two graders are compared with "
             "each other."
         )
-    labels = []
-    for name in votes.columns:
-        others = votes.drop(columns=name).mean(axis=1)
-        tied = np.isclose(others, 0.5) & (not is_score)
-        label = others if is_score else others.gt(0.5).astype(float).where(others.notna() & ~tied)
-        by = pd.Series(f"a majority of the {votes.shape[1] - 1} other graders", votes.index)
-        about = {"gold": label, "settled_by": by.mask(tied, DISPUTED), "grader": name}
-        labels.append(pd.DataFrame(about | {"inclusion_probability": NAN}))
-    return pd.concat(labels).reset_index()
+    known = votes.notna()
+    sums, counts = votes.sum(axis=1), known.sum(axis=1)
+    others = votes.fillna(0.0).rsub(sums, axis=0) / known.astype(int).rsub(counts, axis=0)
+    label = others.stack(future_stack=True)
+    by = pd.Series(f"a majority of the {votes.shape[1] - 1} other graders", label.index)
+    if not is_score:
+        tied = pd.Series(np.isclose(label, 0.5), label.index)
+        label, by = label.round().mask(tied), by.mask(tied, DISPUTED)
+    about = {"gold": label, "settled_by": by, "inclusion_probability": NAN}
+    return pd.DataFrame(about).reset_index()
 
 
 def verdicts_with(

@@ -199,23 +199,25 @@ def _with_levels(
     The levels become rounds, because a verdicts frame has one verdict of a grader version on an
     item in each round. A column that names the grader may differ between levels, not within one.
     """
-    require_columns(verdicts, [between], what)
+    if between not in GRADER or between in verdicts:
+        require_columns(verdicts, [*by, between], what)
+    else:
+        verdicts = verdicts.assign(**{between: None})
     if between in {*RESERVED, *_EXTRA}:
         raise FrameError(f"{what}: between= names '{between}', which the analysis adds. Rename it.")
     unnamed = verdicts[between].isna().sum()
     notes = [f"{plural(unnamed, 'verdict')} without a {between} left out"] if unnamed else []
     compared, levels = [between], verdicts[between]
     if between not in GRADER:
-        if not isinstance(levels.dtype, (pd.CategoricalDtype, pd.StringDtype)):
+        if pd.api.types.is_numeric_dtype(levels):
             levels = levels.convert_dtypes()
-        keys = listed([*by, between])
-        for name in GRADER if between in GRADER_KEYS else GRADER[1:]:
-            if name in by or name not in verdicts:
-                continue
-            if verdicts[name].nunique() > 1 >= grouped(verdicts, keys)[name].nunique().max():
-                notes += [f"{name} differs with {between}"] if name != "round" else []
-                verdicts = verdicts.assign(**{name: "compared" if name == "grader" else None})
-        if "round" not in by and ("round" not in verdicts or verdicts["round"].nunique() < 2):
+        facts = GRADER if between in GRADER_KEYS else GRADER[1:]
+        names = [name for name in facts if name in verdicts and name not in by]
+        single = grouped(verdicts, [*by, between])[names].nunique().le(1).all()
+        differ = [name for name in names if single[name] and verdicts[name].nunique() > 1]
+        notes += [f"{name} differs with {between}" for name in differ if name != "round"]
+        verdicts = verdicts.assign(**dict.fromkeys(differ, "compared"))
+        if "round" not in by and single.get("round", True):
             verdicts = verdicts.assign(round=group_codes(verdicts, [between])[0] + 1)
             compared.append("round")
         if between not in CONTRACTS["verdicts"].required:  # or it would have to fit the contract
@@ -367,7 +369,7 @@ def _compared_graders(
                 note = "no answer with gold was graded under both"
             elif not change["n"]:
                 note = "no such item has gold and both verdicts"
-            elif not change["n_gained"] + change["n_lost"]:
+            elif value == "passed" and not change["n_gained"] + change["n_lost"]:
                 note = "no verdict flipped: p = 1"
             if change["n_dropped"]:
                 left_out = f"{plural(change['n_dropped'], 'item')} decided by one of the two only"

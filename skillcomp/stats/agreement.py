@@ -576,15 +576,12 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
         slope = partial(_share_slope, solve)
     raters = counts.sum(axis=1)
     agreeing = _safe_ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))
-    if name == _INTERVAL:
-        agreeing = 1.0 - _safe_ratio(features[:, 0], raters)
-        agreeing = np.where(raters >= 2, agreeing, NAN)
-    if name == _ORDINAL:
-        distances = _ordinal_distances(
-            features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
-        )
-        disagreeing = _safe_ratio(features @ distances.ravel(), raters)
-        agreeing = np.where(raters >= 2, 1.0 - disagreeing, NAN)
+    if name in (_ORDINAL, _INTERVAL):
+        apart = features[:, 0]
+        if name == _ORDINAL:
+            totals = features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
+            apart = features @ _ordinal_distances(totals).ravel()
+        agreeing = np.where(raters >= 2, 1.0 - _safe_ratio(apart, raters), NAN)
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
     paired = np.where(raters >= 2, raters, np.inf)[:, None]
     share = counts / paired
