@@ -19,7 +19,6 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
@@ -488,8 +487,7 @@ def _rate_at_answer_length(
     n = sample.candidates["n"].iloc[candidate]
     # texts that are too short are not judged
     places, target = sample.places(group.tokens, n), sample.places(sample.answers, n)
-    median = np.median(sample.answers) if len(sample.answers) else NAN
-    method = f"constant chance a place, to {median:.0f} tokens; {flagged.method}"
+    method = f"constant chance a place, to the length of the answers; {flagged.method}"
     why = "" if len(target) and len(places) else "no answers whose length could be matched"
     if not flagged.high < 1:
         why = why or "passages too short to carry the rate over"
@@ -580,9 +578,9 @@ def _held_out_flags(
 def _fold_numbers(n_units: int, seed: int) -> Indices:
     fold = np.zeros(n_units, dtype=np.intp)
     if n_units >= N_SPLITS:
-        splitter = KFold(N_SPLITS, shuffle=True, random_state=seed)
-        for number, (_, test) in enumerate(splitter.split(np.zeros((n_units, 1)))):
-            fold[test] = number
+        # the folds of scikit-learn's KFold with shuffle=True
+        order = np.random.RandomState(seed).permutation(n_units)
+        fold[order] = np.sort(np.arange(n_units) % N_SPLITS)
     return fold
 
 

@@ -50,7 +50,7 @@ class Settings:
                     "or condition of these texts."
                 )
         check_settings("overlap.calibrate", self.ci_level, self.n_resamples, self.seed)
-        if self.seed >= 2**31:  # KFold accepts no larger seed
+        if self.seed >= 2**31:  # the folds accept no larger seed
             raise FrameError(f"overlap.calibrate: seed: found {self.seed}; allowed: below 2**31.")
         limit: Any = self.max_false_flags
         number = isinstance(limit, Real) and not isinstance(limit, bool)
