@@ -205,11 +205,13 @@ def _markup_changes(text: str) -> Iterator[Change]:
     ends: dict[int, int] = {}  # start and end of marks that close a link or an emphasis
     for mark in _MARKUP_START.finditer(text):
         at = mark.start()
-        if at >= done and at in ends:
+        if at < done:
+            continue
+        if at in ends:
             done = ends[at]
             yield at, done, ""
             continue
-        part = _MARKUP.match(text, at) if at >= done else None
+        part = _MARKUP.match(text, at)
         if part is None:
             continue
         kind, found, end = part.lastgroup, part.group(), part.end()
@@ -586,34 +588,37 @@ def _placed_tokens(count: Ints, *columns: Ints, words: Sequence[list[str]] = ())
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
     plain = []
-    moved = {}
-    for d, doc in enumerate(docs):
-        text, edges = normalise(doc)
-        if _DOTTED_I in text:
-            dots = [(dot.start(), dot.end(), "i\u0307") for dot in re.finditer(_DOTTED_I, text)]
-            text, edges = _with_changes(text, edges, dots)
+    moved = []
+    for text, edges in map(normalise, docs):
+        dots = ((*dot.span(), "i\u0307") for dot in re.finditer(_DOTTED_I, text))
+        text, edges = _with_changes(text, edges, dots)
         plain.append(text)
-        if edges is not None:
-            moved[d] = edges
+        moved.append(edges)
     # Each character must become one byte, so that positions in bytes are positions in the text.
     data = "\n".join(plain).encode("ascii", "replace").translate(_FOLD)
-    data = b" " + data + b" "
+    data = b" " + data + b" " * 8
     edge = np.frombuffer(data, np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
-    long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
-    start, end = start[long_enough], end[long_enough]
-    ids, words = pd.factorize(np.array(data.split(), object)[long_enough])
-    is_content = ~np.isin(words, [word.encode() for word in STOP_WORDS])[ids]
-    start, end, ids = start[is_content], end[is_content], ids[is_content]
+    # Up to 8 bytes of a token are compared as one integer; longer tokens are objects.
+    head = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))[start]
+    head &= np.array([256**k - 1 for k in range(9)], np.uint64)[np.minimum(end - start, 8)]
+    stop_words = [int.from_bytes(word.encode(), "little") for word in STOP_WORDS]
+    is_content = (end - start >= MIN_LENGTH) & ~np.isin(head, np.array(stop_words, np.uint64))
+    start, end, head = start[is_content], end[is_content], head[is_content]
+    ids = pd.factorize(head)[0]
+    long = np.flatnonzero(end - start > 8)
+    tokens = [data[a:b] for a, b in zip(start[long], end[long], strict=True)]
+    ids[long] = len(ids) + pd.factorize(np.array(tokens, object))[0]
     offset = 1 + np.concatenate([[0], np.cumsum(_sizes(plain) + 1)])
     count = np.diff(np.searchsorted(start, offset))
     last = np.cumsum(count)
     shift = np.repeat(offset[:-1], count)
     start, end = start - shift, end - shift
-    for d, edges in moved.items():
-        mine = slice(last[d] - count[d], last[d])
-        start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
+    for edges, n, stop in zip(moved, count, last, strict=True):
+        if edges is not None:
+            mine = slice(stop - n, stop)
+            start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
     return _placed_tokens(count, ids, start, end)
 
 

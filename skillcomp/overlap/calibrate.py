@@ -488,10 +488,10 @@ def _rate_at_answer_length(
     # texts that are too short are not judged
     places, target = sample.places(group.tokens, n), sample.places(sample.answers, n)
     method = f"constant chance a place, to the length of the answers; {flagged.method}"
-    why = "" if len(target) and len(places) else "no answers whose length could be matched"
-    if not flagged.high < 1:
-        why = why or "passages too short to carry the rate over"
-    if why:
+    if not (len(target) and flagged.high < 1):
+        why = "passages too short to carry the rate over"
+        if not len(target):
+            why = "no answers whose length could be matched"
         return undefined(method, why, flagged.ci_level, flagged.n)
     note = "modelled: longer texts share more"
     longer = flagged.mapped(partial(carried_rate, places=places, target=target))
@@ -631,14 +631,14 @@ def _reason_without_choice(chooser: Chooser) -> str:
     n, rates = chooser.n[by_estimate], []
     for group in chooser.groups[1:]:
         rate, allowed = _flag_rate(sample, group, by_estimate)[0], sample.limit_of(group, n)
-        longer = rate
-        if allowed < limit:
-            longer = _rate_at_answer_length(sample, group, by_estimate, rate)
+        longer = (
+            rate if allowed == limit else _rate_at_answer_length(sample, group, by_estimate, rate)
+        )
         rates.append((np.nan_to_num(longer.high, nan=1.0), allowed, rate, group))
     high, allowed, worst, group = max(rates, key=lambda rate: rate[0])
     where = ""
-    if any(rate[1] < limit for rate in rates):
-        own = sample.longest.tokens.mean()
+    if allowed < limit:
+        own = group.tokens.mean()
         where = f" in answers of {sample.at_tokens:.0f} content tokens (these texts have {own:.0f})"
     if by_estimate < 0:
         return (

@@ -164,10 +164,6 @@ class Sample:
             return limit
         return min(limit, carried_rate(limit, longer, own))
 
-    def n_units(self, group: Group) -> int:
-        """Return the number of documents (for passages) or of cases (for attempts)."""
-        return self.n_documents if group.passages else self.n_cases
-
 
 def carried_rate(rate: float, places: Floats, target: Floats) -> float:
     """Carry the rate of flagged texts over to texts of another length.
@@ -322,7 +318,10 @@ class Chooser:
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
         self.column = np.searchsorted(sample.lengths, self.n)
         self.tables = [
-            _counts_by_unit(group, self.column, sample.n_units(group)) for group in self.groups
+            _counts_by_unit(
+                group, self.column, sample.n_documents if group.passages else sample.n_cases
+            )
+            for group in self.groups
         ]
         self.limits = np.array([[sample.limit_of(g, n) for n in sample.lengths] for g in nulls])
         self.whole = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
