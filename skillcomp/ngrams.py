@@ -129,7 +129,6 @@ _SENTENCE_END = re.compile(
     rf"|(?<=[{_WIDE_STOPS}])(?![{_WIDE_STOPS}])[{_CLOSING}]*\s*"
     r"|(?<=[\u0e00-\u0eff])\s+(?=[\u0e00-\u0eff])|\n+"
 )
-_ASCII_BYTES = bytes(range(128))
 Change = tuple[int, int, str]  # start and end of a part of a text, and what replaces it
 
 
@@ -177,10 +176,14 @@ def normalise(text: str) -> tuple[str, Ints | None]:
 
 def _has_usual_characters(text: str) -> bool:
     """Check whether all non-ASCII characters of a text satisfy `_is_normal_character`."""
-    if text.isascii():
-        return True
-    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)
-    return all(map(_is_normal_character, set(others.decode("utf-8", "surrogatepass"))))
+    return text.isascii() or all(map(_is_normal_character, set(_not_ascii(text))))
+
+
+def _not_ascii(text: str, left_out: bytes = bytes(range(128))) -> str:
+    """Return the characters of a text without those that are left out, by default ASCII."""
+    # in bytes, this is many times as fast as a look at each character
+    encoded = text.encode("utf-8", "surrogatepass").translate(None, left_out)
+    return encoded.decode("utf-8", "surrogatepass")
 
 
 @cache
@@ -202,11 +205,13 @@ def _markup_changes(text: str) -> Iterator[Change]:
     ends: dict[int, int] = {}  # start and end of marks that close a link or an emphasis
     for mark in _MARKUP_START.finditer(text):
         at = mark.start()
-        if at >= done and at in ends:
+        if at < done:
+            continue
+        if at in ends:
             done = ends[at]
             yield at, done, ""
             continue
-        part = _MARKUP.match(text, at) if at >= done else None
+        part = _MARKUP.match(text, at)
         if part is None:
             continue
         kind, found, end = part.lastgroup, part.group(), part.end()
@@ -383,10 +388,8 @@ def share_not_ascii(text: str) -> float:
     """Return the share of the letters of a text that are not ASCII; 0 if it has no letters."""
     if text.isascii():
         return 0.0
-    encoded = text.encode("utf-8", "surrogatepass")
-    n_ascii = len(encoded.translate(None, _ALL_BUT_ASCII_LETTERS))
-    others = encoded.translate(None, _ASCII_BYTES).decode("utf-8", "surrogatepass")
-    n_other = sum(map(str.isalpha, others))
+    n_other = sum(map(str.isalpha, _not_ascii(text)))
+    n_ascii = len(_not_ascii(text, _ALL_BUT_ASCII_LETTERS))
     return n_other / max(n_ascii + n_other, 1)
 
 
@@ -560,66 +563,63 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
             some = own[:, 0] < own[:, 1]
             own[some], own[~some] = _in_original(own[some], edges), -1
         spans.append(own)
-    bounds, place = _with_ends(_sizes(words))
-    ids = pd.factorize(np.array([w for ws in words for w in ws], object))[0].astype(np.int64) + 1
-    columns = (_values_at_places(v, place, bounds) for v in (ids, *np.concatenate(spans).T))
-    ids, start, end = columns
-    return Tokens(ids, bounds, start, end, () if split is tokenize_unicode else words)
+    ids = pd.factorize(np.array([w for ws in words for w in ws], object))[0]
+    columns = ids, *np.concatenate(spans).T
+    return _placed_tokens(_sizes(words), *columns, words=() if split is tokenize_unicode else words)
 
 
 def _sizes(parts: Sequence[Sequence[Any] | Ints]) -> Ints:
     return np.fromiter(map(len, parts), np.int64, count=len(parts))
 
 
-def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents that each end with a mark, and the position of each token.
+def _placed_tokens(count: Ints, *columns: Ints, words: Sequence[list[str]] = ()) -> Tokens:
+    """Put an end mark after each document.
 
-    ``count`` has the number of tokens of each document, without the mark.
+    ``count`` has the number of tokens of each document; the columns have the number (from 0), the
+    start and the end of each token.
     """
-    bounds = np.concatenate([[0], np.cumsum(count + 1)])
-    return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
-
-
-def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
-    out = np.zeros(bounds[-1], np.int64)
-    out[place] = values
-    return out
+    ids, start, end = values = np.zeros((3, count.sum() + len(count)), np.int64)
+    place = np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
+    values[:, place] = columns
+    ids[place] += 1
+    return Tokens(ids, np.concatenate([[0], np.cumsum(count + 1)]), start, end, words)
 
 
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a str for each."""
     plain = []
-    moved = {}
-    for d, doc in enumerate(docs):
-        text, edges = normalise(doc)
-        if _DOTTED_I in text:
-            dots = [(dot.start(), dot.end(), "i\u0307") for dot in re.finditer(_DOTTED_I, text)]
-            text, edges = _with_changes(text, edges, dots)
+    moved = []
+    for text, edges in map(normalise, docs):
+        dots = ((*dot.span(), "i\u0307") for dot in re.finditer(_DOTTED_I, text))
+        text, edges = _with_changes(text, edges, dots)
         plain.append(text)
-        if edges is not None:
-            moved[d] = edges
+        moved.append(edges)
     # Each character must become one byte, so that positions in bytes are positions in the text.
     data = "\n".join(plain).encode("ascii", "replace").translate(_FOLD)
-    data = b" " + data + b" "
+    data = b" " + data + b" " * 8
     edge = np.frombuffer(data, np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
-    long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
-    start, end = start[long_enough], end[long_enough]
-    ids, words = pd.factorize(np.array(data.split(), object)[long_enough])
-    is_content = ~np.isin(words, [word.encode() for word in STOP_WORDS])[ids]
-    start, end, ids = start[is_content], end[is_content], ids[is_content].astype(np.int64)
-
+    # Up to 8 bytes of a token are compared as one integer; longer tokens are objects.
+    head = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))[start]
+    head &= np.array([256**k - 1 for k in range(9)], np.uint64)[np.minimum(end - start, 8)]
+    stop_words = [int.from_bytes(word.encode(), "little") for word in STOP_WORDS]
+    is_content = (end - start >= MIN_LENGTH) & ~np.isin(head, np.array(stop_words, np.uint64))
+    start, end, head = start[is_content], end[is_content], head[is_content]
+    ids = pd.factorize(head)[0]
+    long = np.flatnonzero(end - start > 8)
+    tokens = [data[a:b] for a, b in zip(start[long], end[long], strict=True)]
+    ids[long] = len(ids) + pd.factorize(np.array(tokens, object))[0]
     offset = 1 + np.concatenate([[0], np.cumsum(_sizes(plain) + 1)])
     count = np.diff(np.searchsorted(start, offset))
-    bounds, place = _with_ends(count)
+    last = np.cumsum(count)
     shift = np.repeat(offset[:-1], count)
     start, end = start - shift, end - shift
-    for d, edges in moved.items():
-        mine = slice(bounds[d] - d, bounds[d + 1] - d - 1)
-        start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
-    ids, start, end = (_values_at_places(v, place, bounds) for v in (ids + 1, start, end))
-    return Tokens(ids, bounds, start, end)
+    for edges, n, stop in zip(moved, count, last, strict=True):
+        if edges is not None:
+            mine = slice(stop - n, stop)
+            start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
+    return _placed_tokens(count, ids, start, end)
 
 
 def shared_ngrams(
@@ -780,70 +780,65 @@ def match(
     source_index = np.asarray(source_of, np.int64)
     excluded = np.full(len(texts), -1) if exclude_of is None else exclude_of
     exclude_index = np.asarray(excluded, np.int64)
-    job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
+    lengths = check_n(n)
     # sort the texts by source, so that a batch needs few sources
     order = np.argsort(source_index, kind="stable")
     batch_of = np.cumsum(_sizes([texts[i] for i in order]) + 1) // BATCH
     batches = np.split(order, np.flatnonzero(np.diff(batch_of)) + 1)
-    parts = [_match_batch(job, rows) for rows in batches]
+    parts = [
+        _match_batch(
+            [texts[i] for i in rows], sources, source_index[rows], excludes, exclude_index[rows],
+            lengths, tokenizer,
+        )
+        for rows in batches
+    ]  # fmt: skip
     back = np.argsort(order, kind="stable")
     longest = [text for part in parts for text in part.longest_text]
     counts = {
         name: np.concatenate([getattr(part, name) for part in parts])[back]
         for name in ("n_tokens", "n_distinct", "n_shared", "longest_run")
     }
-    return Matches(n=job.n, longest_text=[longest[i] for i in back], **counts)
+    return Matches(n=lengths, longest_text=[longest[i] for i in back], **counts)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """Checked arguments of `match`."""
-
-    texts: Sequence[str]
-    sources: Groups
-    source_of: Ints
-    excludes: Groups
-    exclude_of: Ints
-    n: Ints
-    tokenizer: Tokenizer | None
-
-
-def _match_batch(job: _Job, rows: Ints) -> Matches:
-    """Return the matches of the texts with the indices `rows`, in this order."""
-    used, source = np.unique(job.source_of[rows], return_inverse=True)
-    banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
-    groups = [job.sources[i] for i in used]
-    groups += ["" if i < 0 else job.excludes[i] for i in banned]
-    texts = [job.texts[i] for i in rows]
-    tokens, owned, first = intern_groups(groups, texts, job.tokenizer)
+def _match_batch(
+    texts: Sequence[str], sources: Groups, source_of: Ints, excludes: Groups, exclude_of: Ints,
+    lengths: Ints, tokenizer: Tokenizer | None,
+) -> Matches:  # fmt: skip
+    """Return the matches of the texts of one batch, as `match` does."""
+    used, source = np.unique(source_of, return_inverse=True)
+    banned, exclude = np.unique(exclude_of, return_inverse=True)
+    groups = [sources[i] for i in used]
+    groups += ["" if i < 0 else excludes[i] for i in banned]
+    tokens, owned, first = intern_groups(groups, texts, tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
-    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no match is longer than a text
-    text = np.repeat(np.arange(len(rows)), count + 1)
+    top = min(int(lengths[-1]), int(count.max(initial=0)) + 1)  # no match is longer than a text
+    text = np.repeat(np.arange(len(texts)), count + 1)
     of_sources, of_excludes = owned[: len(used) + 1], owned[len(used) :]
     shared = match_lengths(tokens, of_sources, here, source[text], top)
     excluded = np.zeros_like(shared)
-    if job.excludes:
+    if excludes:
         some = np.flatnonzero(shared)
         excluded[some] = match_lengths(tokens, of_excludes, here[some], exclude[text[some]], top)
     repeated = _repeat_lengths(tokens, here, text, top)
 
     low = np.minimum(np.maximum(excluded, repeated), shared)
-    n = np.minimum(job.n, top)
-    at_least = [_at_least(text, x, len(rows), top)[:, n] for x in (repeated, shared, low)]
+    n = np.minimum(lengths, top)
+    at_least = [_at_least(text, x, len(texts), top)[:, n] for x in (repeated, shared, low)]
     shared = _true_lengths(tokens, of_sources, here, source[text], shared, top)
     excluded = _true_lengths(tokens, of_excludes, here, exclude[text], excluded, top)
     at = np.flatnonzero(shared > excluded)
     # for each text, the longest run and the first place where it begins
-    run, begin = np.zeros((2, len(rows)), np.int64)
+    run, begin = np.zeros((2, len(texts)), np.int64)
     np.maximum.at(run, text[at], shared[at])
     best = at[shared[at] == run[text[at]]][::-1]
     begin[text[best]] = best
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
     return Matches(
-        n=job.n,
+        n=lengths,
         n_tokens=count,
-        n_distinct=np.maximum(count[:, None] - job.n + 1, 0) - at_least[0],
+        n_distinct=np.maximum(count[:, None] - lengths + 1, 0) - at_least[0],
         n_shared=at_least[1] - at_least[2],
         longest_run=run,
         longest_text=[
@@ -933,7 +928,8 @@ def _true_lengths(
     """
     place = np.arange(len(length))
     begun = np.maximum.accumulate(np.where(length == top, place, -top))
-    inside = np.flatnonzero(place - begun < top)  # positions inside a match of `top` tokens
+    # positions inside a match of `top` tokens
+    inside = np.flatnonzero(place - begun < top)
     longer = length.copy()
     # The matches that begin at the last of these positions may go on beyond them, but all that are
     # longer than `top` are inside.

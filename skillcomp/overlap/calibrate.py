@@ -19,7 +19,6 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
@@ -488,12 +487,11 @@ def _rate_at_answer_length(
     n = sample.candidates["n"].iloc[candidate]
     # texts that are too short are not judged
     places, target = sample.places(group.tokens, n), sample.places(sample.answers, n)
-    median = np.median(sample.answers) if len(sample.answers) else NAN
-    method = f"constant chance a place, to {median:.0f} tokens; {flagged.method}"
-    why = "" if len(target) and len(places) else "no answers whose length could be matched"
-    if not flagged.high < 1:
-        why = why or "passages too short to carry the rate over"
-    if why:
+    method = f"constant chance a place, to the length of the answers; {flagged.method}"
+    if not (len(target) and flagged.high < 1):
+        why = "passages too short to carry the rate over"
+        if not len(target):
+            why = "no answers whose length could be matched"
         return undefined(method, why, flagged.ci_level, flagged.n)
     note = "modelled: longer texts share more"
     longer = flagged.mapped(partial(carried_rate, places=places, target=target))
@@ -580,9 +578,9 @@ def _held_out_flags(
 def _fold_numbers(n_units: int, seed: int) -> Indices:
     fold = np.zeros(n_units, dtype=np.intp)
     if n_units >= N_SPLITS:
-        splitter = KFold(N_SPLITS, shuffle=True, random_state=seed)
-        for number, (_, test) in enumerate(splitter.split(np.zeros((n_units, 1)))):
-            fold[test] = number
+        # the folds of scikit-learn's KFold with shuffle=True
+        order = np.random.RandomState(seed).permutation(n_units)
+        fold[order] = np.sort(np.arange(n_units) % N_SPLITS)
     return fold
 
 
@@ -633,14 +631,14 @@ def _reason_without_choice(chooser: Chooser) -> str:
     n, rates = chooser.n[by_estimate], []
     for group in chooser.groups[1:]:
         rate, allowed = _flag_rate(sample, group, by_estimate)[0], sample.limit_of(group, n)
-        longer = rate
-        if allowed < limit:
-            longer = _rate_at_answer_length(sample, group, by_estimate, rate)
+        longer = (
+            rate if allowed == limit else _rate_at_answer_length(sample, group, by_estimate, rate)
+        )
         rates.append((np.nan_to_num(longer.high, nan=1.0), allowed, rate, group))
     high, allowed, worst, group = max(rates, key=lambda rate: rate[0])
     where = ""
-    if any(rate[1] < limit for rate in rates):
-        own = sample.longest.tokens.mean()
+    if allowed < limit:
+        own = group.tokens.mean()
         where = f" in answers of {sample.at_tokens:.0f} content tokens (these texts have {own:.0f})"
     if by_estimate < 0:
         return (

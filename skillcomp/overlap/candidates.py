@@ -50,7 +50,7 @@ class Settings:
                     "or condition of these texts."
                 )
         check_settings("overlap.calibrate", self.ci_level, self.n_resamples, self.seed)
-        if self.seed >= 2**31:  # KFold accepts no larger seed
+        if self.seed >= 2**31:  # the folds accept no larger seed
             raise FrameError(f"overlap.calibrate: seed: found {self.seed}; allowed: below 2**31.")
         limit: Any = self.max_false_flags
         number = isinstance(limit, Real) and not isinstance(limit, bool)
@@ -163,10 +163,6 @@ class Sample:
         if group.name != self.longest.name or not len(longer) or not len(own):
             return limit
         return min(limit, carried_rate(limit, longer, own))
-
-    def n_units(self, group: Group) -> int:
-        """Return the number of documents (for passages) or of cases (for attempts)."""
-        return self.n_documents if group.passages else self.n_cases
 
 
 def carried_rate(rate: float, places: Floats, target: Floats) -> float:
@@ -322,7 +318,10 @@ class Chooser:
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
         self.column = np.searchsorted(sample.lengths, self.n)
         self.tables = [
-            _counts_by_unit(group, self.column, sample.n_units(group)) for group in self.groups
+            _counts_by_unit(
+                group, self.column, sample.n_documents if group.passages else sample.n_cases
+            )
+            for group in self.groups
         ]
         self.limits = np.array([[sample.limit_of(g, n) for n in sample.lengths] for g in nulls])
         self.whole = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))

@@ -297,10 +297,10 @@ def checked_texts(
 def _warn_of_lost_letters(texts: ScoredTexts, share: Floats) -> None:
     """Warn if the default tokenizer ignores many of the letters of the texts or sources."""
     documents = [text for source in texts.sources for text in source]
-    parts = {"texts": (texts.texts, share)}
-    parts["skills"] = documents, np.array([share_not_ascii(text) for text in documents])
+    lost_in_skills = np.array([share_not_ascii(text) for text in documents])
+    parts = ("texts", texts.texts, share), ("skills", documents, lost_in_skills)
     notes = []
-    for what, (written, lost) in parts.items():
+    for what, written, lost in parts:
         size = np.array([*map(len, written)], float)
         total = size @ lost / max(size.sum(), 1.0)
         notes += [f"{what}: {lost_letters_note(total)}"] if total >= FEW_LOST else []

@@ -399,7 +399,7 @@ def _calibration_screen(
             0, "How often answers copy is not known: there are no answers, only passages."
         )
     elif not alone and "answer_tokens" in cut:
-        tokens = rows_of(cut, "chosen_n")["answer_tokens"].max()
+        tokens = cut["answer_tokens"].max()
         limits.append(
             f"The rule is for texts of about {tokens:.0f} content tokens, as these passages have: "
             "of longer texts, it flags more that do not copy."
