@@ -17,10 +17,9 @@ from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
-from skillcomp.live.graders.comprehension import ComprehensionGrader
+from skillcomp.live.graders.comprehension import ComprehensionGrader, gives_condition_away, judge
 from skillcomp.live.graders.grader import blind
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
-from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Check, Skill
 
 pytestmark = pytest.mark.usefixtures("fake_key")

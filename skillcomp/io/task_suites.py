@@ -1,4 +1,7 @@
-"""Read a ``task_suite.yaml`` of version 1.0: tasks with judges, and every fault with its line."""
+"""Read a ``task_suite.yaml`` of version 1.0: tasks with judges, and every fault with its line.
+
+The files that belong to a suite of any kind are found here, with their places in a store.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,16 @@ import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
+    INPUTS,
+    MAX_FILES,
+    MAX_TREE,
     MAX_YAML,
     JsonObject,
     as_number,
+    bases_of,
     entry_problem,
+    inside,
+    leaves,
     line_of,
     open_file,
     read_own,
@@ -230,3 +239,55 @@ def reference_of(folder: Path, case: Case) -> str | None:
             data = read_own(folder / name, what="reference answer", error=SuiteError)
             return data.decode("utf-8", "replace")
     return None
+
+
+def file_place(place: str, slug: str, name: str) -> str:
+    """Return the path in a store for the file `name` of a suite; `place` is the suite's path."""
+    inner = f"{INPUTS}/{slug}/{name}"
+    if place.endswith(FILE_NAME):
+        inner = f"{place.removesuffix(FILE_NAME)}{name}"
+    if leaves(name) or leaves(inner):
+        raise SuiteError(f"suite '{slug}': files: {literal(name)} leads out of the store.")
+    return inner
+
+
+def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that belong to a suite, by their relative names.
+
+    Comprehension and trigger cases need their input files and schemas; tasks need the files of
+    their judges.
+
+    Raises
+    ------
+    SuiteError
+        If a name leads outside the folder, a file is missing, or there are too many files or bytes.
+    """
+    if suite.kind == "tasks":
+        files = {name: file.parent / name for name in task_files(file.parent)}
+    else:
+        files = {}
+        for case in suite.cases:
+            schema = case.extra.get("output_schema") if "schema" in case.extra else None
+            for name in (*names_of_files(case.extra), *([schema] if schema else [])):
+                if leaves(name):
+                    raise SuiteError(
+                        f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are "
+                        "names relative to the suite's folder."
+                    )
+                place = inside(name, bases_of(file))
+                if place is None or not place.is_file() or place.resolve() == file.resolve():
+                    raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+                files[name] = place
+    n_bytes = sum(place.stat().st_size for place in files.values())
+    if n_bytes > MAX_TREE or len(files) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{MAX_FILES:,} with {MAX_TREE:,}."
+        )
+    return files
+
+
+def names_of_files(extra: JsonObject) -> list[str]:
+    """Return the names listed under ``files`` of a case; empty if ``files`` is not a list."""
+    listed = extra.get("files")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -229,7 +229,7 @@ class _Row:
         patterns = []
         for pattern in split_patterns(self.row.get(column, "")):
             try:
-                PatternSearch(COMPILE_SECONDS).require_compiled(pattern, PATTERN_FLAGS)
+                PatternSearch(COMPILE_SECONDS).occurs(pattern, "", PATTERN_FLAGS)
             except PatternError as error:
                 self.note(column, f"'{pattern:.80}' is no regular expression: {error}.")
             else:

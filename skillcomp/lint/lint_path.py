@@ -31,9 +31,8 @@ from skillcomp.io.skill_creator_suites import (
 )
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
-from skillcomp.io.suite_files import suite_files
 from skillcomp.io.suites import holds_suite, read_suite
-from skillcomp.io.task_suites import is_task_suite
+from skillcomp.io.task_suites import is_task_suite, suite_files
 from skillcomp.io.trigger_suites import CONTROL, KINDS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.lint.lint_rules import (
@@ -46,8 +45,7 @@ from skillcomp.lint.lint_rules import (
     skill_findings,
     untestable_messages,
 )
-from skillcomp.lint.lint_suite import suite_findings
-from skillcomp.lint.lint_tests import in_process_messages
+from skillcomp.lint.lint_suite import in_process_messages, suite_findings
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.results import Fields
 

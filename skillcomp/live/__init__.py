@@ -47,12 +47,10 @@ graders.grader: what all graders share
 graders.comprehension: models as graders
     ``ComprehensionGrader``: a verdict on every check of an answer.
     ``PairwiseGrader``: the better of two answers.
+    ``read_reply``: read a reply of a grader and apply the rules.
 
 graders.gold_answers: a test of the grader before a study
     ``GoldAnswer``: an answer with known verdicts.
-
-graders.reply: replies of a grader
-    ``read_reply``: read a reply and apply the rules.
 
 graders.replay: recorded verdicts
     ``ReplayGrader``: a grader that returns the verdicts recorded in a store.

@@ -11,6 +11,7 @@ from .grade import compare as compare
 from .grade import grade as grade
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .graders.comprehension import PairwiseGrader as PairwiseGrader
+from .graders.comprehension import read_reply as read_reply
 from .graders.gold_answers import GoldAnswer as GoldAnswer
 from .graders.grader import BaseGrader as BaseGrader
 from .graders.grader import GraderWarning as GraderWarning
@@ -21,7 +22,6 @@ from .graders.grader import ask_until_read as ask_until_read
 from .graders.grader import on_check as on_check
 from .graders.grader import verdicts_of as verdicts_of
 from .graders.replay import ReplayGrader as ReplayGrader
-from .graders.reply import read_reply as read_reply
 from .graders.task_graders import Contains as Contains
 from .graders.task_graders import LlmRubric as LlmRubric
 from .graders.task_graders import Pytest as Pytest

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from skillcomp.errors import StudyError, plural
 from skillcomp.io.files import JsonObject
@@ -159,18 +159,18 @@ class RunRecord(Record):
     at: datetime
     skillcomp: str
     model: str | None = None
-    models: dict[str, int] = Field(default_factory=dict)
+    models: dict[str, int] = {}
     settings: str | None = None
     prompt_version: str | None = None
-    skills: dict[str, str] = Field(default_factory=dict)
-    suites: dict[str, str] = Field(default_factory=dict)
-    study: JsonObject = Field(default_factory=dict)
+    skills: dict[str, str] = {}
+    suites: dict[str, str] = {}
+    study: JsonObject = {}
     n_wanted: int = 0
     n_open: int = 0
-    statuses: dict[str, int] = Field(default_factory=dict)
+    statuses: dict[str, int] = {}
     cost_usd: float | None = None
     n_unpriced: int = 0
-    gold: JsonObject = Field(default_factory=dict)
+    gold: JsonObject = {}
     stopped: str | None = None
 
 

@@ -21,7 +21,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any, Literal, Unpack
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
@@ -138,7 +138,7 @@ class TriggerPlan(TriggerSettings):
     cases: dict[str, str]
     judged: tuple[str, ...]
     neighbours: tuple[str, ...]
-    controls: dict[str, str] = Field(default_factory=dict)
+    controls: dict[str, str] = {}
     skillcomp: str | None = None
 
 

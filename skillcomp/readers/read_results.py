@@ -42,9 +42,17 @@ from skillcomp.frames.table_files import (
 from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import changes_frame, warn_of_changes
 from skillcomp.frames.words import as_literal, distinct_words, truth_words
-from skillcomp.io.files import MAX_FILES, as_path, open_file, shown
+from skillcomp.io.files import (
+    MAX_BYTES,
+    MAX_FILES,
+    as_path,
+    forget_files,
+    json_content,
+    open_file,
+    read_json,
+    shown,
+)
 from skillcomp.io.journal import is_store
-from skillcomp.io.json_files import MAX_BYTES, forget_files, json_content, read_json
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader

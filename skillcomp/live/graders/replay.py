@@ -8,8 +8,8 @@ from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import settings_json
 from skillcomp.live.agents.replay import one_of_recorded
+from skillcomp.live.graders.comprehension import gives_condition_away
 from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
-from skillcomp.live.graders.reply import gives_condition_away
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 # these columns together identify an answer of an agent

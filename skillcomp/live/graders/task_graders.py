@@ -18,8 +18,9 @@ from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
-from skillcomp.lint.lint_tests import executes_answer
+from skillcomp.lint.lint_suite import executes_answer
 from skillcomp.live.agents.agent import Agent, Reply, short_hash
+from skillcomp.live.graders.comprehension import gives_condition_away, read_item
 from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
@@ -32,7 +33,6 @@ from skillcomp.live.graders.grader import (
     on_check,
 )
 from skillcomp.live.graders.prompts import RUBRIC, RubricReply
-from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, VerdictStatus
 
